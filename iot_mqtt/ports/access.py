@@ -1,0 +1,108 @@
+"""Who may: authentication at CONNECT and the rights that a connection then holds.
+
+The rule of combination: the first decisive answer counts, and no answer means no. Asking for rights is
+asynchronous and happens once, at CONNECT; the answer is a ``Permissions`` object that decides each topic
+at once, because PUBLISH cannot wait. When rules change, ``Permissions.version`` moves on and memoised
+verdicts are dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from iot_mqtt.errors import ReasonCode
+
+
+class Action(Enum):
+    """What a client asks to do with a topic or a filter."""
+
+    PUBLISH = "publish"
+    SUBSCRIBE = "subscribe"
+    #: Receiving a message that matched an allowed filter.
+    READ = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectAttempt:
+    """What is known of a client when it asks to be let in. The password stays out of ``repr``."""
+
+    client_id: str
+    username: str | None
+    password: bytes | None = field(repr=False)
+    peer: str
+    listener: str
+    version: int
+    #: Subject common name of the verified client certificate, if TLS asked for one.
+    certificate_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a connection is, once let in."""
+
+    client_id: str
+    username: str | None = None
+    anonymous: bool = False
+    superuser: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """Not let in, and the CONNACK reason that says so."""
+
+    reason: ReasonCode
+    detail: str
+
+
+class Authenticator(Protocol):
+    """Decides on a CONNECT."""
+
+    async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied: ...
+
+
+class Permissions(Protocol):
+    """The rights of one principal. ``allows`` must not block."""
+
+    #: True when everything is allowed, so that the hot path need not ask.
+    unrestricted: bool
+    #: Changes when a verdict may have changed.
+    version: int
+
+    def allows(self, action: Action, topic: str) -> bool: ...
+
+
+class Authorizer(Protocol):
+    """Hands out rights."""
+
+    async def permissions(self, principal: Principal) -> Permissions: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Another round of an enhanced-authentication exchange: data for the client's next AUTH."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The exchange is over and succeeded; ``data`` goes back to the client."""
+
+    principal: Principal
+    data: bytes | None = None
+
+
+class Exchange(Protocol):
+    """One enhanced-authentication exchange of one connection."""
+
+    async def step(self, data: bytes | None) -> Challenge | Granted | Denied: ...
+
+
+class AuthenticationMethod(Protocol):
+    """A pluggable method of MQTT 5 enhanced authentication (section 4.12)."""
+
+    name: str
+
+    def begin(self, attempt: ConnectAttempt) -> Exchange: ...

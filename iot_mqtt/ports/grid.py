@@ -1,0 +1,114 @@
+"""The data grid: named caches of bytes to bytes, written in batches.
+
+Everything is asynchronous and batched because the grid may be a process away. Keys are ordered as
+unsigned bytes; ``scan`` is by prefix and paged. A ``WriteBatch`` is atomic on the embedded grid; on a
+partitioned one each cache's part is, and records are written so that any prefix of a batch is safe.
+
+An exception (``Unavailable``) means "not ready" and is never to be read as "absent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+
+class CacheName(StrEnum):
+    """The caches of design section 6 that exist today."""
+
+    META = "meta"
+    SESSIONS = "sessions"
+    CHANNELS = "channels"
+    SUBSCRIPTIONS = "subscriptions"
+    ROUTES = "routes"
+    RETAINED = "retained"
+    QUEUE = "queue"
+    DUP = "dup"
+    PUBREL = "pubrel"
+    RECEIVED = "received"
+    WILLS = "wills"
+
+
+Pair = tuple[bytes, bytes]
+#: Told (key, value) after a committed put and (key, None) after a committed removal.
+ChangeListener = Callable[[bytes, "bytes | None"], None]
+
+
+class WriteBatch:
+    """Puts and removals in the order they were asked for; a later one on a key wins."""
+
+    __slots__ = ("operations",)
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[CacheName, bytes, bytes | None]] = []
+
+    def put(self, cache: CacheName, key: bytes, value: bytes) -> None:
+        self.operations.append((cache, key, value))
+
+    def remove(self, cache: CacheName, key: bytes) -> None:
+        self.operations.append((cache, key, None))
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def __bool__(self) -> bool:
+        return bool(self.operations)
+
+
+class Watch(Protocol):
+    """A registered change listener."""
+
+    def stop(self) -> None: ...
+
+
+class Grid(Protocol):
+    """What the broker needs of a data grid. Every implementation passes ``tests/contract``."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def commit(self, batch: WriteBatch) -> None:
+        """Return once the batch is as safe as this grid makes it (embedded: in a synced log)."""
+        ...
+
+    def commit_soon(self, batch: WriteBatch, done: Callable[[BaseException | None], None]) -> None:
+        """The same for a caller that can't await: ``done`` is called once in the reactor's thread, in the
+        order of the calls, with None or with why it failed. It may be called before this returns.
+        """
+        ...
+
+    async def get(self, cache: CacheName, key: bytes) -> bytes | None: ...
+
+    async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]: ...
+
+    async def page(
+        self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
+    ) -> list[Pair]:
+        """Up to ``limit`` entries in key order whose keys start with ``prefix`` and come after ``after``."""
+        ...
+
+    async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
+        """Set (or remove, ``value=None``) if the present value is ``expected`` (None: absent)."""
+        ...
+
+    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watch: ...
+
+
+async def scan(grid: Grid, cache: CacheName, prefix: bytes = b"", page: int = 1000) -> AsyncIterator[Pair]:
+    """Every entry under a prefix, a page at a time."""
+    after: bytes | None = None
+    while True:
+        entries = await grid.page(cache, prefix, after, page)
+        for entry in entries:
+            yield entry
+        if len(entries) < page:
+            return
+        after = entries[-1][0]
+
+
+def remove_all(batch: WriteBatch, cache: CacheName, keys: Iterable[bytes]) -> None:
+    """Add a removal for each key."""
+    for key in keys:
+        batch.remove(cache, key)

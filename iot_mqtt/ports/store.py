@@ -1,0 +1,141 @@
+"""Where the broker keeps what must survive it: typed records, staged during a turn and committed together.
+
+Staging costs a list append. ``flush`` at the end of a turn hands everything staged to the grid as one
+batch, unless one is under way: then it gathers further. ``latest`` numbers the newest batch that holds
+anything and ``committed`` the last one that is safe; whoever staged something that must be safe before an
+effect (a delivery, an acknowledgement) notes ``latest`` as a ticket and acts once ``committed`` has reached it.
+
+A failed commit is "not ready": it is repeated until it succeeds, and nothing behind it moves meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from iot_mqtt.values import Message, Subscription, Will
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session that outlives its connection."""
+
+    client_id: str
+    version: int
+    expiry_interval: int
+    created_at: float
+    #: None while connected; a start after a crash finds it so.
+    disconnected_at: float | None
+    username: str | None
+    #: Counts the connections of the session; the fence against late writes of an old owner.
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDelivery:
+    """A message that waits for, or is under way to, one session. ``packet_id`` 0: not sent yet."""
+
+    sequence: int
+    message: Message
+    qos: int
+    retain: bool
+    identifiers: tuple[int, ...]
+    packet_id: int
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWill:
+    """A will; ``due_at`` is set once the connection is gone and its delay runs."""
+
+    will: Will
+    due_at: float | None
+
+
+class Store(Protocol):
+    """Staging, committing and reading back. The writing half never blocks and never fails."""
+
+    committed: int
+    #: Called after every commit, in the reactor's thread.
+    on_committed: Callable[[], None]
+    #: True while commits fail; the reason is in ``trouble``.
+    failing: bool
+    trouble: str | None
+
+    @property
+    def latest(self) -> int: ...
+
+    def flush(self) -> None: ...
+
+    async def settled(self) -> None:
+        """Return once everything staged so far is committed."""
+        ...
+
+    def save_session(self, session: StoredSession) -> None: ...
+
+    def remove_session(self, client_id: str) -> None: ...
+
+    def save_subscription(self, client_id: str, subscription: Subscription) -> None: ...
+
+    def remove_subscription(self, client_id: str, filter: str) -> None: ...
+
+    def save_delivery(
+        self,
+        client_id: str,
+        sequence: int,
+        message: Message,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        packet_id: int,
+        shared: bool,
+    ) -> None: ...
+
+    def remove_delivery(self, client_id: str, sequence: int) -> None: ...
+
+    def save_dup(self, client_id: str, packet_id: int, sequence: int) -> None:
+        """A queued delivery got its packet id."""
+        ...
+
+    def remove_dup(self, client_id: str, packet_id: int) -> None: ...
+
+    def save_pubrel(self, client_id: str, packet_id: int, order: int) -> None: ...
+
+    def remove_pubrel(self, client_id: str, packet_id: int) -> None: ...
+
+    def save_received(self, client_id: str, ids: Iterable[int]) -> None: ...
+
+    def remove_received(self, client_id: str, packet_id: int) -> None: ...
+
+    def save_will(self, client_id: str, will: StoredWill) -> None: ...
+
+    def remove_will(self, client_id: str) -> None: ...
+
+    def save_retained(self, message: Message) -> None: ...
+
+    def remove_retained(self, topic: bytes) -> None: ...
+
+    # Reading back, at start.
+
+    def sessions(self) -> AsyncIterator[StoredSession]: ...
+
+    def subscriptions(self) -> AsyncIterator[tuple[str, Subscription]]: ...
+
+    def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
+        """In the order of each session's sequence."""
+        ...
+
+    def dups(self) -> AsyncIterator[tuple[str, int, int]]:
+        """(client id, packet id, sequence)"""
+        ...
+
+    def pubrels(self) -> AsyncIterator[tuple[str, int, int]]:
+        """(client id, packet id, order)"""
+        ...
+
+    def received(self) -> AsyncIterator[tuple[str, int]]: ...
+
+    def wills(self) -> AsyncIterator[tuple[str, StoredWill]]: ...
+
+    def retained(self) -> AsyncIterator[Message]: ...

@@ -1,0 +1,102 @@
+"""The words everything else is written in: versions, QoS, messages, subscriptions, wills.
+
+Values only. Nothing here reads a clock, knows a socket or holds a session, so every package may import it.
+Topics travel as UTF-8 ``bytes``, the way the wire has them, because that is what the hot path compares;
+filters, client ids and user names are ``str``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from iot_mqtt.errors import ReasonCode
+
+__all__ = [
+    "Message",
+    "ProtocolVersion",
+    "ReasonCode",
+    "Subscription",
+    "Will",
+]
+
+#: A session expiry interval of this many seconds never ends [MQTT5 3.1.2.11.2].
+NEVER = 0xFFFF_FFFF
+
+
+class ProtocolVersion(IntEnum):
+    """The protocol level byte of CONNECT."""
+
+    V31 = 3
+    V311 = 4
+    V5 = 5
+
+
+class Message:
+    """One application message, as it is queued, retained and stored.
+
+    ``properties`` is the raw v5 property block (without its length) that is passed on to receivers:
+    payload format, content type, response topic, correlation data and user properties in their order.
+    Topic alias, message expiry and subscription identifiers are never in it: they belong to one hop.
+    ``expires_at`` is wall-clock seconds, or None. Treat instances as frozen: they are shared by every
+    session that waits for the message.
+    """
+
+    __slots__ = ("topic", "payload", "qos", "retain", "properties", "expires_at", "publisher")
+
+    def __init__(
+        self,
+        topic: bytes,
+        payload: bytes,
+        qos: int = 0,
+        *,
+        retain: bool = False,
+        properties: bytes = b"",
+        expires_at: float | None = None,
+        publisher: str = "",
+    ) -> None:
+        self.topic = topic
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.properties = properties
+        self.expires_at = expires_at
+        self.publisher = publisher
+
+    @property
+    def size(self) -> int:
+        """Bytes of content, for queue and quota limits."""
+        return len(self.topic) + len(self.payload) + len(self.properties)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in Message.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        # Payloads stay out of logs and tracebacks.
+        return f"<Message {self.topic!r} qos={self.qos} retain={self.retain} {len(self.payload)} bytes>"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One filter of one session with its options; ``filter`` includes ``$share/<group>/`` where shared."""
+
+    filter: str
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: int = 0
+    identifier: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    """The message that a session leaves behind, with its delay in seconds."""
+
+    message: Message
+    delay: int = 0
+    #: Message expiry interval; counted from the moment the will is published, not from CONNECT.
+    expiry: int | None = None
