@@ -1,0 +1,255 @@
+"""The broker of one node: its parts, and the turn that holds them together.
+
+A turn is one pass of the reactor. What it stages goes to the grid as one batch, what it writes leaves as one
+write per connection; ``mark_dirty`` makes sure that ``end_turn`` comes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.fanout import fan_out
+from iot_mqtt.broker.handlers import early_table, table
+from iot_mqtt.broker.handlers.connect import admit
+from iot_mqtt.broker.outflow import Outflow
+from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.retention import Retention
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions import Sessions
+from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.wills import Wills
+from iot_mqtt.codec import Properties
+from iot_mqtt.errors import MqttError, ReasonCode
+from iot_mqtt.pipeline import ConnectTimeoutStage
+from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Permissions, Principal
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.store import Store
+from iot_mqtt.topics import POLICIES, Routes
+from iot_mqtt.values import Message
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.fanout import Outcome
+    from iot_mqtt.pipeline import CloseReason, TimingWheel
+
+log = logging.getLogger(__name__)
+
+#: Endings decided below this stage that count as errors.
+FAULTS = frozenset({"connect_timeout", "outbox_limit", "failed"})
+
+
+class Broker:
+    """What every connection of a node shares. Everything here runs in the reactor's thread."""
+
+    def __init__(
+        self,
+        *,
+        settings: MqttSettings,
+        store: Store,
+        counters: Counters,
+        clock: Clock,
+        wheel: TimingWheel,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        methods: Mapping[str, AuthenticationMethod] | None = None,
+        call_soon: Callable[[Callable[[], None]], None],
+        new_id: Callable[[], str] = lambda: token_hex(12),
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.counters = counters
+        self.clock = clock
+        self.wheel = wheel
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.methods = dict(methods or {})
+        self.call_soon = call_soon
+        self._new_id = new_id
+        self.handlers = table()
+        self.early_handlers = early_table()
+        self.routes: Routes[Session] = Routes(pick=POLICIES[settings.shared_policy])
+        self.sessions = Sessions(self)
+        self.outflow = Outflow(self)
+        self.retention = Retention(self)
+        self.wills = Wills(self)
+        self.connections: set[Connection] = set()
+        self.clients = 0
+        self.most_clients = 0
+        self._closed_bytes = [0, 0]
+        self._dirty: list[Connection] = []
+        self._turn_planned = False
+        self._awaiting: list[Connection] = []
+        self.usual_announcement = announcement_of(settings)
+        store.on_committed = self._committed
+
+    # The turn.
+
+    def mark_dirty(self, connection: Connection) -> None:
+        """A connection has bytes for this turn's end."""
+        self._dirty.append(connection)
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.call_soon(self.end_turn)
+
+    def plan_turn(self) -> None:
+        """Something was staged: make sure that it is committed soon."""
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.call_soon(self.end_turn)
+
+    def end_turn(self) -> None:
+        """One batch to the grid, one write to each connection that has something."""
+        self._turn_planned = False
+        self.store.flush()
+        dirty = self._dirty
+        if dirty:
+            self._dirty = []
+            for connection in dirty:
+                connection.write_out()
+
+    def await_commit(self, connection: Connection) -> None:
+        """A connection has answers that wait for a commit."""
+        self._awaiting.append(connection)
+        self.plan_turn()
+
+    def _committed(self) -> None:
+        awaiting, self._awaiting = self._awaiting, []
+        # Deliver, then acknowledge.
+        self.outflow.committed()
+        for connection in awaiting:
+            connection.committed()
+
+    # Connections come and go.
+
+    def connection_opened(self, connection: Connection) -> None:
+        """A socket was accepted."""
+        self.counters.connections_opened += 1
+        self.connections.add(connection)
+
+    def first_packet_came(self, connection: Connection) -> None:
+        """CONNECT is here: the connect time-out has done its work."""
+        ctx = connection.ctx
+        timeout = ctx.pipeline.get("connect-timeout") if ctx is not None else None
+        if isinstance(timeout, ConnectTimeoutStage):
+            timeout.stop()
+
+    def admit(self, connection: Connection, principal: Principal, permissions: Permissions, data: bytes | None) -> None:
+        """An enhanced-authentication exchange succeeded."""
+        admit(connection, principal, permissions, data)
+
+    def client_connected(self, connection: Connection) -> None:
+        """CONNACK is on its way."""
+        self.clients += 1
+        self.most_clients = max(self.most_clients, self.clients)
+        if self.store.latest > self.store.committed:
+            self.plan_turn()
+
+    def client_left(self, connection: Connection, reason: ReasonCode) -> None:
+        """The client said goodbye; it closes next, and so do we [MQTT-3.14.4-2]."""
+        connection.leave_quietly(reason)
+
+    def connection_leaving(self, connection: Connection, reason: ReasonCode) -> None:
+        """We close a connection: its session lets go of it at once, not when the socket is gone."""
+        self._detach(connection, reason.name.lower())
+        if connection.session is None and connection.connect is not None:
+            self.counters.connects_refused[reason.name] += 1
+
+    def connection_closed(self, connection: Connection, reason: CloseReason | None) -> None:
+        """The socket is gone."""
+        self.counters.connections_closed += 1
+        self.connections.discard(connection)
+        if connection.ctx is not None:
+            self._closed_bytes[0] += connection.ctx.channel.bytes_received
+            self._closed_bytes[1] += connection.ctx.channel.bytes_sent
+        if reason is not None and reason.name in FAULTS:
+            self.counters.errors[reason.name.upper()] += 1
+        self._detach(connection, "connection_lost" if reason is None else reason.name.lower())
+
+    def _detach(self, connection: Connection, reason: str) -> None:
+        session = connection.session
+        if session is None or session.connection is not connection:
+            return
+        self.clients -= 1
+        self.counters.disconnects[reason] += 1
+        self.sessions.detach(session, connection, reason)
+        if self.store.latest > self.store.committed:
+            self.plan_turn()
+
+    def count_bytes(self) -> None:
+        """Bring the byte counters up to date; they are kept by the channels while those live."""
+        received, sent = self._closed_bytes
+        for connection in self.connections:
+            if connection.ctx is not None:
+                received += connection.ctx.channel.bytes_received
+                sent += connection.ctx.channel.bytes_sent
+        self.counters.bytes_received, self.counters.bytes_sent = received, sent
+
+    def new_client_id(self) -> str:
+        """An id for a client that brought none [MQTT-3.1.3-6]."""
+        while True:
+            candidate = f"auto-{self._new_id()}"
+            if self.sessions.get(candidate) is None:
+                return candidate
+
+    # Publishing as the node itself.
+
+    def publish(self, message: Message) -> Outcome:
+        """Publish a message that no connection brought: a will, the API's, ``$SYS``."""
+        publication = publication_of(message, self.clock.wall())
+        self.counters.messages_received += 1
+        outcome = fan_out(self, publication, self.routes.match(message.topic), None)
+        if not outcome.receivers:
+            self.counters.messages_unmatched += 1
+        if message.retain and self.retention.retain(message):
+            outcome.ticket = self.store.latest
+        self.plan_turn()
+        return outcome
+
+    def publish_quietly(self, message: Message) -> None:
+        """Publish what the node says about itself; it is not counted as a message of anybody."""
+        self.retention.retain(message)
+        match = self.routes.match(message.topic)
+        if match.plain or match.shared:
+            fan_out(self, publication_of(message, self.clock.wall()), match, None)
+
+    # What goes wrong.
+
+    def note_error(self, connection: Connection, error: MqttError) -> None:
+        """A client broke a rule: one line, no traceback, no payload."""
+        peer = connection.ctx.channel.peer if connection.ctx is not None else "?"
+        client_id = connection.session.client_id if connection.session is not None else None
+        log.info(
+            "connection closed: %s",
+            error.detail,
+            extra={"peer": peer, "client": client_id, "reason": error.reason.name},
+        )
+
+    def report(self, connection: Connection, error: BaseException) -> None:
+        """A fault of ours, with its traceback."""
+        log.error("unexpected error while serving a connection", exc_info=error)
+
+
+def announcement_of(settings: MqttSettings) -> Properties:
+    """CONNACK properties that say what is offered; defaults of the specification are left unsaid."""
+
+    def unless(value: int, default: int) -> int | None:
+        return None if value == default else value
+
+    def unless_offered(offered: bool) -> bool | None:
+        return None if offered else False
+
+    return Properties(
+        receive_maximum=unless(settings.receive_maximum, 65_535),
+        maximum_qos=unless(settings.max_qos, 2),
+        retain_available=unless_offered(settings.retain_available),
+        maximum_packet_size=settings.max_packet_size,
+        topic_alias_maximum=unless(settings.topic_alias_maximum, 0),
+        wildcard_subscription_available=unless_offered(settings.wildcard_available),
+        subscription_identifier_available=unless_offered(settings.subscription_identifiers_available),
+        shared_subscription_available=unless_offered(settings.shared_available),
+        server_reference=settings.server_reference or None,
+    )

@@ -1,0 +1,401 @@
+"""The last stage of an MQTT connection's pipeline: packets in, a session's messages out.
+
+It knows the connection (version, limits, aliases, what waits in this turn) and leaves what a packet means
+to ``handlers``. Bytes for the client gather in ``_out`` and leave as one write at the end of the turn;
+acknowledgements that wait for a commit keep their order behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.closing import farewell
+from iot_mqtt.broker.publication import Publication, hop_properties
+from iot_mqtt.codec import (
+    NO_PROPERTIES,
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    PacketType,
+    encode,
+    encode_acks,
+    encode_publish,
+)
+from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
+from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, Stage
+from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases
+from iot_mqtt.values import ProtocolVersion
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.session import Session
+
+#: Bytes that gather for one client before they are written without waiting for the end of the turn.
+EAGER_BYTES = 256 * 1024
+#: Bytes that an alias adds at most: the property, and a longer length of the properties and of the packet.
+ALIAS_COST = 5
+#: Verdicts memoised per connection; beyond this they are asked again.
+MAX_VERDICTS = 1024
+
+
+class Connection(Stage):
+    """One client's connection, from accept to close."""
+
+    __slots__ = (
+        "broker",
+        "ctx",
+        "session",
+        "version",
+        "five",
+        "plain",
+        "writable",
+        "handlers",
+        "connect",
+        "connecting",
+        "closed",
+        "principal",
+        "permissions",
+        "exchange",
+        "inbound_aliases",
+        "outbound_aliases",
+        "max_packet_size",
+        "keep_alive",
+        "connected_at",
+        "problem_information",
+        "_verdicts",
+        "_verdicts_version",
+        "_out",
+        "_out_bytes",
+        "_acks",
+        "_stash",
+    )
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.ctx: Context | None = None
+        self.session: Session | None = None
+        self.version: ProtocolVersion | None = None
+        self.five = False
+        #: 3 or 5 when runs of that family may pass as they are, 0 when each must be looked at.
+        self.plain = 0
+        self.writable = False
+        #: Packet type → function; only CONNECT and AUTH are served before there is a session.
+        self.handlers = broker.early_handlers
+        self.connect: Connect | None = None
+        #: True while CONNECT is being answered; what comes meanwhile is stashed.
+        self.connecting = False
+        self.closed = False
+        self.principal: Principal | None = None
+        self.permissions: Permissions | None = None
+        self.exchange: Exchange | None = None
+        self.inbound_aliases: InboundAliases | None = None
+        self.outbound_aliases: OutboundAliases | None = None
+        self.max_packet_size = 0
+        self.keep_alive = 0
+        self.connected_at = 0.0
+        self.problem_information = True
+        self._verdicts: dict[bytes, bool] | None = None
+        self._verdicts_version = 0
+        self._out: list[bytes | Packet] = []
+        self._out_bytes = 0
+        self._acks: deque[tuple[int, bytes, int]] | None = None
+        self._stash: list[object] | None = None
+
+    # Inbound events.
+
+    def active(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.broker.connection_opened(self)
+
+    def read(self, ctx: Context, batch: list[object]) -> None:
+        if self._stash is not None:
+            self._stash.extend(batch)
+            return
+        try:
+            for position, item in enumerate(batch):
+                if self.closed:
+                    return
+                self.handlers[type(item)](self, item)
+                if self.connecting:
+                    self.hold(batch[position + 1 :])
+                    return
+        except MqttError as error:
+            self.fail(error)
+
+    def writability_changed(self, ctx: Context, writable: bool) -> None:
+        self.writable = writable and not self.closed
+        if self.writable and self.session is not None:
+            self.broker.outflow.pump(self.session)
+
+    def event(self, ctx: Context, event: object) -> None:
+        if isinstance(event, IdleEvent):
+            if self.session is None:
+                self.fail(ProtocolViolation("no CONNECT in time", ReasonCode.UNSPECIFIED_ERROR))
+            else:
+                # [MQTT-3.1.2-22] one and a half times the keep-alive without a packet.
+                self.fail(ProtocolViolation("keep-alive ran out", ReasonCode.KEEP_ALIVE_TIMEOUT))
+        else:
+            ctx.fire_event(event)
+
+    def failed(self, ctx: Context, error: BaseException) -> None:
+        if isinstance(error, MqttError):
+            self.fail(error)
+        else:
+            self.broker.report(self, error)
+            self.disconnect(ReasonCode.UNSPECIFIED_ERROR, "internal error")
+
+    def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
+        self.broker.connection_closed(self, reason)
+        self.closed = True
+        self.writable = False
+        self.ctx = None
+
+    # While CONNECT is being answered.
+
+    def hold(self, items: list[object]) -> None:
+        """Keep what came behind a packet that is still being answered, and read no further."""
+        self._stash = items
+        if self.ctx is not None:
+            self.ctx.set_reading(False)
+
+    def proceed(self) -> None:
+        """Go on with what was kept."""
+        stash, self._stash = self._stash, None
+        if self.closed or self.ctx is None:
+            return
+        if stash is not None:
+            self.ctx.set_reading(True)
+            if stash:
+                self.read(self.ctx, stash)
+
+    # Rights.
+
+    def may_publish(self, topic: bytes) -> bool:
+        """Whether this client may publish to a topic; asked for every run, so the verdict is memoised."""
+        permissions = self.permissions
+        if permissions is None:
+            return False
+        if permissions.unrestricted:
+            return True
+        if (
+            self._verdicts is None
+            or self._verdicts_version != permissions.version
+            or len(self._verdicts) > MAX_VERDICTS
+        ):
+            self._verdicts = {}
+            self._verdicts_version = permissions.version
+        verdict = self._verdicts.get(topic)
+        if verdict is None:
+            verdict = self._verdicts[topic] = permissions.allows(Action.PUBLISH, topic.decode("utf-8", "replace"))
+        return verdict
+
+    # Outbound: the session's messages.
+
+    def send(self, data: bytes) -> None:
+        """Add bytes to this turn's write."""
+        out = self._out
+        if not out:
+            self.broker.mark_dirty(self)
+        out.append(data)
+        self._out_bytes += len(data)
+        if self._out_bytes > EAGER_BYTES:
+            self.write_out()
+
+    def send_packet(self, packet: Packet) -> None:
+        """Add a packet to this turn's write."""
+        assert self.version is not None
+        self.broker.counters.packets_sent[packet.type.name] += 1
+        self.send(encode(packet, self.version))
+
+    def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
+        """A run in a form of its own."""
+        if self.max_packet_size or self.outbound_aliases is not None:
+            self._send_one_by_one(publication, retain, identifiers)
+            return
+        self.send(publication.at_qos0(self.five, retain, identifiers))
+        self._count_delivered(publication.count)
+
+    def _send_one_by_one(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
+        """For clients with a Maximum Packet Size or with topic aliases."""
+        sent = 0
+        for message in publication.messages:
+            if self.send_delivery(Delivery(message, 0, retain=retain, identifiers=identifiers)):
+                sent += 1
+        if publication.count > sent and self.session is not None:
+            self.session.count_drop(Drop.TOO_LARGE, publication.count - sent)
+            self.broker.counters.dropped[Drop.TOO_LARGE] += publication.count - sent
+        self._count_delivered(sent)
+
+    def _count_delivered(self, count: int) -> None:
+        self.broker.counters.messages_delivered += count
+        if self.session is not None:
+            self.session.delivered += count
+
+    def send_now(self, publication: Publication, qos: int, retain: bool, identifiers: tuple[int, ...]) -> int:
+        """As much of a QoS 1 or 2 run as window and outbox take, for a session that keeps nothing."""
+        session = self.session
+        if session is None or not self.writable or session.sending or self.max_packet_size or self.outbound_aliases:
+            return 0
+        outbound = session.outbound
+        count = min(publication.count, outbound.room)
+        if count <= 0:
+            return 0
+        ids = outbound.reserve(count)
+        outbound.mark(ids, qos)
+        self.send(publication.with_ids(self.five, qos, retain, identifiers, ids))
+        return count
+
+    def send_delivery(self, delivery: Delivery) -> bool:
+        """One message; False when it is larger than the client takes."""
+        message = delivery.message
+        topic = message.topic
+        properties = b""
+        if self.five:
+            expiry = None
+            if message.expires_at is not None:
+                expiry = max(1, round(message.expires_at - self.broker.clock.wall()))  # [MQTT-3.3.2-6]
+            properties = hop_properties(message.properties, expiry=expiry, identifiers=delivery.identifiers)
+        data = self._publish(topic, delivery, properties)
+        if self.max_packet_size and len(data) > self.max_packet_size:
+            return False
+        if self.outbound_aliases is not None:
+            data = self._aliased(data, delivery, properties)
+        self.send(data)
+        return True
+
+    def _aliased(self, data: bytes, delivery: Delivery, properties: bytes) -> bytes:
+        """The same packet with an alias for its topic, unless that makes it too large for the client."""
+        aliases, topic, limit = self.outbound_aliases, delivery.message.topic, self.max_packet_size
+        assert aliases is not None
+        if limit and len(data) + ALIAS_COST > limit and not aliases.knows(topic):
+            return data
+        alias, known = aliases.assign(topic)
+        aliased = self._publish(b"" if known else topic, delivery, hop_properties(properties, alias=alias))
+        return data if limit and len(aliased) > limit else aliased
+
+    def _publish(self, topic: bytes, delivery: Delivery, properties: bytes) -> bytes:
+        return encode_publish(
+            topic,
+            delivery.message.payload,
+            five=self.five,
+            qos=delivery.qos,
+            retain=delivery.retain,
+            dup=delivery.sent and delivery.qos > 0,
+            packet_id=delivery.packet_id,
+            properties=properties,
+        )
+
+    def send_pubrel(self, ids: list[int]) -> None:
+        """PUBREL for exchanges whose PUBREC is safely noted."""
+        assert self.version is not None
+        self.send(encode_acks(PacketType.PUBREL, ids, self.version))
+
+    # Outbound: answers.
+
+    def answer(
+        self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = ReasonCode.SUCCESS
+    ) -> None:
+        """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
+        assert self.version is not None
+        quota = len(ids) if type is PacketType.PUBACK else 0
+        self.reply(encode_acks(type, ids, self.version, reason), ticket, quota)
+
+    def reply(self, data: bytes, ticket: int = 0, quota: int = 0) -> None:
+        """Send an answer now, or keep it until its commit; ``quota`` is given back when it leaves."""
+        if self._acks is None:
+            if ticket <= self.broker.store.committed:
+                self.send(data)
+                return
+            self._acks = deque()
+            self.broker.await_commit(self)
+        if quota and self.session is not None:
+            self.session.inbound.unacknowledged += quota
+        self._acks.append((ticket, data, quota))
+
+    def reply_packet(self, packet: Packet, ticket: int = 0) -> None:
+        """Answer with a packet, in order behind earlier answers."""
+        assert self.version is not None
+        self.broker.counters.packets_sent[packet.type.name] += 1
+        self.reply(encode(packet, self.version), ticket)
+
+    def committed(self) -> None:
+        """A commit is over: let the answers go that waited for it."""
+        acks = self._acks
+        if acks is None or self.closed:
+            return
+        committed = self.broker.store.committed
+        while acks and acks[0][0] <= committed:
+            _, data, quota = acks.popleft()
+            if quota and self.session is not None:
+                self.session.inbound.unacknowledged -= quota
+            self.send(data)
+        if acks:
+            self.broker.await_commit(self)
+        else:
+            self._acks = None
+
+    def write_out(self) -> None:
+        """Write what gathered; once per turn."""
+        out = self._out
+        if not out:
+            return
+        self._out = []
+        self._out_bytes = 0
+        if self.ctx is not None:
+            self.ctx.write(out)
+            self.ctx.flush()
+
+    # The end.
+
+    def fail(self, error: MqttError) -> None:
+        """Close for an error, with the answer the specification has for it."""
+        if self.closed:
+            return
+        self.broker.counters.errors[error.reason.name] += 1
+        self.broker.note_error(self, error)
+        self._leave(error)
+
+    def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
+        """Close from our side: takeover, kick, shutdown."""
+        if not self.closed:
+            self._leave(MqttError(detail, reason))
+
+    def leave_quietly(self, reason: ReasonCode) -> None:
+        """The client said goodbye: close without a word."""
+        self.write_out()
+        self.closed = True
+        self.writable = False
+        self.broker.connection_leaving(self, reason)
+        if self.ctx is not None:
+            self.ctx.close(CloseReason("client_disconnected", ""))
+
+    def _leave(self, error: MqttError) -> None:
+        connected = self.session is not None
+        packet = farewell(
+            error,
+            self.version,
+            connected=connected,
+            connecting=self.connect is not None,
+            reference=self.broker.settings.server_reference,
+        )
+        if packet is not None:
+            version = self.version or ProtocolVersion.V311
+            data = encode(packet, version)
+            if self.max_packet_size and len(data) > self.max_packet_size and isinstance(packet, Connack | Disconnect):
+                # [MQTT-3.14.2-3] the reason string must not make it larger than the client takes.
+                data = encode(replace(packet, properties=NO_PROPERTIES), version)
+            if not self.max_packet_size or len(data) <= self.max_packet_size:
+                self.broker.counters.packets_sent[packet.type.name] += 1
+                self.send(data)
+        self.write_out()
+        self.closed = True
+        self.writable = False
+        ctx = self.ctx
+        self.broker.connection_leaving(self, error.reason)
+        if ctx is not None:
+            ctx.close(CloseReason(error.reason.name, error.detail))

@@ -1,0 +1,45 @@
+"""Runs a port's coroutine from the reactor: at once when it awaits nothing, which is the usual case.
+
+``ensureDeferred`` costs several microseconds even for a coroutine that never waits; most CONNECTs are
+answered from memory, so this drives the coroutine by hand and only hangs on to a Deferred it really met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+T = TypeVar("T")
+
+
+def drive(
+    coroutine: Coroutine[Any, Any, T],
+    done: Callable[[T], None],
+    failed: Callable[[BaseException], None],
+    value: object = None,
+    error: BaseException | None = None,
+) -> None:
+    """Run until it returns (``done``), raises (``failed``) or awaits a Deferred, and then go on from there."""
+    try:
+        awaited = coroutine.throw(error) if error is not None else coroutine.send(value)
+    except StopIteration as stop:
+        done(stop.value)
+        return
+    except Exception as raised:  # noqa: BLE001 - it is handed to whoever asked
+        failed(raised)
+        return
+    if not isinstance(awaited, Deferred):
+        coroutine.close()
+        failed(TypeError(f"a port awaited {type(awaited).__name__}, not a Deferred"))
+        return
+
+    def resume(result: object) -> None:
+        drive(coroutine, done, failed, value=result)
+
+    def resume_failed(failure: Failure) -> None:
+        drive(coroutine, done, failed, error=failure.value)
+
+    awaited.addCallbacks(resume, resume_failed)

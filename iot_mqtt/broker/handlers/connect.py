@@ -1,0 +1,159 @@
+"""CONNECT, as a list of steps: identify → authenticate → check the will → open the session → CONNACK → resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.access import authenticate, begin_exchange
+from iot_mqtt.codec import NO_PROPERTIES, Connack, Connect, ConnectWill, Properties
+from iot_mqtt.codec.properties import passed_on
+from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
+from iot_mqtt.pipeline import IdleStage
+from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.session import InboundAliases, OutboundAliases
+from iot_mqtt.topics import validate_topic
+from iot_mqtt.values import Message, ProtocolVersion, Will
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.session import Session
+
+ABSENT_RECEIVE_MAXIMUM = 65_535
+
+
+def on_connect(connection: Connection, connect: Connect) -> None:
+    """The first packet, and the only one of its kind; the decoder's order table has seen to that."""
+    connection.broker.counters.packets_received["CONNECT"] += 1
+    connection.connect = connect
+    connection.version = connect.version
+    connection.five = connect.version is ProtocolVersion.V5
+    connection.connecting = True
+    connection.broker.first_packet_came(connection)
+    _remember_client_limits(connection, connect)
+    _check_client_id(connection, connect)
+    if connect.properties.authentication_method is not None:
+        # The client may have to answer challenges: what it sends now must be read.
+        connection.connecting = False
+        begin_exchange(connection, connect.properties.authentication_data)
+    else:
+        authenticate(connection, admit)
+
+
+def _remember_client_limits(connection: Connection, connect: Connect) -> None:
+    properties = connect.properties
+    connection.max_packet_size = properties.maximum_packet_size or 0
+    connection.problem_information = properties.request_problem_information is not False
+    settings = connection.broker.settings
+    if connection.five:
+        connection.inbound_aliases = InboundAliases(settings.topic_alias_maximum)
+        aliases = min(properties.topic_alias_maximum or 0, settings.topic_alias_maximum_outbound)
+        if aliases:
+            connection.outbound_aliases = OutboundAliases(aliases)
+    if not connection.max_packet_size and connection.outbound_aliases is None:
+        connection.plain = 5 if connection.five else 3
+
+
+def _check_client_id(connection: Connection, connect: Connect) -> None:
+    settings = connection.broker.settings
+    if connect.client_id:
+        if len(connect.client_id) > settings.max_client_id_length:
+            raise Refused("client id too long", ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
+        return
+    # [MQTT-3.1.3-8] 3.1.1 without an id must be clean; 3.1 must have one.
+    allowed = settings.allow_empty_client_id and connect.version is not ProtocolVersion.V31
+    if not allowed or (connect.version is ProtocolVersion.V311 and not connect.clean_start):
+        raise Refused("a client id is needed", ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
+
+
+def admit(connection: Connection, principal: Principal, permissions: Permissions, data: bytes | None) -> None:
+    """The client is who it says: check its will, open its session, answer, and send what waits for it."""
+    broker, connect = connection.broker, connection.connect
+    assert connect is not None
+    connection.principal, connection.permissions = principal, permissions
+    will = _will(connection, connect.will) if connect.will is not None else None
+    assigned = None if connect.client_id else broker.new_client_id()
+    session, present = broker.sessions.open(connection, connect, assigned or connect.client_id)
+    connection.session = session
+    connection.handlers = broker.handlers
+    connection.connected_at = broker.clock.wall()
+    _set_limits(connection, session)
+    broker.wills.set(session, will)
+    connection.keep_alive = broker.settings.server_keep_alive or connect.keep_alive
+    if connection.keep_alive and connection.ctx is not None:
+        # [MQTT-3.1.2-22] only what the client sends counts, and only whole packets.
+        connection.ctx.pipeline.add_before(connection.ctx.name, "idle", IdleStage(reader=connection.keep_alive * 1.5))
+    broker.counters.connects_accepted += 1
+    connection.writable = connection.ctx is not None and connection.ctx.channel.writable
+    _connack(connection, session, present, assigned, data)
+    connection.connecting = False
+    broker.client_connected(connection)
+    if present:
+        broker.outflow.resume(session)
+    connection.proceed()
+
+
+def _set_limits(connection: Connection, session: Session) -> None:
+    settings, connect = connection.broker.settings, connection.connect
+    assert connect is not None
+    announced = connect.properties.receive_maximum or ABSENT_RECEIVE_MAXIMUM
+    session.outbound.limit = min(announced, settings.max_inflight)
+    session.inbound.unacknowledged = 0
+
+
+def _will(connection: Connection, will: ConnectWill) -> Will:
+    """The will as a message; it must be allowed and offered like any publish."""
+    settings, permissions = connection.broker.settings, connection.permissions
+    assert permissions is not None
+    topic = will.topic.decode()
+    validate_topic(topic, max_levels=settings.max_topic_levels)
+    if will.qos > settings.max_qos:  # [MQTT-3.2.2-12]
+        raise ProtocolViolation(f"QoS {will.qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
+    if will.retain and not settings.retain_available:  # [MQTT-3.2.2-13]
+        raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
+    if not permissions.unrestricted and not permissions.allows(Action.PUBLISH, topic):
+        connection.broker.counters.denied["will"] += 1
+        raise Refused("not allowed to publish the will's topic", ReasonCode.NOT_AUTHORIZED)
+    message = Message(
+        will.topic,
+        will.payload,
+        will.qos,
+        retain=will.retain,
+        properties=passed_on(will.properties),
+    )
+    return Will(
+        message,
+        delay=will.properties.will_delay_interval or 0,
+        expiry=will.properties.message_expiry_interval,
+    )
+
+
+def _connack(connection: Connection, session: Session, present: bool, assigned: str | None, data: bytes | None) -> None:
+    properties = _announced(connection, session, assigned, data) if connection.five else NO_PROPERTIES
+    connection.send_packet(Connack(session_present=present, reason=ReasonCode.SUCCESS, properties=properties))
+
+
+def _announced(connection: Connection, session: Session, assigned: str | None, data: bytes | None) -> Properties:
+    """What a v5 client is told of our limits; what equals the specification's default is left out."""
+    settings, connect = connection.broker.settings, connection.connect
+    assert connect is not None
+    asked = connect.properties.session_expiry_interval or 0
+    method = connect.properties.authentication_method
+    particular = assigned or method or connect.properties.request_response_information or settings.server_keep_alive
+    if not particular and asked == session.expiry_interval:
+        return connection.broker.usual_announcement
+    wanted_information = bool(connect.properties.request_response_information)
+    return announcement(
+        connection,
+        session_expiry_interval=session.expiry_interval if asked != session.expiry_interval else None,
+        assigned_client_identifier=assigned,  # [MQTT-3.1.3-7]
+        server_keep_alive=settings.server_keep_alive or None,  # [MQTT-3.1.2-21]
+        response_information=(settings.response_information or None) if wanted_information else None,
+        authentication_method=method,
+        authentication_data=data,
+    )
+
+
+def announcement(connection: Connection, **particular: object) -> Properties:
+    """The broker's limits with what is particular to one CONNACK."""
+    return replace(connection.broker.usual_announcement, **particular)  # type: ignore[arg-type]

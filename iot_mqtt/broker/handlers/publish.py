@@ -1,0 +1,141 @@
+"""PUBLISH: the order of effects, in one list.
+
+validate → authorise → (QoS 2: remember the id) → match → keep and deliver → retain → commit → acknowledge.
+
+Keeping, retaining and remembering are staged in the turn's one batch; what a receiver must get only after
+the commit (stored sessions) and the acknowledgement wait for it. A QoS 2 message goes on to its receivers
+at PUBLISH, before PUBREC (method B of MQTT 5 figure 4.3): what PUBREC confirms is then as safe as what
+PUBACK confirms, and PUBREL only frees the id. See docs/adr/0004.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.fanout import Outcome, fan_out
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.codec import PacketType, PublishRun
+from iot_mqtt.errors import ProtocolViolation, ReasonCode
+from iot_mqtt.ports.counters import Drop
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connection import Connection
+
+
+def on_publish(connection: Connection, run: PublishRun) -> None:
+    """A run of publishes of one client to one topic."""
+    broker = connection.broker
+    broker.counters.packets_received["PUBLISH"] += run.count
+    session = connection.session
+    assert session is not None
+    topic = _topic(connection, run)
+    qos = run.qos
+    if qos:
+        if qos > broker.settings.max_qos:  # [MQTT-3.2.2-11]
+            raise ProtocolViolation(f"QoS {qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
+        if qos == 1 and connection.five:
+            session.inbound.admit(run.count)
+    if run.retain and not broker.settings.retain_available:  # [MQTT-3.2.2-14]
+        raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
+    if not connection.may_publish(topic):
+        _deny(connection, run)
+        return
+    publication = Publication(run, topic, session.client_id, broker.clock.wall() if run.raw_properties else 0.0)
+    if qos == 2:
+        _at_qos2(connection, publication)
+        return
+    outcome = _publish(connection, publication)
+    if qos:
+        _acknowledge(connection, PacketType.PUBACK, run.ids, outcome)
+
+
+def _topic(connection: Connection, run: PublishRun) -> bytes:
+    """The topic that is meant, aliases resolved."""
+    if not run.raw_properties or run.properties.topic_alias is None:
+        return run.topic
+    assert connection.inbound_aliases is not None
+    return connection.inbound_aliases.resolve(run.topic, run.properties.topic_alias)
+
+
+def _deny(connection: Connection, run: PublishRun) -> None:
+    """Not allowed: v5 is told in the acknowledgement, 3.x can only be told by success or by closing.
+
+    MQTT 3.1.1 section 3.3.5 leaves that choice; a positive acknowledgement for a message that went nowhere
+    would be a lie, so a QoS 1 or 2 publisher of 3.x is closed.
+    """
+    broker = connection.broker
+    broker.counters.denied["publish"] += run.count
+    session = connection.session
+    assert session is not None
+    session.count_denied("publish", run.count)
+    if run.qos == 0:
+        return
+    if not connection.five:
+        raise ProtocolViolation("not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
+    answer = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
+    connection.answer(answer, list(run.ids), reason=ReasonCode.NOT_AUTHORIZED)
+
+
+def _at_qos2(connection: Connection, publication: Publication) -> None:
+    """New ids are published and remembered; known ones are only acknowledged again [MQTT-4.3.3-10]."""
+    session, store = connection.session, connection.broker.store
+    assert session is not None
+    run = publication.run
+    positions = session.inbound.fresh(run.ids)
+    if connection.five:
+        session.inbound.admit(0)
+    if positions is None:
+        outcome = _publish(connection, publication)
+        fresh = run.ids
+    else:
+        outcome = Outcome()
+        for position in positions:
+            part = _publish(connection, publication.part(position, position + 1))
+            outcome.ticket = max(outcome.ticket, part.ticket)
+        fresh = [run.ids[position] for position in positions]
+    if session.durable and fresh:
+        store.save_received(session.client_id, fresh)
+        outcome.ticket = store.latest
+    elif positions is not None:
+        # The first PUBREC may still be waiting for its commit; the repeated one must not overtake it.
+        outcome.ticket = store.latest
+    refused = outcome.wholly_refused()
+    if refused and connection.five:
+        for position in refused:
+            session.inbound.release(run.ids[position])
+            store.remove_received(session.client_id, run.ids[position])
+    _acknowledge(connection, PacketType.PUBREC, run.ids, outcome)
+
+
+def _publish(connection: Connection, publication: Publication) -> Outcome:
+    """Match, keep, deliver and retain."""
+    broker = connection.broker
+    match = broker.routes.match(publication.topic)
+    broker.counters.messages_received += publication.count
+    outcome = fan_out(broker, publication, match, connection.session)
+    if not outcome.receivers:
+        broker.counters.messages_unmatched += publication.count
+    if publication.run.retain:
+        if broker.retention.retain(publication.messages[-1]):
+            outcome.ticket = broker.store.latest
+        else:
+            broker.counters.dropped[Drop.RETAINED_QUOTA] += publication.count
+    return outcome
+
+
+def _acknowledge(connection: Connection, type: PacketType, ids: list[int], outcome: Outcome) -> None:
+    """Answer in order, once what must be safe is; v5 learns of messages that nobody could take."""
+    connection.broker.counters.packets_sent[type.name] += len(ids)
+    if not connection.five:
+        connection.answer(type, ids, outcome.ticket)
+        return
+    refused = outcome.wholly_refused()
+    if refused:
+        full = frozenset(refused)
+        for position, packet_id in enumerate(ids):
+            reason = ReasonCode.QUOTA_EXCEEDED if position in full else ReasonCode.SUCCESS
+            connection.answer(type, [packet_id], outcome.ticket, reason)
+    elif outcome.receivers:
+        connection.answer(type, ids, outcome.ticket)
+    else:
+        connection.answer(type, ids, outcome.ticket, ReasonCode.NO_MATCHING_SUBSCRIBERS)

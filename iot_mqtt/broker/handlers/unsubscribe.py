@@ -1,0 +1,30 @@
+"""UNSUBSCRIBE: whole filters only; what is under way is still completed [MQTT-3.10.4-3]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iot_mqtt.codec import Unsuback, Unsubscribe
+from iot_mqtt.errors import ReasonCode
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connection import Connection
+
+
+def on_unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
+    """Remove every filter that is there and answer, whether it was or not [MQTT-3.10.4-5]."""
+    broker, session = connection.broker, connection.session
+    assert session is not None
+    broker.counters.packets_received["UNSUBSCRIBE"] += 1
+    reasons = []
+    for filter in packet.filters:
+        if session.subscriptions.pop(filter, None) is None:
+            reasons.append(ReasonCode.NO_SUBSCRIPTION_EXISTED)
+            continue
+        broker.routes.unsubscribe(session, filter)
+        broker.retention.stop_reading(session, filter)
+        if session.durable:
+            broker.store.remove_subscription(session.client_id, filter)
+        reasons.append(ReasonCode.SUCCESS)
+    answer = Unsuback(packet_id=packet.packet_id, reasons=tuple(reasons))
+    connection.reply_packet(answer, broker.store.latest if session.durable else 0)

@@ -1,0 +1,168 @@
+"""A run of publishes on its way to its receivers: each form it takes is written once.
+
+A QoS 0 run leaves as the bytes it came in wherever nothing differs. Where something does (other protocol
+family, other QoS, subscription identifiers) the whole run is written in that form once, however many
+receivers want it. Only a receiver that must queue or store gets single messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import pack
+
+from iot_mqtt.codec import Decoder, PublishRun, encode_publish, encode_run
+from iot_mqtt.codec.wire import varint
+from iot_mqtt.values import Message, ProtocolVersion
+
+
+def hop_properties(
+    passed_on: bytes, *, expiry: int | None = None, identifiers: tuple[int, ...] = (), alias: int = 0
+) -> bytes:
+    """The property block of one hop: what is passed on, and what belongs to this hop only.
+
+    >>> hop_properties(b"", expiry=60, identifiers=(5,)).hex()
+    '020000003c0b05'
+    """
+    if expiry is None and not identifiers and not alias:
+        return passed_on
+    parts = []
+    if expiry is not None:
+        parts.append(pack(">BI", 0x02, expiry))
+    parts.extend(b"\x0b" + varint(identifier) for identifier in identifiers)
+    if alias:
+        parts.append(pack(">BH", 0x23, alias))
+    parts.append(passed_on)
+    return b"".join(parts)
+
+
+class Publication:
+    """One run, its topic (aliases resolved) and the forms it was written in so far."""
+
+    __slots__ = ("run", "topic", "qos", "count", "publisher", "plain", "_properties", "_forms", "_messages", "_wall")
+
+    def __init__(self, run: PublishRun, topic: bytes, publisher: str, wall: float) -> None:
+        self.run = run
+        self.topic = topic
+        self.qos = run.qos
+        self.count = run.count
+        self.publisher = publisher
+        self._wall = wall
+        #: 3 or 5: receivers of that family may get ``run.wire`` as it is; 0: nobody may.
+        self.plain = 0
+        if run.head == 0x30 and run.topic:
+            if not run.five:
+                self.plain = 3
+            elif run.properties.topic_alias is None:
+                self.plain = 5
+        self._properties: bytes | None = None
+        self._forms: dict[tuple[bool, bool, tuple[int, ...]], bytes] | None = None
+        self._messages: list[Message] | None = None
+
+    @property
+    def properties(self) -> bytes:
+        """What a v5 receiver of this instant gets: all but the alias, with the expiry untouched."""
+        if self._properties is None:
+            run = self.run
+            if not run.raw_properties or run.properties.topic_alias is None:
+                self._properties = run.raw_properties
+            else:
+                self._properties = hop_properties(run.forwardable, expiry=run.properties.message_expiry_interval)
+        return self._properties
+
+    def at_qos0(self, five: bool, retain: bool, identifiers: tuple[int, ...]) -> bytes:
+        """The run at QoS 0 in the given form, written at most once."""
+        key = (five, retain, identifiers)
+        if self._forms is None:
+            self._forms = {}
+        form = self._forms.get(key)
+        if form is None:
+            form = encode_run(
+                self.run,
+                five=five,
+                qos=0,
+                retain=retain,
+                properties=self._hop(five, identifiers),
+                topic=self.topic,
+            )
+            self._forms[key] = form
+        return form
+
+    def with_ids(
+        self,
+        five: bool,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        ids: Sequence[int],
+        start: int = 0,
+    ) -> bytes:
+        """Packets ``start`` and on, as many as there are ids, for one receiver."""
+        run = self.run
+        if start or len(ids) != self.count:
+            run = run.part(start, start + len(ids))
+        return encode_run(
+            run,
+            five=five,
+            qos=qos,
+            retain=retain,
+            ids=ids,
+            properties=self._hop(five, identifiers),
+            topic=self.topic,
+        )
+
+    def _hop(self, five: bool, identifiers: tuple[int, ...]) -> bytes:
+        if not five:
+            return b""
+        return hop_properties(self.properties, identifiers=identifiers) if identifiers else self.properties
+
+    @property
+    def messages(self) -> list[Message]:
+        """The run as single messages, split at most once and shared by all who keep them."""
+        if self._messages is None:
+            run = self.run
+            interval = run.properties.message_expiry_interval
+            expires_at = None if interval is None else self._wall + interval
+            topic, qos, retain, publisher = self.topic, self.qos, run.retain, self.publisher
+            passed_on = run.forwardable
+            self._messages = [
+                Message(
+                    topic,
+                    payload,
+                    qos,
+                    retain=retain,
+                    properties=passed_on,
+                    expires_at=expires_at,
+                    publisher=publisher,
+                )
+                for payload in run.payloads()
+            ]
+        return self._messages
+
+    def part(self, start: int, stop: int) -> Publication:
+        """Packets ``start`` to ``stop`` as a publication of their own."""
+        if start == 0 and stop == self.count:
+            return self
+        part = Publication(self.run.part(start, stop), self.topic, self.publisher, self._wall)
+        if self._messages is not None:
+            part._messages = self._messages[start:stop]
+        return part
+
+
+def publication_of(message: Message, wall: float) -> Publication:
+    """A message that did not come over a connection (a will, the API, ``$SYS``), on the same path as all."""
+    expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))
+    wire = encode_publish(
+        message.topic,
+        message.payload,
+        five=True,
+        qos=message.qos,
+        retain=message.retain,
+        dup=False,
+        packet_id=1 if message.qos else 0,
+        properties=hop_properties(message.properties, expiry=expiry),
+    )
+    (run,) = Decoder(max(len(wire), 1), version=ProtocolVersion.V5).feed(wire)
+    if not isinstance(run, PublishRun):
+        assert isinstance(run, Exception)
+        raise run
+    return Publication(run, message.topic, message.publisher, wall)

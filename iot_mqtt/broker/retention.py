@@ -1,0 +1,136 @@
+"""Retained messages: kept by topic within a quota, read by new subscriptions page by page.
+
+A reader holds a position, not messages, and reads on only as far as its client's window and outbox allow:
+a hundred thousand retained messages for one slow client cost one page of memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.session import Session
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.session import Delivery
+from iot_mqtt.topics import RetainedIndex
+from iot_mqtt.values import Message, Subscription
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+
+PAGE = 500
+SYS_PREFIX = b"$SYS/"
+
+
+class Retention:
+    """The retained messages of this node."""
+
+    __slots__ = ("_broker", "index")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.index = RetainedIndex()
+
+    def retain(self, message: Message) -> bool:
+        """Replace the topic's retained message, or remove it (empty payload); False when the quota is full."""
+        topic = message.topic
+        if not message.payload:  # [MQTT-3.3.1-6] [MQTT-3.3.1-7]
+            self.remove(topic)
+            return True
+        settings, index = self._broker.settings, self.index
+        known = index.get(topic)
+        if known is None and index.count >= settings.max_retained_messages:
+            return False
+        if index.bytes + message.size - (known.size if known else 0) > settings.max_retained_bytes:
+            return False
+        index.set(topic, message)
+        if not topic.startswith(SYS_PREFIX):
+            self._broker.store.save_retained(message)
+        return True
+
+    def remove(self, topic: bytes) -> bool:
+        """Forget a topic's retained message; False if it has none."""
+        if not self.index.remove(topic):
+            return False
+        if not topic.startswith(SYS_PREFIX):
+            self._broker.store.remove_retained(topic)
+        return True
+
+    def restore(self, message: Message) -> None:
+        """Put back what the store had at start."""
+        self.index.set(message.topic, message)
+
+    def read_for(self, session: Session, readers: list[RetainedReader]) -> None:
+        """Let new subscriptions read; a reader of the same filter starts anew."""
+        for reader in readers:
+            self.stop_reading(session, reader.subscription.filter)
+            if session.readers is None:
+                session.readers = deque()
+            session.readers.append(reader)
+        self._broker.outflow.pump(session)
+
+    def stop_reading(self, session: Session, filter: str) -> None:
+        """The subscription is gone or replaced."""
+        if session.readers:
+            session.readers = deque(one for one in session.readers if one.subscription.filter != filter) or None
+
+
+class RetainedReader:
+    """How far one subscription has read."""
+
+    __slots__ = ("subscription", "_after")
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self._after: bytes | None = None
+
+    def read_on(self, broker: Broker, session: Session) -> bool:
+        """Send the next page; False when nothing more can be done now, with no reader or no room left."""
+        connection = session.connection
+        assert connection is not None
+        subscription = self.subscription
+        limit = PAGE
+        if subscription.qos:
+            limit = min(PAGE, session.outbound.room)
+            if limit <= 0:
+                return False
+        page, self._after = broker.retention.index.scan(subscription.filter, self._after, limit)
+        identifiers = () if subscription.identifier is None else (subscription.identifier,)
+        wall = broker.clock.wall()
+        for message in page:
+            if message.expires_at is not None and message.expires_at <= wall:
+                broker.retention.remove(message.topic)
+                continue
+            qos = min(message.qos, subscription.qos)
+            if qos == 0:
+                self._send(broker, session, Delivery(message, 0, retain=True, identifiers=identifiers))
+            else:
+                self._accept(broker, session, message, qos, identifiers)
+        if self._after is None:
+            self._finish(session)
+        # Make the outbox take what gathered, so that its state tells whether to read on.
+        connection.write_out()
+        return True
+
+    def _send(self, broker: Broker, session: Session, delivery: Delivery) -> None:
+        assert session.connection is not None
+        if session.connection.send_delivery(delivery):
+            session.delivered += 1
+            broker.counters.messages_delivered += 1
+        else:
+            session.count_drop(Drop.TOO_LARGE)
+            broker.counters.dropped[Drop.TOO_LARGE] += 1
+
+    def _accept(
+        self, broker: Broker, session: Session, message: Message, qos: int, identifiers: tuple[int, ...]
+    ) -> None:
+        reason = broker.outflow.accept(session, message, qos, retain=True, identifiers=identifiers, origin=None)
+        if reason is not None:
+            session.count_drop(reason)
+            broker.counters.dropped[reason] += 1
+
+    def _finish(self, session: Session) -> None:
+        assert session.readers is not None
+        session.readers.popleft()
+        if not session.readers:
+            session.readers = None

@@ -1,0 +1,115 @@
+"""A session while the broker runs: the pure parts of ``session`` joined with what is particular to it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from iot_mqtt.ports.store import StoredSession
+from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound
+from iot_mqtt.values import NEVER, Subscription, Will
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.retention import RetainedReader
+    from iot_mqtt.pipeline import Timeout
+
+
+class Session:
+    """One client's session, connected or not. It is also the receiver that ``topics.Routes`` holds.
+
+    ``durable`` sessions outlive their connection and are kept in the store. For the others nothing is kept
+    that only a later connection could need.
+    """
+
+    __slots__ = (
+        "client_id",
+        "version",
+        "username",
+        "durable",
+        "expiry_interval",
+        "created_at",
+        "disconnected_at",
+        "last_disconnect",
+        "epoch",
+        "connection",
+        "subscriptions",
+        "inbound",
+        "outbound",
+        "sending",
+        "queue",
+        "readers",
+        "sequence",
+        "delivered",
+        "dropped",
+        "denied",
+        "will",
+        "will_timer",
+        "expiry_timer",
+        "ended",
+        "__weakref__",
+    )
+
+    def __init__(
+        self, client_id: str, *, version: int, created_at: float, limits: tuple[int, int], receive_maximum: int
+    ) -> None:
+        self.client_id = client_id
+        self.version = version
+        self.username: str | None = None
+        self.durable = False
+        self.expiry_interval = 0
+        self.created_at = created_at
+        self.disconnected_at: float | None = None
+        self.last_disconnect: str | None = None
+        self.epoch = 0
+        self.connection: Connection | None = None
+        self.subscriptions: dict[str, Subscription] = {}
+        self.inbound = Inbound(receive_maximum)
+        self.outbound = Outbound(0)
+        #: Deliveries that have their packet id and wait for a commit or for the outbox, in order.
+        self.sending: deque[Delivery] | None = None
+        self.queue = DeliveryQueue(*limits)
+        #: Retained messages still to be read for new subscriptions.
+        self.readers: deque[RetainedReader] | None = None
+        self.sequence = 0
+        self.delivered = 0
+        self.dropped: Counter[str] | None = None
+        self.denied: Counter[str] | None = None
+        self.will: Will | None = None
+        self.will_timer: Timeout | None = None
+        self.expiry_timer: Timeout | None = None
+        self.ended = False
+
+    @property
+    def inflight_count(self) -> int:
+        """For the ``least_inflight`` policy of shared subscriptions."""
+        return len(self.outbound) + len(self.queue)
+
+    @property
+    def never_expires(self) -> bool:
+        """True for the interval that stands for "for ever"."""
+        return self.expiry_interval >= NEVER
+
+    def count_drop(self, reason: str, count: int = 1) -> None:
+        """Note messages that this session did not get."""
+        if self.dropped is None:
+            self.dropped = Counter()
+        self.dropped[reason] += count
+
+    def count_denied(self, action: str, count: int = 1) -> None:
+        """Note requests that its rights did not cover."""
+        if self.denied is None:
+            self.denied = Counter()
+        self.denied[action] += count
+
+    def stored(self) -> StoredSession:
+        """Its record in the store."""
+        return StoredSession(
+            client_id=self.client_id,
+            version=self.version,
+            expiry_interval=self.expiry_interval,
+            created_at=self.created_at,
+            disconnected_at=self.disconnected_at,
+            username=self.username,
+            epoch=self.epoch,
+        )

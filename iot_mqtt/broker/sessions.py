@@ -1,0 +1,180 @@
+"""Sessions: opened, taken over, left behind, resumed, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.fanout import redispatch
+from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.session import Session
+from iot_mqtt.codec import Connect
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.session import Delivery, Outbound
+from iot_mqtt.topics import SharedGroup
+from iot_mqtt.values import ProtocolVersion
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.connection import Connection
+
+
+class Sessions:
+    """Every session of this node by client id."""
+
+    __slots__ = ("_broker", "_by_id")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._by_id: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._by_id.values())
+
+    def get(self, client_id: str) -> Session | None:
+        """The session of a client, if it has one."""
+        return self._by_id.get(client_id)
+
+    def create(self, client_id: str, *, version: int, created_at: float) -> Session:
+        """A new, empty session."""
+        settings = self._broker.settings
+        session = Session(
+            client_id,
+            version=version,
+            created_at=created_at,
+            limits=(settings.max_queued_messages, settings.max_queued_bytes),
+            receive_maximum=settings.receive_maximum,
+        )
+        self._by_id[client_id] = session
+        return session
+
+    def open(self, connection: Connection, connect: Connect, client_id: str) -> tuple[Session, bool]:
+        """The session that this CONNECT gets, and whether it was there before."""
+        session = self._by_id.get(client_id)
+        if session is not None:
+            if session.connection is not None:
+                # [MQTT-3.1.4-3] the newcomer wins.
+                session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "another connection has this client id")
+            # Closing may have ended it, when it was to end with its connection.
+            if connect.clean_start and not session.ended:  # [MQTT-3.1.2-4]
+                self.end(session, ReasonCode.SUCCESS)
+            session = self._by_id.get(client_id)
+        present = session is not None
+        broker = self._broker
+        if session is None:
+            session = self.create(client_id, version=int(connect.version), created_at=broker.clock.wall())
+        self._attach(session, connection, connect)
+        return session, present
+
+    def _attach(self, session: Session, connection: Connection, connect: Connect) -> None:
+        broker = self._broker
+        session.connection = connection
+        session.version = int(connect.version)
+        session.username = connect.username
+        session.disconnected_at = None
+        session.epoch += 1
+        if session.expiry_timer is not None:
+            session.expiry_timer.cancel()
+            session.expiry_timer = None
+        session.expiry_interval = self._interval(connect)
+        was_durable = session.durable
+        session.durable = session.expiry_interval > 0 and broker.settings.persist_sessions
+        if session.durable:
+            broker.store.save_session(session.stored())
+        elif was_durable:
+            # It was kept and is now to end with this connection; a crash must not bring it back.
+            self._forget(session)
+
+    def _interval(self, connect: Connect) -> int:
+        longest = self._broker.settings.session_expiry_interval
+        if connect.version is ProtocolVersion.V5:
+            return min(connect.properties.session_expiry_interval or 0, longest)
+        return 0 if connect.clean_start else longest
+
+    def set_expiry(self, session: Session, interval: int) -> None:
+        """DISCONNECT changed the expiry interval."""
+        session.expiry_interval = min(interval, self._broker.settings.session_expiry_interval)
+
+    def detach(self, session: Session, connection: Connection, reason: str) -> None:
+        """The connection is gone: keep the session for its interval, or end it."""
+        if session.connection is not connection:
+            return
+        broker = self._broker
+        session.connection = None
+        session.sending = None
+        session.last_disconnect = reason
+        session.disconnected_at = broker.clock.wall()
+        if session.expiry_interval == 0:  # [MQTT-3.1.2-23]
+            self.end(session, ReasonCode.SUCCESS)
+            return
+        broker.wills.connection_lost(session)
+        if session.durable:
+            broker.store.save_session(session.stored())
+        if not session.never_expires:
+            self.expire_after(session, session.expiry_interval)
+
+    def expire_after(self, session: Session, seconds: float) -> None:
+        """End the session unless it is connected again by then."""
+        session.expiry_timer = self._broker.wheel.schedule(max(0.0, seconds), lambda: self._expire(session))
+
+    def _expire(self, session: Session) -> None:
+        session.expiry_timer = None
+        if session.connection is None and not session.ended:
+            self.end(session, ReasonCode.SUCCESS)
+
+    def end(self, session: Session, reason: ReasonCode) -> None:
+        """Forget everything of a session; its will goes out now at the latest [MQTT-3.1.3-9]."""
+        if session.ended:
+            return
+        session.ended = True
+        broker = self._broker
+        if session.connection is not None:
+            session.connection.disconnect(reason)
+            session.connection = None
+        for timer in (session.expiry_timer,):
+            if timer is not None:
+                timer.cancel()
+        broker.routes.drop(session, list(session.subscriptions))
+        if self._by_id.get(session.client_id) is session:
+            del self._by_id[session.client_id]
+        if session.durable:
+            self._forget(session)
+        broker.wills.session_ended(session)
+        self._pass_on(session)
+
+    def _forget(self, session: Session) -> None:
+        """Remove every record, one by one: the store keeps no index of them."""
+        store, client_id = self._broker.store, session.client_id
+        store.remove_session(client_id)
+        for filter in session.subscriptions:
+            store.remove_subscription(client_id, filter)
+        for packet_id, entry in session.outbound.entries.items():
+            if isinstance(entry, Delivery):
+                self._broker.outflow.forget(session, entry)
+            else:
+                store.remove_pubrel(client_id, packet_id)
+        for delivery in session.queue:
+            self._broker.outflow.forget(session, delivery)
+        for packet_id in session.inbound.received:
+            store.remove_received(client_id, packet_id)
+
+    def _pass_on(self, session: Session) -> None:
+        """What it had from shared subscriptions goes to other members; the rest is dropped and counted."""
+        broker = self._broker
+        left = [entry for entry in session.outbound.entries.values() if isinstance(entry, Delivery)]
+        left.extend(session.queue.take_all())
+        session.outbound = Outbound(0)
+        lost = 0
+        for delivery in left:
+            origin = delivery.origin
+            # [MQTT-4.8.2-5] a QoS 2 exchange that began with one member is never continued with another.
+            if isinstance(origin, SharedGroup) and not (delivery.qos == 2 and delivery.sent) and origin:
+                redispatch(broker, publication_of(delivery.message, broker.clock.wall()), origin)
+            else:
+                lost += 1
+        if lost:
+            broker.counters.dropped[Drop.SESSION_ENDED] += lost

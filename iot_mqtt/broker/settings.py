@@ -1,0 +1,54 @@
+"""The broker's own settings, as frozen values; ``app.config`` fills them from ``application.yaml``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MqttSettings:
+    """``mqtt.*``: what is announced in CONNACK, and the limits behind it."""
+
+    #: QoS 1/2 publishes a client may have unacknowledged towards us.
+    receive_maximum: int = 1024
+    #: Aliases a client may use towards us; 0 turns them off.
+    topic_alias_maximum: int = 64
+    #: Aliases we assign towards a client at most, within what it announced.
+    topic_alias_maximum_outbound: int = 64
+    #: Largest packet in bytes, refused at the fixed header.
+    max_packet_size: int = 1_048_576
+    max_qos: int = 2
+    retain_available: bool = True
+    wildcard_available: bool = True
+    shared_available: bool = True
+    subscription_identifiers_available: bool = True
+    #: Seconds; 0: the client's own keep-alive holds.
+    server_keep_alive: int = 0
+    #: Longest session expiry in seconds; also what clean_session=0 of 3.x means.
+    session_expiry_interval: int = 7 * 24 * 3600
+    #: Seconds from accept to CONNECT.
+    connect_timeout: float = 10.0
+    #: Messages that wait for one session.
+    max_queued_messages: int = 100_000
+    #: Bytes that wait for one session.
+    max_queued_bytes: int = 256 * 1024 * 1024
+    #: QoS 1/2 messages under way to one client (also bounded by its Receive Maximum).
+    max_inflight: int = 1024
+    max_client_id_length: int = 256
+    #: Empty client ids of clean 3.1.1 and 5.0 clients get one from us.
+    allow_empty_client_id: bool = True
+    max_topic_levels: int = 128
+    max_subscriptions_per_client: int = 10_000
+    max_filters_per_subscribe: int = 1_000
+    #: Retained messages and their bytes, on this node.
+    max_retained_messages: int = 1_000_000
+    max_retained_bytes: int = 1_073_741_824
+    #: round_robin | sticky | hash_client | hash_topic | least_inflight
+    shared_policy: str = "round_robin"
+    #: Sessions with expiry > 0 are written to the grid.
+    persist_sessions: bool = True
+    #: Given in CONNACK and DISCONNECT when set (MQTT 5 server reference).
+    server_reference: str = ""
+    response_information: str = ""
+    #: Seconds between refreshes of the ``$SYS`` tree; 0 turns it off.
+    sys_interval: float = 10.0

@@ -1,0 +1,84 @@
+"""Wills: kept from CONNECT on, published when their connection or session ends without a farewell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.session import Session
+from iot_mqtt.ports.store import StoredWill
+from iot_mqtt.values import Message, Will
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+
+
+class Wills:
+    """The wills of this node's sessions.
+
+    A will has a record from CONNECT until it is cancelled or published, whatever its session: a node that
+    is killed has broken the connections, and its next start publishes what they left.
+    """
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def set(self, session: Session, will: Will | None) -> None:
+        """A CONNECT brought a will or none; one that waits out its delay is not sent [MQTT-3.1.3-9]."""
+        if session.will is not None:
+            self.cancel(session)
+        session.will = will
+        if will is not None:
+            self._broker.store.save_will(session.client_id, StoredWill(will, None))
+
+    def cancel(self, session: Session) -> None:
+        """Forget the will [MQTT-3.1.2-10]."""
+        if session.will_timer is not None:
+            session.will_timer.cancel()
+            session.will_timer = None
+        if session.will is not None:
+            session.will = None
+            self._broker.store.remove_will(session.client_id)
+
+    def connection_lost(self, session: Session) -> None:
+        """Publish it, now or after its delay (never later than the session ends) [MQTT-3.1.2-8]."""
+        will = session.will
+        if will is None:
+            return
+        if will.delay == 0:
+            self._publish(session)
+            return
+        broker = self._broker
+        broker.store.save_will(session.client_id, StoredWill(will, broker.clock.wall() + will.delay))
+        self.publish_after(session, will.delay)
+
+    def publish_after(self, session: Session, seconds: float) -> None:
+        """Publish unless the client is back by then."""
+        session.will_timer = self._broker.wheel.schedule(max(0.0, seconds), lambda: self._publish(session))
+
+    def session_ended(self, session: Session) -> None:
+        """No session, no delay."""
+        if session.will is not None:
+            self._publish(session)
+
+    def _publish(self, session: Session) -> None:
+        will = session.will
+        if will is None:
+            return
+        self.cancel(session)
+        self._broker.publish(will_message(will, session.client_id, self._broker.clock.wall()))
+
+
+def will_message(will: Will, client_id: str, now: float) -> Message:
+    """The will as it goes out: its expiry counts from this moment."""
+    kept = will.message
+    return Message(
+        kept.topic,
+        kept.payload,
+        kept.qos,
+        retain=kept.retain,
+        properties=kept.properties,
+        expires_at=None if will.expiry is None else now + will.expiry,
+        publisher=client_id,
+    )

@@ -1,0 +1,52 @@
+"""What a client has under way to us: QoS 2 ids not yet released, and the quota of Receive Maximum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iot_mqtt.errors import ProtocolViolation, ReasonCode
+
+
+class Inbound:
+    """QoS 2 packet ids between PUBLISH and PUBREL, and QoS 1 publishes whose PUBACK waits for a commit."""
+
+    __slots__ = ("received", "unacknowledged", "maximum")
+
+    def __init__(self, maximum: int) -> None:
+        self.received: set[int] = set()
+        #: QoS 1 publishes that were taken and not yet acknowledged.
+        self.unacknowledged = 0
+        self.maximum = maximum
+
+    def admit(self, count: int) -> None:
+        """Refuse a client that sends more than it was told to [MQTT-3.3.4-9]."""
+        if len(self.received) + self.unacknowledged + count > self.maximum:
+            raise ProtocolViolation(
+                f"more than {self.maximum} unacknowledged publishes", ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
+            )
+
+    def fresh(self, ids: Sequence[int]) -> list[int] | None:
+        """Remember QoS 2 ids; positions of those that are new, or None when all are (the usual case).
+
+        A known id is a repetition: it is acknowledged again and not delivered again [MQTT-4.3.3-10].
+        """
+        received = self.received
+        if received.isdisjoint(ids):
+            before = len(received)
+            received.update(ids)
+            if len(received) - before == len(ids):
+                return None
+            received.difference_update(ids)
+        positions = []
+        for position, packet_id in enumerate(ids):
+            if packet_id not in received:
+                received.add(packet_id)
+                positions.append(position)
+        return positions
+
+    def release(self, packet_id: int) -> bool:
+        """PUBREL; False for an id that is unknown."""
+        if packet_id in self.received:
+            self.received.discard(packet_id)
+            return True
+        return False
