@@ -25,7 +25,7 @@ from iot_mqtt.codec import (
     encode_publish,
 )
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
-from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, Stage
+from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, Stage
 from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases
@@ -41,6 +41,21 @@ EAGER_BYTES = 256 * 1024
 ALIAS_COST = 5
 #: Verdicts memoised per connection; beyond this they are asked again.
 MAX_VERDICTS = 1024
+
+
+class Waiting:
+    """Answers of one kind that wait for the same commit; ``data`` where the packet is written already."""
+
+    __slots__ = ("data", "ids", "reason", "ticket", "type")
+
+    def __init__(
+        self, ticket: int, type: PacketType, ids: list[int], reason: ReasonCode, data: bytes | None = None
+    ) -> None:
+        self.ticket = ticket
+        self.type = type
+        self.ids = ids
+        self.reason = reason
+        self.data = data
 
 
 class Connection(Stage):
@@ -103,7 +118,7 @@ class Connection(Stage):
         self._verdicts_version = 0
         self._out: list[bytes | Packet] = []
         self._out_bytes = 0
-        self._acks: deque[tuple[int, bytes, int]] | None = None
+        self._acks: deque[Waiting] | None = None
         self._stash: list[object] | None = None
 
     # Inbound events.
@@ -144,10 +159,18 @@ class Connection(Stage):
 
     def failed(self, ctx: Context, error: BaseException) -> None:
         if isinstance(error, MqttError):
+            if self.version is None:
+                self._learn_version(ctx)
             self.fail(error)
         else:
             self.broker.report(self, error)
             self.disconnect(ReasonCode.UNSPECIFIED_ERROR, "internal error")
+
+    def _learn_version(self, ctx: Context) -> None:
+        """A CONNECT that is wrong behind its version can be answered in that version's words."""
+        codec = ctx.pipeline.get("mqtt")
+        if isinstance(codec, MqttCodecStage):
+            self.version = codec.decoder.version
 
     def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
         self.broker.connection_closed(self, reason)
@@ -302,38 +325,46 @@ class Connection(Stage):
     ) -> None:
         """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
         assert self.version is not None
-        quota = len(ids) if type is PacketType.PUBACK else 0
-        self.reply(encode_acks(type, ids, self.version, reason), ticket, quota)
+        if self._acks is None and ticket <= self.broker.store.committed:
+            self.send(encode_acks(type, ids, self.version, reason))
+            return
+        if type is PacketType.PUBACK and self.session is not None:
+            self.session.inbound.unacknowledged += len(ids)
+        acks = self._waiting_acks()
+        last = acks[-1] if acks else None
+        if last is not None and last.ticket == ticket and last.type is type and last.reason is reason:
+            last.ids.extend(ids)
+        else:
+            acks.append(Waiting(ticket, type, list(ids), reason))
 
-    def reply(self, data: bytes, ticket: int = 0, quota: int = 0) -> None:
-        """Send an answer now, or keep it until its commit; ``quota`` is given back when it leaves."""
-        if self._acks is None:
-            if ticket <= self.broker.store.committed:
-                self.send(data)
-                return
-            self._acks = deque()
-            self.broker.await_commit(self)
-        if quota and self.session is not None:
-            self.session.inbound.unacknowledged += quota
-        self._acks.append((ticket, data, quota))
-
-    def reply_packet(self, packet: Packet, ticket: int = 0) -> None:
-        """Answer with a packet, in order behind earlier answers."""
+    def reply(self, packet: Packet, ticket: int = 0) -> None:
+        """Answer with a packet once ``ticket`` is committed, in order behind earlier answers."""
         assert self.version is not None
         self.broker.counters.packets_sent[packet.type.name] += 1
-        self.reply(encode(packet, self.version), ticket)
+        data = encode(packet, self.version)
+        if self._acks is None and ticket <= self.broker.store.committed:
+            self.send(data)
+        else:
+            self._waiting_acks().append(Waiting(ticket, packet.type, [], ReasonCode.SUCCESS, data))
+
+    def _waiting_acks(self) -> deque[Waiting]:
+        if self._acks is None:
+            self._acks = deque()
+            self.broker.await_commit(self)
+        return self._acks
 
     def committed(self) -> None:
         """A commit is over: let the answers go that waited for it."""
         acks = self._acks
         if acks is None or self.closed:
             return
+        assert self.version is not None
         committed = self.broker.store.committed
-        while acks and acks[0][0] <= committed:
-            _, data, quota = acks.popleft()
-            if quota and self.session is not None:
-                self.session.inbound.unacknowledged -= quota
-            self.send(data)
+        while acks and acks[0].ticket <= committed:
+            answer = acks.popleft()
+            if answer.type is PacketType.PUBACK and self.session is not None:
+                self.session.inbound.unacknowledged -= len(answer.ids)
+            self.send(answer.data or encode_acks(answer.type, answer.ids, self.version, answer.reason))
         if acks:
             self.broker.await_commit(self)
         else:

@@ -34,6 +34,7 @@ async def load(broker: Broker) -> None:
     await _load_received(broker)
     async for message in broker.store.retained():
         broker.retention.restore(message)
+    broker.retention.index.settle()
     _start_clocks(broker)
     await _load_wills(broker)
     broker.plan_turn()

@@ -39,7 +39,7 @@ class MqttSettings:
     allow_empty_client_id: bool = True
     max_topic_levels: int = 128
     max_subscriptions_per_client: int = 10_000
-    max_filters_per_subscribe: int = 1_000
+    max_filters_per_subscribe: int = 10_000
     #: Retained messages and their bytes, on this node.
     max_retained_messages: int = 1_000_000
     max_retained_bytes: int = 1_073_741_824

@@ -41,7 +41,7 @@ class View:
             ready=self.ready,
             clients=broker.clients,
             sessions=len(broker.sessions),
-            subscriptions=broker.routes.filter_count,
+            subscriptions=broker.routes.subscription_count,
             retained=broker.retention.index.count,
             retained_bytes=broker.retention.index.bytes,
             queued=sum(len(session.queue) for session in broker.sessions),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.retention import RetainedReader
 from iot_mqtt.codec import Request, Suback, Subscribe
-from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
+from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Action
 from iot_mqtt.topics import parse_shared, validate_filter
 from iot_mqtt.values import Subscription
@@ -30,14 +30,14 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
     for request in packet.filters:
         try:
             subscription, is_new = _subscribe(connection, session, request, identifier)
-        except MqttError as refusal:
+        except Refused as refusal:
             reasons.append(refusal.reason if connection.five else ReasonCode.UNSPECIFIED_ERROR)
             continue
         reasons.append(subscription.qos)
         if _wants_retained(subscription, is_new):
             readers.append(RetainedReader(subscription))
     data = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
-    connection.reply_packet(data, broker.store.latest if session.durable else 0)
+    connection.reply(data, broker.store.latest if session.durable else 0)
     if readers:
         broker.retention.read_for(session, readers)
 
@@ -56,7 +56,7 @@ def _identifier(connection: Connection, packet: Subscribe) -> int | None:
 def _subscribe(
     connection: Connection, session: Session, request: Request, identifier: int | None
 ) -> tuple[Subscription, bool]:
-    """Check and add one filter; raises what its reason code is to be."""
+    """Check and add one filter; ``Refused`` becomes its reason in SUBACK, any other error ends the connection."""
     broker = connection.broker
     settings = broker.settings
     inner = _checked(connection, request)
@@ -64,7 +64,7 @@ def _subscribe(
     if not connection.permissions.unrestricted and not connection.permissions.allows(Action.SUBSCRIBE, inner):
         broker.counters.denied["subscribe"] += 1
         session.count_denied("subscribe")
-        raise ProtocolViolation("not allowed to subscribe to that", ReasonCode.NOT_AUTHORIZED)
+        raise Refused("not allowed to subscribe to that", ReasonCode.NOT_AUTHORIZED)
     subscription = Subscription(
         filter=request.filter,
         qos=min(request.qos, settings.max_qos),
@@ -75,7 +75,7 @@ def _subscribe(
     )
     known = session.subscriptions.get(request.filter)
     if known is None and len(session.subscriptions) >= settings.max_subscriptions_per_client:
-        raise ProtocolViolation("too many subscriptions", ReasonCode.QUOTA_EXCEEDED)
+        raise Refused("too many subscriptions", ReasonCode.QUOTA_EXCEEDED)
     if known != subscription:  # [MQTT-3.8.4-3] the same filter again replaces
         session.subscriptions[request.filter] = subscription
         broker.routes.subscribe(session, subscription)
@@ -92,12 +92,10 @@ def _checked(connection: Connection, request: Request) -> str:
     inner = request.filter
     if shared is not None:
         if not settings.shared_available:
-            raise ProtocolViolation(
-                "shared subscriptions are not offered here", ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
-            )
+            raise Refused("shared subscriptions are not offered here", ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED)
         inner = shared[1]
     if not settings.wildcard_available and ("+" in inner or "#" in inner):
-        raise ProtocolViolation("wildcards are not offered here", ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED)
+        raise Refused("wildcards are not offered here", ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED)
     return inner
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.codec import Unsuback, Unsubscribe
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.topics import validate_filter
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
@@ -18,6 +19,7 @@ def on_unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
     broker.counters.packets_received["UNSUBSCRIBE"] += 1
     reasons = []
     for filter in packet.filters:
+        validate_filter(filter, max_levels=broker.settings.max_topic_levels)
         if session.subscriptions.pop(filter, None) is None:
             reasons.append(ReasonCode.NO_SUBSCRIPTION_EXISTED)
             continue
@@ -27,4 +29,4 @@ def on_unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
             broker.store.remove_subscription(session.client_id, filter)
         reasons.append(ReasonCode.SUCCESS)
     answer = Unsuback(packet_id=packet.packet_id, reasons=tuple(reasons))
-    connection.reply_packet(answer, broker.store.latest if session.durable else 0)
+    connection.reply(answer, broker.store.latest if session.durable else 0)
