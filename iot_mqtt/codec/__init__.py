@@ -1,0 +1,64 @@
+"""The codec of MQTT 3.1, 3.1.1 and 5.0: bytes in, values out, and back. No sockets, clocks, logs or sessions."""
+
+from iot_mqtt.codec.decoder import Decoder, Item
+from iot_mqtt.codec.encoder import encode, encode_acks, encode_publish, encode_run, size
+from iot_mqtt.codec.kinds import PacketType, Role
+from iot_mqtt.codec.packets import (
+    PINGREQ,
+    PINGRESP,
+    Ack,
+    Auth,
+    Connack,
+    Connect,
+    ConnectWill,
+    Disconnect,
+    Packet,
+    Pingreq,
+    Pingresp,
+    Publish,
+    Request,
+    Suback,
+    Subscribe,
+    Unsuback,
+    Unsubscribe,
+)
+from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
+from iot_mqtt.codec.reasons import return_code
+from iot_mqtt.codec.runs import AckRun, PublishRun
+from iot_mqtt.codec.wire import MAX_PACKET_SIZE, check_topic
+
+__all__ = [
+    "MAX_PACKET_SIZE",
+    "NO_PROPERTIES",
+    "PINGREQ",
+    "PINGRESP",
+    "Ack",
+    "AckRun",
+    "Auth",
+    "Connack",
+    "Connect",
+    "ConnectWill",
+    "Decoder",
+    "Disconnect",
+    "Item",
+    "Packet",
+    "PacketType",
+    "Pingreq",
+    "Pingresp",
+    "Properties",
+    "Publish",
+    "PublishRun",
+    "Request",
+    "Role",
+    "Suback",
+    "Subscribe",
+    "Unsuback",
+    "Unsubscribe",
+    "check_topic",
+    "encode",
+    "encode_acks",
+    "encode_publish",
+    "encode_run",
+    "return_code",
+    "size",
+]

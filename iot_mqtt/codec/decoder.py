@@ -1,0 +1,217 @@
+"""Bytes in, items out: the one reader that connections use.
+
+Runs of PUBLISH and of acknowledgements are the scan's; every other packet, and every packet that the scan
+will not take, goes through the reader of its type, one by one. Checks come in this order: the first byte
+(order, flags), the size against the limit, then, once it is complete, the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final, cast
+
+from iot_mqtt import native
+from iot_mqtt.codec import order
+from iot_mqtt.codec.kinds import PacketType, Role
+from iot_mqtt.codec.order import Phase
+from iot_mqtt.codec.packets import (
+    Ack,
+    Packet,
+    Publish,
+    acks,
+    auth,
+    connack,
+    connect,
+    disconnect,
+    ping,
+    publish,
+    suback,
+    subscribe,
+    unsuback,
+    unsubscribe,
+)
+from iot_mqtt.codec.runs import AckRun, PublishRun, run_of_one
+from iot_mqtt.codec.scan import SCANNER
+from iot_mqtt.codec.wire import MAX_PACKET_SIZE, Reader
+from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
+from iot_mqtt.values import ProtocolVersion
+
+#: What ``Decoder.feed`` returns; an error can only be the last of a list.
+Item = PublishRun | AckRun | Packet | MqttError
+
+_READERS: Final[dict[PacketType, Callable[[Reader, int, ProtocolVersion, Role], Packet]]] = {
+    PacketType.CONNACK: connack.read,
+    PacketType.PUBLISH: publish.read,
+    PacketType.PUBACK: acks.read,
+    PacketType.PUBREC: acks.read,
+    PacketType.PUBREL: acks.read,
+    PacketType.PUBCOMP: acks.read,
+    PacketType.SUBSCRIBE: subscribe.read,
+    PacketType.SUBACK: suback.read,
+    PacketType.UNSUBSCRIBE: unsubscribe.read,
+    PacketType.UNSUBACK: unsuback.read,
+    PacketType.PINGREQ: ping.read,
+    PacketType.PINGRESP: ping.read,
+    PacketType.DISCONNECT: disconnect.read,
+    PacketType.AUTH: auth.read,
+}
+
+#: ``_mode`` while the connection is not open and the scan must keep away.
+_CLOSED: Final = -1
+
+
+class Decoder:
+    """One per connection. ``feed`` never raises; behind an error or a DISCONNECT everything is ignored.
+
+    A SERVER learns the version from CONNECT; a CLIENT has to say which it asked for. A SERVER that is given
+    a version takes CONNECT as read.
+    """
+
+    __slots__ = ("_limit", "_mode", "_need", "_phase", "_rest", "_role", "version")
+
+    _scanner: ClassVar[native.Scanner] = SCANNER
+
+    def __init__(
+        self,
+        max_packet_size: int = MAX_PACKET_SIZE,
+        *,
+        role: Role = Role.SERVER,
+        version: ProtocolVersion | None = None,
+    ) -> None:
+        if role is Role.CLIENT and version is None:
+            raise ValueError("a client knows which version it asked for")
+        #: None until CONNECT said it; known even if the rest of that CONNECT was refused.
+        self.version = version
+        self._limit = max_packet_size
+        self._role = role
+        self._rest: bytes | bytearray = b""
+        self._need = 0
+        self._mode = _CLOSED
+        self._phase = Phase.FIRST
+        if role is Role.SERVER and version is not None:
+            self._enter(Phase.OPEN)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes waiting for the rest of their packet."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> list[Item]:
+        """The items that these bytes complete."""
+        if self._rest or self._mode < 0:
+            return self._feed_slowly(data)
+        items: list[Item] = []
+        pos = self._scanner.scan(data, 0, items, self._limit, self._mode)
+        if pos != len(data):
+            self._carry_on(data, pos, items)
+        return items
+
+    def _feed_slowly(self, data: bytes) -> list[Item]:
+        """With bytes left from before, or before the connection is open, or after it is over."""
+        items: list[Item] = []
+        if self._phase is Phase.OVER:
+            return items
+        rest = self._rest
+        if rest:
+            if len(rest) + len(data) < self._need:
+                # A big packet arrives in many pieces: gather them without joining each time.
+                self._rest = rest = bytearray(rest) if isinstance(rest, bytes) else rest
+                rest += data
+                return items
+            data = b"".join((rest, data))
+            self._rest = b""
+        pos = 0
+        if self._mode >= 0:
+            pos = self._scanner.scan(data, 0, items, self._limit, self._mode)
+        self._carry_on(data, pos, items)
+        return items
+
+    def _carry_on(self, data: bytes, pos: int, items: list[Item]) -> None:
+        """From the first packet that the scan did not take to the end of the data."""
+        end = len(data)
+        try:
+            while pos < end and self._phase is not Phase.OVER:
+                after = self._one(data, pos, end, items)
+                if after < 0:
+                    self._rest = data[pos:]
+                    return
+                pos = after
+                if self._mode >= 0:
+                    pos = self._scanner.scan(data, pos, items, self._limit, self._mode)
+        except MqttError as error:
+            self._enter(Phase.OVER)
+            # The traceback would keep the buffer alive.
+            items.append(error.with_traceback(None))
+
+    def _one(self, data: bytes, pos: int, end: int, items: list[Item]) -> int:
+        """Read the packet at ``pos``; return where it ends, or -1 if it is not complete."""
+        head = data[pos]
+        kind = order.packet_type(head, self.version)
+        phase = order.after(self._role, self._phase, kind, self.version)
+        size, start = self._length(data, pos, end)
+        if size < 0:
+            self._need = end - pos + 1
+            return -1
+        stop = start + size
+        if stop - pos > self._limit:
+            # Before anything of it is buffered [MQTT-3.2.2-15].
+            raise ProtocolViolation(f"a packet of {stop - pos} bytes", ReasonCode.PACKET_TOO_LARGE)
+        if stop > end:
+            self._need = stop - pos
+            return -1
+        reader = Reader(data, start, stop)
+        packet = self._read_connect(reader, start - pos) if kind is PacketType.CONNECT else self._read(reader, head)
+        reader.finish()
+        if phase is not self._phase:
+            self._enter(phase)
+        self._append(packet, data[pos:stop], items)
+        return stop
+
+    def _length(self, data: bytes, pos: int, end: int) -> tuple[int, int]:
+        """(remaining length, where the body starts); the length is -1 if it is not all there."""
+        size = 0
+        for index in range(1, 5):
+            if pos + index >= end:
+                return -1, end
+            byte = data[pos + index]
+            size |= (byte & 127) << 7 * (index - 1)
+            if byte < 128:
+                if not byte and index > 1 and self.version is ProtocolVersion.V5:
+                    raise Malformed("the remaining length is longer than it need be")  # [MQTT-1.5.5-1]
+                return size, pos + index + 1
+        raise Malformed("the remaining length is longer than four bytes")
+
+    def _read_connect(self, reader: Reader, head_size: int) -> Packet:
+        start = reader.pos
+        self.version = version = connect.read_version(reader)
+        if version is ProtocolVersion.V5 and head_size > 2 and not reader.data[start - 1]:
+            # The version was not known when the length was read.
+            raise Malformed("the remaining length is longer than it need be")  # [MQTT-1.5.5-1]
+        return connect.read(reader, version)
+
+    def _read(self, reader: Reader, head: int) -> Packet:
+        return _READERS[PacketType(head >> 4)](reader, head, cast(ProtocolVersion, self.version), self._role)
+
+    def _append(self, packet: Packet, wire: bytes, items: list[Item]) -> None:
+        if isinstance(packet, Publish):
+            items.append(run_of_one(packet, wire, self.version is ProtocolVersion.V5))
+        elif isinstance(packet, Ack):
+            last = items[-1] if items else None
+            if (
+                isinstance(last, AckRun)
+                and last.type is packet.type
+                and last.reason is packet.reason
+                and last.properties == packet.properties
+            ):
+                last.ids.append(packet.packet_id)
+            else:
+                items.append(AckRun(packet.type, [packet.packet_id], packet.reason, packet.properties))
+        else:
+            items.append(packet)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._mode = _CLOSED
+        if phase is Phase.OPEN:
+            five = native.FIVE if self.version is ProtocolVersion.V5 else 0
+            self._mode = five | (native.FROM_CLIENT if self._role is Role.SERVER else 0)

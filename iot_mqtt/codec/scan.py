@@ -1,0 +1,24 @@
+"""The process's one scanner: native or pure, filled in with what belongs to the codec."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from iot_mqtt import native
+from iot_mqtt.codec.kinds import PacketType
+from iot_mqtt.codec.properties import NO_PROPERTIES, read_publish
+from iot_mqtt.codec.runs import AckRun, PublishRun
+from iot_mqtt.codec.wire import check_topic
+from iot_mqtt.errors import ReasonCode
+
+
+def build(scanner: Any = native.Scanner) -> native.Scanner:
+    """A scanner of the given class, so that both can be held against the same vectors."""
+    types = (PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP)
+    built: native.Scanner = scanner(
+        PublishRun, AckRun, types, ReasonCode.SUCCESS, NO_PROPERTIES, read_publish, check_topic
+    )
+    return built
+
+
+SCANNER: Final = build()

@@ -1,0 +1,397 @@
+"""The pure-Python twin of ``_scan.pyx``: same names, same results, checked against the same vectors.
+
+Knows the bytes of PUBLISH and of the four acknowledgements and nothing else. ``Scanner.scan`` takes only
+packets that are complete and correct, and stops in front of any other: the codec's readers then say
+exactly what is wrong with it, so no reason code is chosen here.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iot_mqtt.errors import MqttError
+
+#: Mode bits of ``scan``.
+FIVE = 1
+FROM_CLIENT = 2
+
+#: Validated topics, so that a topic is one object however often it is published. Bounded.
+_TOPICS_KNOWN = 16_384
+_TOPIC_SIZE = 256
+
+#: First bytes a PUBLISH may have: not QoS 3, and no DUP at QoS 0.
+_HEADS = frozenset(head for head in range(0x30, 0x40) if head & 6 != 6 and head & 14 != 8)
+
+
+class Scanner:
+    """Cuts a buffer into runs. One for the whole process; holds no connection's state."""
+
+    __slots__ = ("_ack", "_ack_types", "_check_topic", "_none", "_properties", "_run", "_success", "_topics")
+
+    def __init__(
+        self,
+        run: type[Any],
+        ack: type[Any],
+        ack_types: Sequence[Any],
+        success: Any,
+        no_properties: Any,
+        read_properties: Callable[[bytes, bool], Any],
+        check_topic: Callable[[bytes], None],
+    ) -> None:
+        """``ack_types`` are PUBACK to PUBCOMP; the two callables raise ``MqttError`` for what is wrong."""
+        self._run = run
+        self._ack = ack
+        self._ack_types = tuple(ack_types)
+        self._success = success
+        self._none = no_properties
+        self._properties = read_properties
+        self._check_topic = check_topic
+        self._topics: dict[bytes, bytes] = {}
+
+    def scan(self, data: bytes, pos: int, items: list[Any], limit: int, mode: int) -> int:
+        """Append the runs at ``data[pos:]`` to ``items``; return where the first packet stands that is none.
+
+        ``limit`` is the largest packet allowed, in bytes; ``mode`` is FIVE and FROM_CLIENT.
+        """
+        end = len(data)
+        while end - pos >= 4:
+            kind = data[pos] >> 4
+            if kind == 3:
+                after = self._publishes(data, pos, end, items, limit, mode)
+            elif 4 <= kind <= 7:
+                after = self._acknowledgements(data, pos, end, items, mode)
+            else:
+                return pos
+            if after == pos:
+                return pos
+            pos = after
+        return pos
+
+    def _publishes(self, data: bytes, pos: int, end: int, items: list[Any], limit: int, mode: int) -> int:
+        head = data[pos]
+        if head not in _HEADS:
+            return pos
+        qos = head & 6
+        five = mode & FIVE
+        size = data[pos + 1]
+        at = pos + 2
+        if size > 127:
+            size, at = _long_length(data, pos + 1, end, five)
+        stop = at + size
+        # Sizes first: the limit, then completeness, then the fields.
+        if size < 2 or stop > end or stop - pos > limit:
+            return pos
+        topic_end = at + 2 + (data[at] << 8 | data[at + 1])
+        payload = topic_end
+        if qos:
+            payload += 2
+            if payload > stop or not (data[payload - 2] or data[payload - 1]):
+                return pos
+        properties = self._none
+        raw = b""
+        block_at = payload
+        if five:
+            payload, raw, properties = self._block(data, payload, stop, mode & FROM_CLIENT != 0)
+        if payload > stop:
+            return pos
+        topic = self._topic(data[at + 2 : topic_end], properties)
+        if topic is None:
+            return pos
+
+        run = self._run()
+        run.head = head
+        run.topic = topic
+        run.raw_properties = raw
+        run.properties = properties
+        run.five = five != 0
+        run.prefix = prefix = payload - at
+        run._payloads = run._forwardable = None
+        run.ids = ids = []
+        if qos:
+            ids.append(data[topic_end] << 8 | data[topic_end + 1])
+        if end - stop < 4 or data[stop] != head:
+            run.wire = data[pos:stop]
+            run.count = 1
+            run.longest = stop - pos
+            return self._add(items, run, stop)
+        block = data[block_at:payload]
+        return self._more(data, pos, stop, end, at, prefix, block, limit, items, run)
+
+    def _more(
+        self,
+        data: bytes,
+        pos: int,
+        stop: int,
+        end: int,
+        at: int,
+        prefix: int,
+        block: bytes,
+        limit: int,
+        items: list[Any],
+        run: Any,
+    ) -> int:
+        """The rest of a run whose first packet is at ``pos`` to ``stop``, with its body from ``at``."""
+        head, ids, five = run.head, run.ids, run.five
+        qos = head & 6
+        fixed = 2 + len(run.topic) if qos else prefix
+        same = data[at : at + fixed]
+        count = 1
+        size = longest = stop - pos
+        start = data[pos : at + fixed]
+        here = stop
+        while True:
+            # Packets of the size before, the usual case: one comparison says it all.
+            from_here = here
+            here = _repeated(data, here, end, size, start, block, ids) if qos else _again(data, here, end, size, start)
+            if here > from_here:
+                count += (here - from_here) // size
+                longest = max(longest, size)
+            # A packet of another size may belong to the run all the same.
+            if end - here < 4 or data[here] != head:
+                break
+            length = data[here + 1]
+            body = here + 2
+            if length > 127:
+                length, body = _long_length(data, here + 1, end, five)
+            new_size = body + length - here
+            if length < prefix or new_size == size or new_size > limit or here + new_size > end:
+                break
+            start = data[here : body + fixed]
+            if not data.startswith(same, body):
+                break
+            size = new_size
+        run.wire = data[pos:here]
+        run.count = count
+        run.longest = longest
+        return self._add(items, run, here)
+
+    def _block(self, data: bytes, at: int, stop: int, from_client: bool) -> tuple[int, bytes, Any]:
+        """(where the payload starts, raw property block, properties); behind ``stop`` if that is wrong."""
+        length, payload = _block_length(data, at, stop)
+        if payload > stop or not length:
+            return payload, b"", self._none
+        raw = data[payload - length : payload]
+        try:
+            return payload, raw, self._properties(raw, from_client)
+        except MqttError:
+            return stop + 1, b"", self._none
+
+    @staticmethod
+    def _add(items: list[Any], run: Any, after: int) -> int:
+        items.append(run)
+        return after
+
+    def _topic(self, topic: bytes, properties: Any) -> bytes | None:
+        known = self._topics.get(topic)
+        if known is not None:
+            return known
+        if not topic:
+            # An alias stands for the topic; the scan does not know which.
+            return topic if properties.topic_alias is not None else None
+        try:
+            self._check_topic(topic)
+        except MqttError:
+            return None
+        if len(topic) <= _TOPIC_SIZE:
+            if len(self._topics) >= _TOPICS_KNOWN:
+                self._topics.clear()
+            self._topics[topic] = topic
+        return topic
+
+    def _acknowledgements(self, data: bytes, pos: int, end: int, items: list[Any], mode: int) -> int:
+        head = data[pos]
+        if head & 15 != (2 if head >> 4 == 6 else 0):
+            return pos
+        five = mode & FIVE
+        ids: list[int] = []
+        while end - pos >= 4 and data[pos] == head:
+            size = data[pos + 1]
+            stop = pos + 2 + size
+            packet_id = data[pos + 2] << 8 | data[pos + 3]
+            if size != 2 and not (five and 2 < size < 5 and stop <= end and not any(data[pos + 4 : stop])):
+                break
+            if not packet_id:
+                break
+            ids.append(packet_id)
+            pos = stop
+        if ids:
+            items.append(self._ack(self._ack_types[(head >> 4) - 4], ids, self._success, self._none))
+        return pos
+
+
+def _again(data: bytes, here: int, end: int, size: int, start: bytes) -> int:
+    """Where the packets of ``size`` bytes end that begin with ``start``, at QoS 0."""
+    starts = data.startswith
+    last = end - size
+    while here <= last and starts(start, here):
+        here += size
+    return here
+
+
+def _repeated(data: bytes, here: int, end: int, size: int, start: bytes, block: bytes, ids: list[int]) -> int:
+    """The same above QoS 0, where an id follows ``start`` and the property block follows the id."""
+    starts = data.startswith
+    last = end - size
+    id_at = here + len(start)
+    while here <= last and starts(start, here):
+        packet_id = data[id_at] << 8 | data[id_at + 1]
+        if not packet_id or (block and not starts(block, id_at + 2)):
+            break
+        ids.append(packet_id)
+        here += size
+        id_at += size
+    return here
+
+
+def _long_length(data: bytes, at: int, end: int, shortest: int) -> tuple[int, int]:
+    """(remaining length, where the body starts); the length is -1 if it is cut off or wrong."""
+    size = shift = 0
+    for index in range(at, min(at + 4, end)):
+        byte = data[index]
+        size |= (byte & 127) << shift
+        if byte < 128:
+            if shift and not byte and shortest:
+                break
+            return size, index + 1
+        shift += 7
+    return -1, at
+
+
+def _block_length(data: bytes, at: int, stop: int) -> tuple[int, int]:
+    """(length of the property block, where it ends); it ends behind ``stop`` if that is wrong."""
+    if at < stop and data[at] < 128:
+        return data[at], at + 1 + data[at]
+    length, start = _long_length(data, at, stop, 1)
+    return (length, start + length) if length >= 0 else (0, stop + 1)
+
+
+# -- runs that exist already: their bytes are known to be correct -------------------------------------
+
+
+def _body(wire: bytes | bytearray, at: int) -> tuple[int, int]:
+    """(start of the body, its end) of the packet at ``at``."""
+    size = wire[at + 1]
+    at += 2
+    if size > 127:
+        size &= 127
+        shift = 7
+        while True:
+            byte = wire[at]
+            at += 1
+            size |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+    return at, at + size
+
+
+def payloads(wire: bytes, count: int, prefix: int) -> list[bytes]:
+    """The payloads of ``count`` packets whose bodies have ``prefix`` bytes in front of them."""
+    found = []
+    at = 0
+    for _ in range(count):
+        size = wire[at + 1]
+        if size < 128:
+            stop = at + 2 + size
+            found.append(wire[at + 2 + prefix : stop])
+        else:
+            start, stop = _body(wire, at)
+            found.append(wire[start + prefix : stop])
+        at = stop
+    return found
+
+
+def locate(wire: bytes, start: int, stop: int) -> tuple[int, int, int]:
+    """(begin, end, longest packet) of packets ``start`` to ``stop``."""
+    at = begin = longest = 0
+    for index in range(stop):
+        if index == start:
+            begin = at
+        after = _body(wire, at)[1]
+        if index >= start and after - at > longest:
+            longest = after - at
+        at = after
+    return begin, at, longest
+
+
+def _high_low(ids: Sequence[int]) -> tuple[bytes, bytes]:
+    numbers = array("H", ids)
+    raw = numbers.tobytes()
+    return (raw[1::2], raw[::2]) if sys.byteorder == "little" else (raw[::2], raw[1::2])
+
+
+def patch(wire: bytes, count: int, offset: int, head: int, ids: Sequence[int]) -> bytes:
+    """A copy of the packets with another first byte and, ``offset`` bytes into each body, these ids."""
+    out = bytearray(wire)
+    start, stop = _body(wire, 0)
+    if stop * count == len(wire) and wire[::stop] == wire[:1] * count and wire[1::stop] == wire[1:2] * count:
+        return _patch_even(out, stop, count, start + offset, head, ids)
+    at = 0
+    for index in range(count):
+        out[at] = head
+        start, stop = _body(wire, at)
+        if ids:
+            out[start + offset : start + offset + 2] = ids[index].to_bytes(2, "big")
+        at = stop
+    return bytes(out)
+
+
+def _patch_even(out: bytearray, size: int, count: int, id_at: int, head: int, ids: Sequence[int]) -> bytes:
+    """Packets of one size: every changed byte is a stride."""
+    if head != out[0]:
+        out[::size] = bytes((head,)) * count
+    if ids:
+        out[id_at::size], out[id_at + 1 :: size] = _high_low(ids)
+    return bytes(out)
+
+
+def recode(wire: bytes, count: int, prefix: int, head: int, before: bytes, after: bytes, ids: Sequence[int]) -> bytes:
+    """The payloads again behind another head: ``before`` the id comes the topic, ``after`` it the v5 block."""
+    out: list[bytes] = []
+    first = bytes((head,))
+    extra = len(before) + len(after) + (2 if ids else 0)
+    for index, payload in enumerate(payloads(wire, count, prefix)):
+        if ids:
+            out += (first, varint(extra + len(payload)), before, ids[index].to_bytes(2, "big"), after, payload)
+        else:
+            out += (first, varint(extra + len(payload)), before, after, payload)
+    return b"".join(out)
+
+
+def varint(value: int) -> bytes:
+    """A remaining length."""
+    if value < 128:
+        return value.to_bytes(1, "big")
+    if value < 16_384:
+        return bytes((value & 127 | 128, value >> 7))
+    if value > 268_435_455:
+        raise ValueError(f"a packet of {value} bytes is too long")
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def acks(first: int, ids: Sequence[int]) -> bytes:
+    """Acknowledgements in the short form, one for each id."""
+    count = len(ids)
+    out = bytearray(bytes((first, 2, 0, 0)) * count)
+    out[2::4], out[3::4] = _high_low(ids)
+    return bytes(out)
+
+
+def publish(head: int, topic: bytes, packet_id: int, block: bytes, payload: bytes) -> bytes:
+    """One PUBLISH; ``block`` is the property block with its length, or empty in 3.x."""
+    size = 2 + len(topic) + len(block) + len(payload)
+    if len(topic) > 0xFFFF:
+        raise ValueError(f"a topic of {len(topic)} bytes is too long")
+    length = len(topic).to_bytes(2, "big")
+    if head & 6:
+        where = packet_id.to_bytes(2, "big")
+        return b"".join((bytes((head,)), varint(size + 2), length, topic, where, block, payload))
+    return b"".join((bytes((head,)), varint(size), length, topic, block, payload))

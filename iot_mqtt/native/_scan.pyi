@@ -1,0 +1,27 @@
+"""What the compiled module offers: what ``_pure`` offers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+FIVE: int
+FROM_CLIENT: int
+
+class Scanner:
+    def __init__(
+        self,
+        run: type[Any],
+        ack: type[Any],
+        ack_types: Sequence[Any],
+        success: Any,
+        no_properties: Any,
+        read_properties: Callable[[bytes, bool], Any],
+        check_topic: Callable[[bytes], None],
+    ) -> None: ...
+    def scan(self, data: bytes, pos: int, items: list[Any], limit: int, mode: int) -> int: ...
+
+def payloads(wire: bytes, count: int, prefix: int) -> list[bytes]: ...
+def locate(wire: bytes, start: int, stop: int) -> tuple[int, int, int]: ...
+def patch(wire: bytes, count: int, offset: int, head: int, ids: Sequence[int]) -> bytes: ...
+def recode(wire: bytes, count: int, prefix: int, head: int, before: bytes, after: bytes, ids: Sequence[int]) -> bytes: ...
+def acks(first: int, ids: Sequence[int]) -> bytes: ...
+def publish(head: int, topic: bytes, packet_id: int, block: bytes, payload: bytes) -> bytes: ...

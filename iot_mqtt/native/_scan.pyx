@@ -1,0 +1,492 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
+"""The compiled twin of ``_pure.py``: same names, same results, checked against the same vectors.
+
+``PublishRun`` is one Python class for both: this module allocates it and writes its slots at the offsets
+that the slot descriptors say, which is what a Python assignment to a slot does, without the calls.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
+from cpython.list cimport PyList_Append, PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.string cimport memchr, memcmp, memcpy
+
+from iot_mqtt.errors import MqttError
+
+cdef extern from *:
+    """
+    #include <structmember.h>
+    static Py_ssize_t slot_offset(PyObject *descriptor) {
+        PyMemberDef *member;
+        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
+            return -1;
+        member = ((PyMemberDescrObject *)descriptor)->d_member;
+        return member->type == T_OBJECT_EX ? member->offset : -1;
+    }
+    static PyObject *new_instance(PyObject *type) {
+        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0);
+    }
+    static void set_slot(PyObject *self, Py_ssize_t offset, PyObject *value) {
+        Py_INCREF(value);
+        *(PyObject **)((char *)self + offset) = value;
+    }
+    """
+    Py_ssize_t slot_offset(object descriptor)
+    object new_instance(object type)
+    void set_slot(object self, Py_ssize_t offset, object value)
+
+ctypedef const unsigned char* Bytes
+
+FIVE = 1
+FROM_CLIENT = 2
+
+
+cdef Py_ssize_t TOPICS_KNOWN = 16_384
+cdef Py_ssize_t TOPIC_SIZE = 256
+cdef Py_ssize_t MAX_REMAINING_LENGTH = 268_435_455
+
+
+cdef inline Py_ssize_t long_length(Bytes data, Py_ssize_t at, Py_ssize_t end, bint shortest, Py_ssize_t* start) noexcept:
+    """The length at ``at``, with ``start`` set behind it; -1 if it is cut off or wrong."""
+    cdef Py_ssize_t size = 0
+    cdef int shift = 0
+    cdef Py_ssize_t index
+    cdef unsigned char byte
+    for index in range(at, at + 4):
+        if index >= end:
+            return -1
+        byte = data[index]
+        size |= <Py_ssize_t>(byte & 127) << shift
+        if byte < 128:
+            if shift and byte == 0 and shortest:
+                return -1
+            start[0] = index + 1
+            return size
+        shift += 7
+    return -1
+
+
+cdef inline Py_ssize_t body(Bytes wire, Py_ssize_t at, Py_ssize_t* size) noexcept:
+    """Where the body of the packet at ``at`` starts, and its size; for bytes that were scanned before."""
+    cdef Py_ssize_t value = 0
+    cdef int shift = 0
+    cdef unsigned char byte
+    at += 1
+    while True:
+        byte = wire[at]
+        at += 1
+        value |= <Py_ssize_t>(byte & 127) << shift
+        if byte < 128:
+            size[0] = value
+            return at
+        shift += 7
+
+
+cdef class Scanner:
+    """Cuts a buffer into runs. One for the whole process; holds no connection's state."""
+
+    cdef object _run, _ack, _success, _none, _properties, _check_topic
+    cdef tuple _ack_types
+    cdef dict _topics
+    cdef Py_ssize_t at_head, at_topic, at_raw, at_properties, at_five, at_wire, at_count, at_ids
+    cdef Py_ssize_t at_longest, at_prefix, at_payloads, at_forwardable
+    cdef Py_ssize_t at_type, at_ack_ids, at_reason, at_ack_properties
+
+    def __init__(self, run, ack, ack_types, success, no_properties, read_properties, check_topic):
+        self._run = run
+        self._ack = ack
+        self._ack_types = tuple(ack_types)
+        self._success = success
+        self._none = no_properties
+        self._properties = read_properties
+        self._check_topic = check_topic
+        self._topics = {}
+        self.at_head = self._offset(run, "head")
+        self.at_topic = self._offset(run, "topic")
+        self.at_raw = self._offset(run, "raw_properties")
+        self.at_properties = self._offset(run, "properties")
+        self.at_five = self._offset(run, "five")
+        self.at_wire = self._offset(run, "wire")
+        self.at_count = self._offset(run, "count")
+        self.at_ids = self._offset(run, "ids")
+        self.at_longest = self._offset(run, "longest")
+        self.at_prefix = self._offset(run, "prefix")
+        self.at_payloads = self._offset(run, "_payloads")
+        self.at_forwardable = self._offset(run, "_forwardable")
+        self.at_type = self._offset(ack, "type")
+        self.at_ack_ids = self._offset(ack, "ids")
+        self.at_reason = self._offset(ack, "reason")
+        self.at_ack_properties = self._offset(ack, "properties")
+
+    cdef Py_ssize_t _offset(self, owner, name) except -1:
+        cdef Py_ssize_t offset = slot_offset(getattr(owner, name))
+        if offset < 0:
+            raise TypeError(f"{owner.__name__}.{name} is not a slot")
+        return offset
+
+    def scan(self, bytes data not None, Py_ssize_t pos, list items not None, Py_ssize_t limit, int mode):
+        """Append the runs at ``data[pos:]`` to ``items``; return where the first packet stands that is none."""
+        cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+        cdef Py_ssize_t after
+        cdef int kind
+        while end - pos >= 4:
+            kind = p[pos] >> 4
+            if kind == 3:
+                after = self._publishes(data, p, pos, end, items, limit, mode)
+            elif 4 <= kind <= 7:
+                after = self._acknowledgements(p, pos, end, items, mode)
+            else:
+                break
+            if after == pos:
+                break
+            pos = after
+        return pos
+
+    cdef Py_ssize_t _publishes(
+        self, bytes data, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, Py_ssize_t limit, int mode
+    ) except -1:
+        cdef unsigned char head = p[pos]
+        cdef int qos = head & 6
+        cdef bint five = mode & 1
+        cdef Py_ssize_t size, at, stop, topic_size, payload, block_at, block_size, length, prefix, count, longest
+        cdef Py_ssize_t here, start
+        cdef int packet_id = 0
+        cdef bytes raw
+        cdef object properties, topic, run
+        cdef list ids
+        if qos == 6 or head & 14 == 8:
+            return pos
+        at = pos + 2
+        size = p[pos + 1]
+        if size > 127:
+            size = long_length(p, pos + 1, end, five, &at)
+        stop = at + size
+        # Sizes first: the limit, then completeness, then the fields.
+        if size < 2 or stop > end or stop - pos > limit:
+            return pos
+        topic_size = p[at] << 8 | p[at + 1]
+        payload = at + 2 + topic_size
+        if qos:
+            payload += 2
+            if payload > stop:
+                return pos
+            packet_id = p[payload - 2] << 8 | p[payload - 1]
+            if not packet_id:
+                return pos
+        if payload > stop:
+            return pos
+        block_at = payload
+        raw = b""
+        properties = self._none
+        if five:
+            length = long_length(p, payload, stop, True, &payload)
+            if length < 0 or length > stop - payload:
+                return pos
+            if length:
+                raw = PyBytes_FromStringAndSize(<const char*>p + payload, length)
+                payload += length
+                try:
+                    properties = self._properties(raw, (mode & 2) != 0)
+                except MqttError:
+                    return pos
+        block_size = payload - block_at
+        topic = self._topic(p + at + 2, topic_size, properties)
+        if topic is None:
+            return pos
+
+        ids = []
+        if qos:
+            ids.append(packet_id)
+        # Pictures to compare with: length and topic, and behind the id the property block.
+        topic_size += 2
+        prefix = payload - at
+        count = 1
+        longest = stop - pos
+        here = stop
+        while end - here >= 4 and p[here] == head:
+            start = here + 2
+            size = p[here + 1]
+            if size > 127:
+                size = long_length(p, here + 1, end, five, &start)
+            stop = start + size
+            if size < prefix or stop > end or stop - here > limit:
+                break
+            if memcmp(p + start, p + at, topic_size):
+                break
+            if qos:
+                packet_id = p[start + topic_size] << 8 | p[start + topic_size + 1]
+                if not packet_id:
+                    break
+            if block_size and memcmp(p + start + prefix - block_size, p + block_at, block_size):
+                break
+            if qos:
+                ids.append(packet_id)
+            count += 1
+            if stop - here > longest:
+                longest = stop - here
+            here = stop
+
+        run = new_instance(self._run)
+        set_slot(run, self.at_head, head)
+        set_slot(run, self.at_topic, topic)
+        set_slot(run, self.at_raw, raw)
+        set_slot(run, self.at_properties, properties)
+        set_slot(run, self.at_five, five)
+        if pos == 0 and here == end:
+            set_slot(run, self.at_wire, data)
+        else:
+            set_slot(run, self.at_wire, PyBytes_FromStringAndSize(<const char*>p + pos, here - pos))
+        set_slot(run, self.at_count, count)
+        set_slot(run, self.at_ids, ids)
+        set_slot(run, self.at_longest, longest)
+        set_slot(run, self.at_prefix, prefix)
+        set_slot(run, self.at_payloads, None)
+        set_slot(run, self.at_forwardable, None)
+        PyList_Append(items, run)
+        return here
+
+    cdef object _topic(self, Bytes p, Py_ssize_t size, properties):
+        """The topic as one object however often it is published, or None if it may not be one."""
+        cdef bytes topic = PyBytes_FromStringAndSize(<const char*>p, size)
+        cdef PyObject* known = PyDict_GetItem(self._topics, topic)
+        if known is not NULL:
+            return <object>known
+        if not size:
+            # An alias stands for the topic; the scan does not know which.
+            return topic if properties.topic_alias is not None else None
+        if not plain(p, size):
+            try:
+                self._check_topic(topic)
+            except MqttError:
+                return None
+        if size <= TOPIC_SIZE:
+            if len(self._topics) >= TOPICS_KNOWN:
+                self._topics.clear()
+            PyDict_SetItem(self._topics, topic, topic)
+        return topic
+
+    cdef Py_ssize_t _acknowledgements(
+        self, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, int mode
+    ) except -1:
+        cdef unsigned char head = p[pos]
+        cdef bint five = mode & 1
+        cdef Py_ssize_t size, stop, index
+        cdef int packet_id
+        cdef bint zeros
+        cdef list ids = []
+        cdef object run
+        if head & 15 != (2 if head >> 4 == 6 else 0):
+            return pos
+        while end - pos >= 4 and p[pos] == head:
+            size = p[pos + 1]
+            stop = pos + 2 + size
+            if size != 2:
+                # Reason 0 and no properties, spelt out.
+                if not five or size < 3 or size > 4 or stop > end:
+                    break
+                if p[pos + 4] or p[stop - 1]:
+                    break
+            packet_id = p[pos + 2] << 8 | p[pos + 3]
+            if not packet_id:
+                break
+            ids.append(packet_id)
+            pos = stop
+        if ids:
+            run = new_instance(self._ack)
+            set_slot(run, self.at_type, self._ack_types[(head >> 4) - 4])
+            set_slot(run, self.at_ack_ids, ids)
+            set_slot(run, self.at_reason, self._success)
+            set_slot(run, self.at_ack_properties, self._none)
+            PyList_Append(items, run)
+        return pos
+
+
+cdef bint plain(Bytes p, Py_ssize_t size) noexcept:
+    """Whether a topic is ASCII without U+0000 and wildcards, so that nothing more need be asked."""
+    cdef Py_ssize_t index
+    for index in range(size):
+        if p[index] >= 128 or p[index] == 0:
+            return False
+    return memchr(p, c"#", size) is NULL and memchr(p, c"+", size) is NULL
+
+
+# -- runs that exist already: their bytes are known to be correct -------------------------------------
+
+
+def payloads(bytes wire not None, Py_ssize_t count, Py_ssize_t prefix):
+    """The payloads of ``count`` packets whose bodies have ``prefix`` bytes in front of them."""
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(wire)
+    cdef Py_ssize_t at = 0, size = 0, index
+    cdef list found = PyList_New(count)
+    cdef object payload
+    for index in range(count):
+        at = body(p, at, &size)
+        payload = PyBytes_FromStringAndSize(<const char*>p + at + prefix, size - prefix)
+        Py_INCREF(payload)
+        PyList_SET_ITEM(found, index, payload)
+        at += size
+    return found
+
+
+def locate(bytes wire not None, Py_ssize_t start, Py_ssize_t stop):
+    """(begin, end, longest packet) of packets ``start`` to ``stop``."""
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(wire)
+    cdef Py_ssize_t at = 0, begin = 0, longest = 0, size = 0, index, after
+    for index in range(stop):
+        if index == start:
+            begin = at
+        after = body(p, at, &size) + size
+        if index >= start and after - at > longest:
+            longest = after - at
+        at = after
+    return begin, at, longest
+
+
+cdef list checked_ids(ids, Py_ssize_t count):
+    """The ids as a list, as many as there are packets."""
+    cdef list numbers = ids if type(ids) is list else list(ids)
+    if numbers and PyList_GET_SIZE(numbers) != count:
+        raise ValueError(f"{len(numbers)} packet ids for {count} packets")
+    return numbers
+
+
+cdef inline int put_id(unsigned char* out, list ids, Py_ssize_t index) except -1:
+    cdef long number = <object>PyList_GET_ITEM(ids, index)
+    if number < 0 or number > 0xFFFF:
+        raise OverflowError(f"{number} is no packet identifier")
+    out[0] = <unsigned char>(number >> 8)
+    out[1] = <unsigned char>(number & 255)
+    return 0
+
+
+cdef inline Py_ssize_t put_length(unsigned char* out, Py_ssize_t value) noexcept:
+    cdef Py_ssize_t at = 0
+    while value > 127:
+        out[at] = <unsigned char>(value & 127 | 128)
+        value >>= 7
+        at += 1
+    out[at] = <unsigned char>value
+    return at + 1
+
+
+cdef inline Py_ssize_t length_size(Py_ssize_t value) except -1:
+    if value < 128:
+        return 1
+    if value < 16_384:
+        return 2
+    if value < 2_097_152:
+        return 3
+    if value > MAX_REMAINING_LENGTH:
+        raise ValueError(f"a packet of {value} bytes is too long")
+    return 4
+
+
+def patch(bytes wire not None, Py_ssize_t count, Py_ssize_t offset, int head, ids):
+    """A copy of the packets with another first byte and, ``offset`` bytes into each body, these ids."""
+    cdef list numbers = checked_ids(ids, count)
+    cdef bint with_ids = PyList_GET_SIZE(numbers) > 0
+    cdef bytes out = PyBytes_FromStringAndSize(PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire))
+    cdef unsigned char* p
+    cdef Py_ssize_t at = 0, size = 0, index
+    if PyBytes_GET_SIZE(wire) < 2:
+        return out
+    p = <unsigned char*>PyBytes_AS_STRING(out)
+    for index in range(count):
+        p[at] = <unsigned char>head
+        at = body(p, at, &size)
+        if with_ids:
+            put_id(p + at + offset, numbers, index)
+        at += size
+    return out
+
+
+def recode(
+    bytes wire not None, Py_ssize_t count, Py_ssize_t prefix, int head, bytes before not None, bytes after not None, ids
+):
+    """The payloads again behind another head: ``before`` the id comes the topic, ``after`` it the v5 block."""
+    cdef list numbers = checked_ids(ids, count)
+    cdef bint with_ids = PyList_GET_SIZE(numbers) > 0
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(wire)
+    cdef Bytes topic = <Bytes>PyBytes_AS_STRING(before)
+    cdef Bytes block = <Bytes>PyBytes_AS_STRING(after)
+    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(before), block_size = PyBytes_GET_SIZE(after)
+    cdef Py_ssize_t extra = topic_size + block_size + (2 if with_ids else 0)
+    cdef Py_ssize_t at = 0, size = 0, total = 0, index
+    cdef unsigned char* q
+    cdef bytes out
+    for index in range(count):
+        at = body(p, at, &size)
+        total += 1 + length_size(extra + size - prefix) + extra + size - prefix
+        at += size
+    out = PyBytes_FromStringAndSize(NULL, total)
+    q = <unsigned char*>PyBytes_AS_STRING(out)
+    at = 0
+    for index in range(count):
+        at = body(p, at, &size)
+        q[0] = <unsigned char>head
+        q += 1
+        q += put_length(q, extra + size - prefix)
+        memcpy(q, topic, topic_size)
+        q += topic_size
+        if with_ids:
+            put_id(q, numbers, index)
+            q += 2
+        memcpy(q, block, block_size)
+        q += block_size
+        memcpy(q, p + at + prefix, size - prefix)
+        q += size - prefix
+        at += size
+    return out
+
+
+def acks(int first, ids):
+    """Acknowledgements in the short form, one for each id."""
+    cdef list numbers = ids if type(ids) is list else list(ids)
+    cdef Py_ssize_t count = PyList_GET_SIZE(numbers), index
+    cdef bytes out
+    cdef unsigned char* q
+    if not count:
+        return b""
+    out = PyBytes_FromStringAndSize(NULL, 4 * count)
+    q = <unsigned char*>PyBytes_AS_STRING(out)
+    for index in range(count):
+        q[0] = <unsigned char>first
+        q[1] = 2
+        put_id(q + 2, numbers, index)
+        q += 4
+    return out
+
+
+def publish(int head, bytes topic not None, Py_ssize_t packet_id, bytes block not None, bytes payload not None):
+    """One PUBLISH; ``block`` is the property block with its length, or empty in 3.x."""
+    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic), block_size = PyBytes_GET_SIZE(block)
+    cdef Py_ssize_t payload_size = PyBytes_GET_SIZE(payload)
+    cdef Py_ssize_t size = 2 + topic_size + block_size + payload_size
+    cdef bytes out
+    cdef unsigned char* q
+    if topic_size > 0xFFFF:
+        raise ValueError(f"a topic of {topic_size} bytes is too long")
+    if head & 6:
+        size += 2
+        if packet_id < 0 or packet_id > 0xFFFF:
+            raise OverflowError(f"{packet_id} is no packet identifier")
+    out = PyBytes_FromStringAndSize(NULL, 1 + length_size(size) + size)
+    q = <unsigned char*>PyBytes_AS_STRING(out)
+    q[0] = <unsigned char>head
+    q += 1
+    q += put_length(q, size)
+    q[0] = <unsigned char>(topic_size >> 8)
+    q[1] = <unsigned char>(topic_size & 255)
+    q += 2
+    memcpy(q, PyBytes_AS_STRING(topic), topic_size)
+    q += topic_size
+    if head & 6:
+        q[0] = <unsigned char>(packet_id >> 8)
+        q[1] = <unsigned char>(packet_id & 255)
+        q += 2
+    memcpy(q, PyBytes_AS_STRING(block), block_size)
+    q += block_size
+    memcpy(q, PyBytes_AS_STRING(payload), payload_size)
+    return out

@@ -1,0 +1,115 @@
+"""What a decoder knows and keeps besides the packets themselves."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+
+from iot_mqtt.codec import Connect, Decoder, Disconnect, Pingreq, Role
+from iot_mqtt.codec.kinds import PacketType
+from iot_mqtt.codec.order import TABLE, Phase
+from iot_mqtt.errors import MqttError, ReasonCode
+from tests.cases.table import V5, V31, V311, picture
+
+
+@pytest.mark.parametrize(
+    ("wire", "version"),
+    [
+        ("10 * 'MQIsdp' 03 02 0000 'a'", V31),
+        ("10 * 'MQTT' 04 02 0000 'a'", V311),
+        ("10 * 'MQTT' 05 02 0000 () 'a'", V5),
+    ],
+)
+def test_connect_sets_the_version(wire: str, version: int) -> None:
+    """And packets glued to it are already read in that version."""
+    decoder = Decoder(1000)
+    assert decoder.version is None
+    connect, ping = decoder.feed(picture(wire) + b"\xc0\x00")
+    assert isinstance(connect, Connect)
+    assert isinstance(ping, Pingreq)
+    assert decoder.version == connect.version == version
+
+
+def test_the_version_of_a_bad_connect_is_known() -> None:
+    """So that the refusal can be said in it."""
+    decoder = Decoder(1000)
+    (error,) = decoder.feed(picture("10 * 'MQTT' 05 03 0000 () 'a'"))
+    assert isinstance(error, MqttError)
+    assert decoder.version is V5
+
+
+def test_the_version_of_an_unknown_level_is_not_known() -> None:
+    """There is no form that the client would understand for certain."""
+    decoder = Decoder(1000)
+    (error,) = decoder.feed(picture("10 * 'MQTT' 09 02 0000 () 'a'"))
+    assert isinstance(error, MqttError)
+    assert error.reason is ReasonCode.UNSUPPORTED_PROTOCOL_VERSION
+    assert decoder.version is None
+
+
+def test_after_disconnect_everything_is_ignored() -> None:
+    """In the same read and in later ones [MQTT-3.14.4-1]."""
+    decoder = Decoder(1000, version=V5)
+    assert decoder.feed(b"\xe0\x00\xc0\x00\x00") == [Disconnect()]
+    assert decoder.feed(b"\xc0\x00") == []
+    assert decoder.buffered == 0
+
+
+def test_a_client_must_say_its_version() -> None:
+    """CONNACK does not."""
+    with pytest.raises(ValueError, match="version"):
+        Decoder(1000, role=Role.CLIENT)
+
+
+def test_no_bytes_are_no_items() -> None:
+    """In every phase, and inside a packet."""
+    decoder = Decoder(1000)
+    for wire in (b"", picture("10 * 'MQTT' 04 02 0000 'a'"), b"\x30", b"\xff" * 9):
+        decoder.feed(wire)
+        assert decoder.feed(b"") == []
+
+
+def test_a_packet_above_the_limit_is_refused_before_it_is_buffered() -> None:
+    """256 MB announced in five bytes."""
+    decoder = Decoder(1 << 20, version=V311)
+    (error,) = decoder.feed(b"\x30\xff\xff\xff\x7f" + b"x" * 1000)
+    assert isinstance(error, MqttError)
+    assert error.reason is ReasonCode.PACKET_TOO_LARGE
+    assert decoder.buffered == 0
+
+
+def test_an_error_keeps_no_buffer_alive() -> None:
+    """Its traceback would hold the frames that hold the bytes."""
+    (error,) = Decoder(1000, version=V311).feed(b"\x30\x00")
+    assert isinstance(error, MqttError)
+    assert error.__traceback__ is None
+
+
+def test_an_idle_decoder_is_small() -> None:
+    """At most 300 bytes of its own."""
+    decoder = Decoder(268_435_455)
+    decoder.feed(picture("10 * 'MQTT' 04 02 0000 'a'"))
+    own = [thing for thing in gc.get_referents(decoder) if isinstance(thing, int | bytes) and thing not in (b"", 0)]
+    assert sys.getsizeof(decoder) + sum(map(sys.getsizeof, own)) <= 300
+    assert not hasattr(decoder, "__dict__")
+
+
+@pytest.mark.parametrize("role", Role)
+def test_the_order_table_begins_with_one_packet_and_ends_with_disconnect(role: Role) -> None:
+    """CONNECT or CONNACK opens, nothing leaves OVER, and no packet opens twice."""
+    table = TABLE[role]
+    opening = [kind for (phase, kind), after in table.items() if phase is Phase.FIRST and after is Phase.OPEN]
+    assert opening == [PacketType.CONNECT if role is Role.SERVER else PacketType.CONNACK]
+    assert (Phase.OPEN, opening[0]) not in table
+    assert [kind for (_, kind), after in table.items() if after is Phase.OVER] == [PacketType.DISCONNECT]
+    assert not [phase for phase, _ in table if phase is Phase.OVER]
+
+
+@pytest.mark.parametrize("kind", PacketType)
+def test_every_packet_is_for_one_end_or_for_both(kind: PacketType) -> None:
+    """Nothing was forgotten in the table."""
+    readers = {role for role in Role for _, allowed in TABLE[role] if allowed is kind}
+    both = {PacketType.PUBLISH, PacketType.DISCONNECT, PacketType.AUTH, *(PacketType(number) for number in range(4, 8))}
+    assert len(readers) == (2 if kind in both else 1)

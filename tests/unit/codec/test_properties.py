@@ -1,0 +1,112 @@
+"""The property table against table 2-4 of the specification."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.codec import NO_PROPERTIES, PacketType, Properties
+from iot_mqtt.codec import properties as props
+from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation
+from tests.cases.table import picture
+
+T = PacketType
+W = props.WILL
+ACKS: set[int] = {T.CONNACK, T.PUBACK, T.PUBREC, T.PUBREL, T.PUBCOMP, T.SUBACK, T.UNSUBACK, T.DISCONNECT, T.AUTH}
+
+#: An example of each property, and the packets that may carry it, copied from table 2-4.
+EXAMPLES: dict[str, set[int]] = {
+    "01 01": {T.PUBLISH, W},
+    "02 00000001": {T.PUBLISH, W},
+    "03 'x'": {T.PUBLISH, W},
+    "08 'x'": {T.PUBLISH, W},
+    "09 0001 00": {T.PUBLISH, W},
+    "0b 01": {T.PUBLISH, T.SUBSCRIBE},
+    "11 00000001": {T.CONNECT, T.CONNACK, T.DISCONNECT},
+    "12 'x'": {T.CONNACK},
+    "13 0001": {T.CONNACK},
+    "15 'x'": {T.CONNECT, T.CONNACK, T.AUTH},
+    "15 'x' 16 0001 00": {T.CONNECT, T.CONNACK, T.AUTH},
+    "17 01": {T.CONNECT},
+    "18 00000001": {W},
+    "19 01": {T.CONNECT},
+    "1a 'x'": {T.CONNACK},
+    "1c 'x'": {T.CONNACK, T.DISCONNECT},
+    "1f 'x'": ACKS,
+    "21 0001": {T.CONNECT, T.CONNACK},
+    "22 0001": {T.CONNECT, T.CONNACK},
+    "23 0001": {T.PUBLISH},
+    "24 01": {T.CONNACK},
+    "25 01": {T.CONNACK},
+    "26 'k' 'v'": ACKS | {T.CONNECT, T.PUBLISH, W, T.SUBSCRIBE, T.UNSUBSCRIBE},
+    "27 00000001": {T.CONNECT, T.CONNACK},
+    "28 01": {T.CONNACK},
+    "29 01": {T.CONNACK},
+    "2a 01": {T.CONNACK},
+}
+CARRIERS = [W, *(kind for kind in PacketType if kind not in (T.PINGREQ, T.PINGRESP))]
+#: Properties that may stand more than once, by packet.
+REPEATED = {("0b 01", T.PUBLISH), *(("26 'k' 'v'", kind) for kind in CARRIERS)}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("packet", CARRIERS)
+def test_a_property_stands_where_the_specification_lets_it(example: str, packet: int) -> None:
+    """Anywhere else the packet is malformed."""
+    raw = picture(example)
+    if packet in EXAMPLES[example]:
+        assert props.write(props.read(raw, packet)) == raw
+    else:
+        with pytest.raises(Malformed):
+            props.read(raw, packet)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("packet", CARRIERS)
+def test_a_property_stands_twice_only_where_it_may(example: str, packet: int) -> None:
+    """User properties anywhere, subscription identifiers in PUBLISH."""
+    if packet not in EXAMPLES[example]:
+        return
+    raw = picture(example) * 2
+    if (example, packet) in REPEATED:
+        assert props.write(props.read(raw, packet)) == raw
+    else:
+        with pytest.raises(ProtocolViolation):
+            props.read(raw, packet)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_property_cut_off_is_malformed(example: str) -> None:
+    """At each place inside it."""
+    packet = next(iter(EXAMPLES[example]))
+    raw = picture(example)
+    for cut in range(1, len(raw)):
+        if example.startswith("15 'x' 16") and cut == 4:
+            continue
+        with pytest.raises(Malformed):
+            props.read(raw[:cut], packet)
+
+
+def test_no_properties_are_one_value() -> None:
+    """So that an identity check is enough on the hot path."""
+    assert props.read(b"", T.PUBLISH) is NO_PROPERTIES
+    assert props.block(NO_PROPERTIES) == b"\0"
+    assert props.write(Properties()) == b""
+
+
+def test_blocks_of_publishers_are_read_once() -> None:
+    """The same bytes are the same value; long blocks and errors are not kept."""
+    raw = picture("03 'once'")
+    assert props.read_publish(raw, True) is props.read_publish(raw, True)
+    long = picture("03 '" + "x" * 300 + "'")
+    assert props.read_publish(long, True) is not props.read_publish(long, True)
+    for _ in range(2):
+        with pytest.raises(MqttError):
+            props.read_publish(b"\x01\x02", True)
+
+
+def test_a_cached_block_does_not_hide_who_sent_it() -> None:
+    """Subscription identifiers are a server's, whoever was read first."""
+    raw = picture("0b 05")
+    assert props.read_publish(raw, False).subscription_identifiers == (5,)
+    with pytest.raises(ProtocolViolation):
+        props.read_publish(raw, True)

@@ -1,0 +1,51 @@
+"""The environment switch of the native module, and that both twins offer the same."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+
+from iot_mqtt import native
+from iot_mqtt.native import _choose, _pure
+
+
+@pytest.mark.parametrize(
+    ("setting", "have", "used"),
+    [("auto", True, True), ("auto", False, False), ("off", True, False), ("require", True, True)],
+)
+def test_the_switch_decides_what_is_used(setting: str, have: bool, used: bool) -> None:
+    """By what was built."""
+    assert _choose(setting, have) is used
+
+
+@pytest.mark.parametrize(("setting", "have"), [("require", False), ("yes", True)])
+def test_a_demand_that_cannot_be_met_fails_loudly(setting: str, have: bool) -> None:
+    """Required but absent; and words that are none."""
+    with pytest.raises(ImportError, match="IOT_MQTT_NATIVE"):
+        _choose(setting, have)
+
+
+def test_off_is_the_pure_twin() -> None:
+    """In a process of its own, where the switch is read."""
+    code = "from iot_mqtt import native; print(native.USE_NATIVE, native.Scanner.__module__)"
+    environment = {**os.environ, "IOT_MQTT_NATIVE": "off"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "iot_mqtt.native._pure"]
+
+
+@pytest.mark.skipif(not native.HAVE_NATIVE, reason="the native module was not built")
+def test_both_twins_offer_the_same() -> None:
+    """Every exported name, and the mode bits."""
+    from iot_mqtt.native import _scan
+
+    for name in native.__all__:
+        if name.isupper() and "NATIVE" in name:
+            continue
+        assert hasattr(_scan, name)
+        assert hasattr(_pure, name)
+    assert (_scan.FIVE, _scan.FROM_CLIENT) == (_pure.FIVE, _pure.FROM_CLIENT)
+    assert inspect.isclass(_scan.Scanner)
