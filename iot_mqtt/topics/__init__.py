@@ -1,0 +1,52 @@
+"""Topics: filters, routes with their memo, shared groups, retained messages. Pure: no clock, no socket."""
+
+from iot_mqtt.topics.filters import (
+    MAX_LEVELS,
+    covers,
+    is_wildcard,
+    matches,
+    parse_shared,
+    validate_filter,
+    validate_topic,
+)
+from iot_mqtt.topics.match import Match, SharedRoute
+from iot_mqtt.topics.policies import (
+    POLICIES,
+    HashClient,
+    HashTopic,
+    LeastInflight,
+    Policy,
+    RoundRobin,
+    Sticky,
+)
+from iot_mqtt.topics.retained import Page, RetainedIndex
+from iot_mqtt.topics.route import Receiver, Route, merged
+from iot_mqtt.topics.routes import PolicyFactory, Routes
+from iot_mqtt.topics.shared import SharedGroup
+
+__all__ = [
+    "MAX_LEVELS",
+    "POLICIES",
+    "HashClient",
+    "HashTopic",
+    "LeastInflight",
+    "Match",
+    "Page",
+    "Policy",
+    "PolicyFactory",
+    "Receiver",
+    "RetainedIndex",
+    "RoundRobin",
+    "Route",
+    "Routes",
+    "SharedGroup",
+    "SharedRoute",
+    "Sticky",
+    "covers",
+    "is_wildcard",
+    "matches",
+    "merged",
+    "parse_shared",
+    "validate_filter",
+    "validate_topic",
+]

@@ -1,0 +1,81 @@
+"""What is filed under a filter, and what a topic's matching filters add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic
+
+from iot_mqtt.topics.route import R, Route, combined
+from iot_mqtt.topics.shared import SharedGroup
+
+#: What a merged route costs in memory beside a pointer to one that exists anyway.
+_MERGED_WEIGHT = 24
+
+
+class SharedRoute(Generic[R]):
+    """That one member of a group gets the topic; one per matching group and filter."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: SharedGroup[R]) -> None:
+        self.group = group
+
+
+class Match(Generic[R]):
+    """Who gets a topic: each of ``plain``, and one member of each of ``shared``. Treat as frozen: it is memoised.
+
+    ``weight`` is its memory in pointers, roughly.
+    """
+
+    __slots__ = ("plain", "shared", "weight")
+
+    def __init__(
+        self, plain: tuple[Route[R], ...] = (), shared: tuple[SharedRoute[R], ...] = (), merged_count: int = 0
+    ) -> None:
+        self.plain = plain
+        self.shared = shared
+        self.weight = 1 + len(plain) + len(shared) + merged_count * _MERGED_WEIGHT
+
+    def __repr__(self) -> str:
+        return f"<Match {self.plain} {self.shared}>"
+
+
+class Entry(Generic[R]):
+    """All receivers and groups of one filter. A filter with one plain receiver is filed as its bare route instead."""
+
+    __slots__ = ("routes", "groups")
+
+    def __init__(self) -> None:
+        self.routes: dict[R, Route[R]] = {}
+        self.groups: dict[str, SharedRoute[R]] | None = None
+
+    @property
+    def unused(self) -> bool:
+        return not self.routes and not self.groups
+
+
+def gather(filed: Sequence[Route[R] | Entry[R]]) -> Match[R]:
+    """The match that the entries of all matching filters (at least one) add up to."""
+    if len(filed) == 1:
+        only = filed[0]
+        if isinstance(only, Route):
+            return Match((only,))
+        return Match(tuple(only.routes.values()), tuple((only.groups or {}).values()))
+    routes: dict[R, Route[R]] = {}
+    overlaps: dict[R, list[Route[R]]] = {}
+    shared: list[SharedRoute[R]] = []
+    for entry in filed:
+        if isinstance(entry, Route):
+            found = {entry.receiver: entry}
+        else:
+            found = entry.routes
+            if entry.groups:
+                shared += entry.groups.values()
+        if not routes.keys().isdisjoint(found):
+            for receiver in routes.keys() & found.keys():
+                overlaps.setdefault(receiver, [routes[receiver]]).append(found[receiver])
+        routes |= found
+    for receiver, several in overlaps.items():
+        several.sort(key=lambda route: route.order)
+        routes[receiver] = combined([route.subscription for route in several], receiver)
+    return Match(tuple(routes.values()), tuple(shared), len(overlaps))

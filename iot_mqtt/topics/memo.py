@@ -1,0 +1,83 @@
+"""The memo of matches: topic → match, bounded, and exact again after every change of subscriptions.
+
+A hit must cost one dict lookup and not even a Python call, so the memo is a dict with ``__missing__``. Being
+exact is therefore the business of those who change subscriptions: ``forget_topics`` for exact filters,
+``forget_prefixes`` for wildcards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Generic
+
+from iot_mqtt.topics.match import Match
+from iot_mqtt.topics.route import R
+
+#: Longer topics are looked up each time, so that the memo's keys stay small beside what they stand for.
+_LONGEST = 512
+#: Memory that all matches may have together, in pointers per entry of the limit.
+_WEIGHT_PER_ENTRY = 64
+#: Finding a match takes as long as looking at this many entries of the memo, with some reserve.
+_SCANS_PER_MISS = 32
+#: However many misses there were, so many looks through a full memo at most before it is cleared instead.
+_MOST_SCANS = 16
+
+
+class Memo(dict[bytes, Match[R]], Generic[R]):
+    """Matches by topic; ``memo[topic]`` finds and keeps what it does not have. Topics nobody wants count too.
+
+    When it is full its oldest entries make room, a sixteenth at a time: dropping them one by one would leave
+    a growing row of dead slots at the front of the dict for each to step over.
+    """
+
+    __slots__ = ("_find", "_limit", "_weight", "_credit")
+
+    def __init__(self, find: Callable[[bytes], Match[R]], limit: int) -> None:
+        super().__init__()
+        self._find = find
+        self._limit = limit
+        self._weight = 0
+        self._credit = 0
+
+    def __missing__(self, topic: bytes) -> Match[R]:
+        match = self._find(topic)
+        if len(topic) > _LONGEST or match.weight > self._limit * _WEIGHT_PER_ENTRY:
+            return match
+        while self and (len(self) >= self._limit or self._weight + match.weight > self._limit * _WEIGHT_PER_ENTRY):
+            self.forget_topics(list(islice(self, len(self) // 16 + 1)))
+        self[topic] = match
+        self._weight += match.weight
+        self._credit += _SCANS_PER_MISS
+        return match
+
+    def forget_topics(self, topics: Iterable[bytes]) -> None:
+        """Drop these, where they are kept."""
+        for topic in topics:
+            match = self.pop(topic, None)
+            if match is not None:
+                self._weight -= match.weight
+
+    def forget_prefixes(self, prefixes: Iterable[bytes]) -> None:
+        """Drop all topics that begin with one of these.
+
+        Looking at every entry is worth it only while they are found more often than looked at: a storm of
+        subscriptions on a large memo ends in clearing it, which makes the following changes cheap.
+        """
+        wanted = tuple(prefixes)
+        if not wanted or not self:
+            return
+        if b"" in wanted or len(self) > self._credit:
+            self.forget_all()
+            return
+        self._credit = min(self._credit, self._limit * _MOST_SCANS) - len(self)
+        doomed = [topic for topic in self if topic.startswith(wanted)]
+        if len(doomed) * 2 > len(self):
+            self.forget_all()
+        else:
+            self.forget_topics(doomed)
+
+    def forget_all(self) -> None:
+        """Drop everything."""
+        self.clear()
+        self._weight = self._credit = 0

@@ -1,0 +1,192 @@
+"""Retained messages by topic, and those that match a filter in pages.
+
+Setting and removing is a dict operation; the order of topics is made up for only when a filter with wildcards
+is read. A page begins behind the last topic of the page before, by name, so it does not matter what was set
+or removed between pages, and nothing is held for a reader that is slow or never returns.
+
+Topics are in byte order. A filter is read by seeking, not by looking at everything:
+
+    +/status     a/run  a/status  a/temp  a/volt  b/run  b/status
+                   |----> hit       |---------------> |--> hit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from iot_mqtt.topics.filters import is_wildcard
+from iot_mqtt.topics.sorted_topics import SortedTopics
+from iot_mqtt.values import Message
+
+#: Topics that one page looks at, matching or not, before it is handed out unfilled.
+_EFFORT = 5_000
+#: The byte after "/": a prefix that ends with it instead of "/" is the first that is behind all its topics.
+_BEHIND_SLASH = b"0"
+#: The first topic behind all that begin with "$".
+_BEHIND_DOLLAR = b"%"
+
+
+class Page(NamedTuple):
+    """Some of the matching messages. ``after`` is where the next page goes on; None when this is the last."""
+
+    messages: list[Message]
+    after: bytes | None
+
+
+class RetainedIndex:
+    """The retained messages of a node. ``count`` and ``bytes`` are what quotas are made of; the caller decides.
+
+    Nothing expires by itself: there is no clock here.
+    """
+
+    __slots__ = ("bytes", "_messages", "_sorted", "_unsorted")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._messages: dict[bytes, Message] = {}
+        self._sorted = SortedTopics()
+        # Topics still to be sorted in. A dict, as it keeps the order of a store that was read in order.
+        self._unsorted: dict[bytes, None] = {}
+
+    @property
+    def count(self) -> int:
+        """How many topics have a retained message."""
+        return len(self._messages)
+
+    def get(self, topic: bytes) -> Message | None:
+        """The message retained on exactly this topic."""
+        return self._messages.get(topic)
+
+    def set(self, topic: bytes, message: Message) -> Message | None:
+        """Retain a message in place of the one returned [MQTT-3.3.1-5]."""
+        before = self._messages.get(topic)
+        self._messages[topic] = message
+        self.bytes += message.size
+        if before is None:
+            self._unsorted[topic] = None
+        else:
+            self.bytes -= before.size
+        return before
+
+    def remove(self, topic: bytes) -> Message | None:
+        """Retain nothing on this topic any more; returns what was there [MQTT-3.3.1-6]."""
+        before = self._messages.pop(topic, None)
+        if before is not None:
+            self.bytes -= before.size
+            if topic in self._unsorted:
+                del self._unsorted[topic]
+            else:
+                self._sorted.remove(topic)
+        return before
+
+    def settle(self) -> None:
+        """Sort in what was set since the last read. Reading does it too; after loading a store, do it early."""
+        if self._unsorted:
+            self._sorted.add_all(self._unsorted)
+            self._unsorted = {}
+
+    def scan(self, filter: str, after: bytes | None, limit: int, effort: int = _EFFORT) -> Page:
+        """The next page in topic order: at most ``limit`` (> 0) messages, for at most ``effort`` topics looked at.
+
+        A page may be short or empty and yet not the last: a filter can pass over many topics between two that
+        match, and a turn must not take long.
+        """
+        if not is_wildcard(filter):
+            topic = filter.encode()
+            found = self._messages.get(topic) if after is None or after < topic else None
+            return Page([] if found is None else [found], None)
+        self.settle()
+        start = b"" if after is None else after + b"\0"
+        if filter.endswith("#") and not is_wildcard(filter[:-1]):
+            return self._below(filter[:-2].encode(), start, limit, everything=filter == "#")
+        return self._seek(filter.encode().split(b"/"), start, limit, effort)
+
+    def page(self, filter: str, after: bytes | None, limit: int) -> list[Message]:
+        """The next ``limit`` messages in topic order; fewer only at the end, however long that takes."""
+        found: list[Message] = []
+        while len(found) < limit:
+            messages, after = self.scan(filter, after, limit - len(found))
+            found += messages
+            if after is None:
+                break
+        return found
+
+    def iterate(self, filter: str, limit: int = 1_000) -> Iterator[list[Message]]:
+        """Page after page; each is made when it is asked for, so changes in between are seen."""
+        after: bytes | None = None
+        while True:
+            messages, after = self.scan(filter, after, limit)
+            if messages:
+                yield messages
+            if after is None:
+                return
+
+    def _below(self, parent: bytes, start: bytes, limit: int, *, everything: bool) -> Page:
+        """``parent/#``, or ``#``: whole ranges, with nothing to compare topic by topic."""
+        if everything:
+            ranges = [(b"", b"$"), (_BEHIND_DOLLAR, None)]  # [MQTT-4.7.2-1]
+        else:
+            ranges = [(parent, parent + b"\0"), (parent + b"/", parent + _BEHIND_SLASH)]
+        topics: list[bytes] = []
+        for low, high in ranges:
+            topics += self._sorted.run(max(low, start), high, limit - len(topics))
+        held = self._messages
+        return Page([held[topic] for topic in topics], topics[-1] if topics and len(topics) == limit else None)
+
+    def _seek(self, levels: Sequence[bytes], start: bytes, limit: int, effort: int) -> Page:
+        """Any other filter: from topic to topic that may match."""
+        found: list[Message] = []
+        topic = self._sorted.ceiling(start)
+        while topic is not None:
+            onward = next_candidate(levels, topic)
+            if onward is None:
+                found.append(self._messages[topic])
+                onward = topic + b"\0"
+            effort -= 1
+            if effort <= 0 or len(found) == limit:
+                return Page(found, topic)
+            topic = self._sorted.ceiling(onward) if onward != NO_MORE else None
+        return Page(found, None)
+
+
+#: What ``next_candidate`` answers when no later topic can match. No topic is empty.
+NO_MORE = b""
+
+
+def next_candidate(levels: Sequence[bytes], topic: bytes) -> bytes | None:
+    """None if the topic matches the levels of a filter; otherwise a later place, before which nothing matches.
+
+    In byte order a topic's children do not directly follow it: ``a-b`` lies between ``a`` and ``a/b``. So the
+    place is never further than where a prefix, slash included, ends.
+    """
+    if topic[:1] == b"$" and levels[0] in (b"+", b"#"):
+        return _BEHIND_DOLLAR
+    have = topic.split(b"/")
+    for depth, want in enumerate(levels):
+        if want == b"#":
+            return None
+        if depth == len(have):
+            # Too short. What shares all of its levels is behind the slash, but while the last of them was
+            # found by "+", its neighbours in between may match as well.
+            return topic + (b"\0" if levels[depth - 1] == b"+" else b"/")
+        if want not in (b"+", have[depth]):
+            return _within(b"/".join([*have[:depth], b""]), levels, depth, topic)
+    if len(have) > len(levels):
+        return _behind(b"/".join([*have[: len(levels)], b""]))
+    return None
+
+
+def _within(prefix: bytes, levels: Sequence[bytes], depth: int, topic: bytes) -> bytes:
+    """The least place after ``topic`` that begins with ``prefix`` (its ``depth`` good levels) and goes on well."""
+    exact = prefix + levels[depth]
+    if exact > topic:
+        return exact
+    if depth + 1 < len(levels) and exact + b"/" > topic:
+        return exact + b"/"
+    return _behind(prefix)
+
+
+def _behind(prefix: bytes) -> bytes:
+    """The first place that does not begin with ``prefix``, which ends with a slash (or is empty)."""
+    return prefix[:-1] + _BEHIND_SLASH if prefix else NO_MORE

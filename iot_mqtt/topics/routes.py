@@ -1,0 +1,202 @@
+"""The routing table of a node: who has subscribed to what, and who gets a topic.
+
+Filters without wildcards are keys of a dict beside the trie: the many exact subscriptions of a fleet cost a
+slot each and are found at once. Wildcard filters are in the trie. What a topic's lookup found is memoised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import Any, Generic
+
+from iot_mqtt.topics.filters import is_wildcard, literal_prefix, parse_shared
+from iot_mqtt.topics.match import Entry, Match, SharedRoute, gather
+from iot_mqtt.topics.memo import Memo
+from iot_mqtt.topics.policies import Policy, RoundRobin
+from iot_mqtt.topics.route import R, Route
+from iot_mqtt.topics.shared import SharedGroup
+from iot_mqtt.topics.trie import FilterTrie
+from iot_mqtt.values import Subscription
+
+#: Makes the policy of a new shared group; the classes in ``POLICIES`` are such factories.
+PolicyFactory = Callable[[], Policy[Any]]
+
+_NOBODY: Match[Any] = Match()
+
+
+class Routes(Generic[R]):
+    """Subscriptions in, matches out. Filters must have passed ``validate_filter`` and topics ``validate_topic``.
+
+    ``match(topic)`` answers who gets a topic. It is a bound C function, because it is asked once per run of
+    messages. A match holds until the next change here; callers use it at once and keep none.
+    ``version`` moves with every change. ``filter_count`` counts different filters, shared ones by group;
+    ``subscription_count`` counts (receiver, filter) pairs.
+    """
+
+    __slots__ = (
+        "match",
+        "version",
+        "filter_count",
+        "subscription_count",
+        "_exact",
+        "_wild",
+        "_memo",
+        "_pick",
+        "_order",
+    )
+
+    def __init__(self, *, memo_limit: int = 65_536, pick: PolicyFactory = RoundRobin) -> None:
+        self.version = 0
+        self.filter_count = 0
+        self.subscription_count = 0
+        self._exact: dict[str, Route[R] | Entry[R]] = {}
+        self._wild: FilterTrie[Route[R] | Entry[R]] = FilterTrie()
+        self._memo: Memo[R] = Memo(self._find, memo_limit)
+        self._pick = pick
+        self._order = count()
+        self.match: Callable[[bytes], Match[R]] = self._memo.__getitem__
+
+    def subscribe(self, receiver: R, subscription: Subscription) -> bool:
+        """Add a subscription, or replace the receiver's earlier one of the same filter; True if it was new."""
+        shared = parse_shared(subscription.filter)
+        if shared is not None:
+            return self._join(receiver, subscription, *shared)
+        name = subscription.filter
+        filed = self._get(name)
+        known = self._route_of(filed, receiver)
+        if known is not None and known.subscription == subscription:
+            return False
+        route = Route(receiver, subscription, next(self._order) if known is None else known.order)
+        if filed is None or filed is known:
+            self._put(name, route)
+        else:
+            self._entry(name, filed).routes[receiver] = route
+        if known is None:
+            self.subscription_count += 1
+            if filed is None or (isinstance(filed, Entry) and len(filed.routes) == 1):
+                self.filter_count += 1
+        self._changed((name,))
+        return known is None
+
+    def _join(self, receiver: R, subscription: Subscription, name: str, filter: str) -> bool:
+        entry = self._entry(filter, self._get(filter))
+        if entry.groups is None:
+            entry.groups = {}
+        shared = entry.groups.get(name)
+        if shared is None:
+            shared = entry.groups[name] = SharedRoute(SharedGroup(name, filter, self._pick()))
+            self.filter_count += 1
+            self._changed((filter,))
+        else:
+            self.version += 1  # matches name the group, so they hold
+        new = shared.group.join(Route(receiver, subscription, next(self._order)))
+        self.subscription_count += new
+        return new
+
+    def unsubscribe(self, receiver: R, filter: str) -> bool:
+        """Remove one subscription; False if there was none."""
+        gone = self._remove(receiver, filter)
+        if gone is not None:
+            self._changed((gone,) if gone else ())
+        return gone is not None
+
+    def drop(self, receiver: R, filters: Iterable[str]) -> None:
+        """Remove a receiver's subscriptions, all that it has, in one go; unknown ones are passed over."""
+        changed = [gone for name in filters if (gone := self._remove(receiver, name)) is not None]
+        if changed:
+            self._changed([name for name in changed if name])
+
+    def filters(self) -> Iterator[str]:
+        """Every different filter that somebody has subscribed to; nothing may change while it is read."""
+        for store in (self._exact.items(), self._wild.items()):
+            for name, filed in store:
+                if isinstance(filed, Route) or filed.routes:
+                    yield name
+                if isinstance(filed, Entry):
+                    yield from (shared.group.full_filter for shared in (filed.groups or {}).values())
+
+    def groups(self, filter: str) -> tuple[SharedGroup[R], ...]:
+        """The shared groups of a filter (without its ``$share/<group>/``)."""
+        filed = self._get(filter)
+        return tuple(shared.group for shared in (filed.groups or {}).values()) if isinstance(filed, Entry) else ()
+
+    def _find(self, topic: bytes) -> Match[R]:
+        name = topic.decode()
+        filed = self._wild.match(name) if self._wild else []
+        exact = self._exact.get(name)
+        if exact is not None:
+            filed.append(exact)
+        return gather(filed) if filed else _NOBODY
+
+    def _remove(self, receiver: R, filter: str) -> str | None:
+        """Take out one subscription: None if there was none, else the filter whose matches changed, or ''."""
+        shared = parse_shared(filter)
+        plain = filter if shared is None else shared[1]
+        filed = self._get(plain)
+        if shared is not None:
+            return self._leave(receiver, filed, *shared)
+        if filed is None or self._route_of(filed, receiver) is None:
+            return None
+        self.subscription_count -= 1
+        if isinstance(filed, Entry):
+            del filed.routes[receiver]
+            self.filter_count -= not filed.routes
+        else:
+            self.filter_count -= 1
+        if isinstance(filed, Route) or filed.unused:
+            self._discard(plain)
+        return plain
+
+    def _leave(self, receiver: R, filed: Route[R] | Entry[R] | None, name: str, filter: str) -> str | None:
+        if not isinstance(filed, Entry) or filed.groups is None or name not in filed.groups:
+            return None
+        group = filed.groups[name].group
+        if not group.leave(receiver):
+            return None
+        self.subscription_count -= 1
+        if len(group):
+            return ""
+        self.filter_count -= 1
+        del filed.groups[name]
+        if filed.unused:
+            self._discard(filter)
+        return filter
+
+    def _changed(self, filters: Iterable[str]) -> None:
+        self.version += 1
+        if not self._memo:
+            return
+        self._memo.forget_prefixes([literal_prefix(name).encode() for name in filters if is_wildcard(name)])
+        self._memo.forget_topics([name.encode() for name in filters if not is_wildcard(name)])
+
+    @staticmethod
+    def _route_of(filed: Route[R] | Entry[R] | None, receiver: R) -> Route[R] | None:
+        if isinstance(filed, Entry):
+            return filed.routes.get(receiver)
+        return filed if filed is not None and filed.receiver is receiver else None
+
+    def _get(self, filter: str) -> Route[R] | Entry[R] | None:
+        return self._wild.get(filter) if is_wildcard(filter) else self._exact.get(filter)
+
+    def _put(self, filter: str, filed: Route[R] | Entry[R]) -> None:
+        if is_wildcard(filter):
+            self._wild.put(filter, filed)
+        else:
+            self._exact[filter] = filed
+
+    def _entry(self, filter: str, filed: Route[R] | Entry[R] | None) -> Entry[R]:
+        """The entry of a filter, made from what was filed there before."""
+        if isinstance(filed, Entry):
+            return filed
+        entry: Entry[R] = Entry()
+        if filed is not None:
+            entry.routes[filed.receiver] = filed
+        self._put(filter, entry)
+        return entry
+
+    def _discard(self, filter: str) -> None:
+        if is_wildcard(filter):
+            self._wild.remove(filter)
+        else:
+            del self._exact[filter]
