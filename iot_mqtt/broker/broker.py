@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.fanout import fan_out
 from iot_mqtt.broker.handlers import early_table, table
-from iot_mqtt.broker.handlers.connect import admit
+from iot_mqtt.broker.handlers.connect import admit, usual_connacks
 from iot_mqtt.broker.outflow import Outflow
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.retention import Retention
@@ -23,7 +23,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.wills import Wills
 from iot_mqtt.codec import Properties
 from iot_mqtt.errors import MqttError, ReasonCode
-from iot_mqtt.pipeline import ConnectTimeoutStage
+from iot_mqtt.pipeline import ConnectTimeoutStage, IdleStage
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Permissions, Principal
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
@@ -83,7 +83,8 @@ class Broker:
         self._dirty: list[Connection] = []
         self._turn_planned = False
         self._awaiting: list[Connection] = []
-        self.usual_announcement = announcement_of(settings)
+        self.announcement = announcement_of(settings)
+        self.usual_connacks = usual_connacks(self.announcement)
         store.on_committed = self._committed
 
     # The turn.
@@ -136,6 +137,16 @@ class Broker:
         timeout = ctx.pipeline.get("connect-timeout") if ctx is not None else None
         if isinstance(timeout, ConnectTimeoutStage):
             timeout.stop()
+
+    def watch_keep_alive(self, connection: Connection) -> None:
+        """Expect a packet within one and a half times the keep-alive [MQTT-3.1.2-22].
+
+        The idle stage stands above the codec: only whole packets that the client sends count.
+        """
+        ctx = connection.ctx
+        idle = ctx.pipeline.get("idle") if ctx is not None and connection.keep_alive else None
+        if isinstance(idle, IdleStage):
+            idle.change(reader=connection.keep_alive * 1.5)
 
     def admit(self, connection: Connection, principal: Principal, permissions: Permissions, data: bytes | None) -> None:
         """An enhanced-authentication exchange succeeded."""

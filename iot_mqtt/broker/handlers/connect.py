@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.access import authenticate, begin_exchange
-from iot_mqtt.codec import NO_PROPERTIES, Connack, Connect, ConnectWill, Properties
+from iot_mqtt.codec import NO_PROPERTIES, Connack, Connect, ConnectWill, Properties, encode
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
-from iot_mqtt.pipeline import IdleStage
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.session import InboundAliases, OutboundAliases
 from iot_mqtt.topics import validate_topic
@@ -80,9 +79,7 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     _set_limits(connection, session)
     broker.wills.set(session, will)
     connection.keep_alive = broker.settings.server_keep_alive or connect.keep_alive
-    if connection.keep_alive and connection.ctx is not None:
-        # [MQTT-3.1.2-22] only what the client sends counts, and only whole packets.
-        connection.ctx.pipeline.add_before(connection.ctx.name, "idle", IdleStage(reader=connection.keep_alive * 1.5))
+    broker.watch_keep_alive(connection)
     broker.counters.connects_accepted += 1
     connection.writable = connection.ctx is not None and connection.ctx.channel.writable
     _connack(connection, session, present, assigned, data)
@@ -129,31 +126,48 @@ def _will(connection: Connection, will: ConnectWill) -> Will:
 
 
 def _connack(connection: Connection, session: Session, present: bool, assigned: str | None, data: bytes | None) -> None:
-    properties = _announced(connection, session, assigned, data) if connection.five else NO_PROPERTIES
-    connection.send_packet(Connack(session_present=present, reason=ReasonCode.SUCCESS, properties=properties))
+    """Nearly every CONNACK of a version is the same; those are written once, at start."""
+    broker = connection.broker
+    particular = _particular(connection, session, assigned, data) if connection.five else {}
+    if any(value is not None for value in particular.values()):
+        properties = replace(broker.announcement, **particular)  # type: ignore[arg-type]
+        connection.send_packet(Connack(session_present=present, reason=ReasonCode.SUCCESS, properties=properties))
+        return
+    broker.counters.packets_sent["CONNACK"] += 1
+    connection.send(broker.usual_connacks[connection.five, present])
 
 
-def _announced(connection: Connection, session: Session, assigned: str | None, data: bytes | None) -> Properties:
-    """What a v5 client is told of our limits; what equals the specification's default is left out."""
+def _particular(
+    connection: Connection, session: Session, assigned: str | None, data: bytes | None
+) -> dict[str, object]:
+    """What this v5 client is told beside what all are told."""
     settings, connect = connection.broker.settings, connection.connect
     assert connect is not None
-    asked = connect.properties.session_expiry_interval or 0
-    method = connect.properties.authentication_method
-    particular = assigned or method or connect.properties.request_response_information or settings.server_keep_alive
-    if not particular and asked == session.expiry_interval:
-        return connection.broker.usual_announcement
-    wanted_information = bool(connect.properties.request_response_information)
-    return announcement(
-        connection,
-        session_expiry_interval=session.expiry_interval if asked != session.expiry_interval else None,
-        assigned_client_identifier=assigned,  # [MQTT-3.1.3-7]
-        server_keep_alive=settings.server_keep_alive or None,  # [MQTT-3.1.2-21]
-        response_information=(settings.response_information or None) if wanted_information else None,
-        authentication_method=method,
-        authentication_data=data,
-    )
+    properties = connect.properties
+    asked = properties.session_expiry_interval or 0
+    return {
+        "session_expiry_interval": session.expiry_interval if asked != session.expiry_interval else None,
+        "assigned_client_identifier": assigned,  # [MQTT-3.1.3-7]
+        "server_keep_alive": settings.server_keep_alive or None,  # [MQTT-3.1.2-21]
+        "response_information": (settings.response_information or None)
+        if properties.request_response_information
+        else None,
+        "authentication_method": properties.authentication_method,
+        "authentication_data": data,
+    }
 
 
-def announcement(connection: Connection, **particular: object) -> Properties:
-    """The broker's limits with what is particular to one CONNACK."""
-    return replace(connection.broker.usual_announcement, **particular)  # type: ignore[arg-type]
+def usual_connacks(announcement: Properties) -> dict[tuple[bool, bool], bytes]:
+    """(v5?, session present?) → the CONNACK of a client that is told nothing of its own."""
+    return {
+        (five, present): encode(
+            Connack(
+                session_present=present,
+                reason=ReasonCode.SUCCESS,
+                properties=announcement if five else NO_PROPERTIES,
+            ),
+            ProtocolVersion.V5 if five else ProtocolVersion.V311,
+        )
+        for five in (False, True)
+        for present in (False, True)
+    }
