@@ -1,0 +1,304 @@
+"""The grid inside the broker's process, on disk: group commit over RocksDB.
+
+A commit is acknowledged when its batch is in the synced log. Commits that come while a batch is on its way
+to the disk are merged, in order, into the next one, which is written only after that (``wal`` relies on it).
+
+When a write fails, its commits fail with ``Unavailable``, and so does every commit made before that failure
+was reported: a later one never overtakes an earlier one. Then the database is opened anew, at growing
+intervals, until the disk takes writes again; commits made meanwhile fail at once. A failed commit may be
+found later all the same, whole; a reported one is never lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.bridge import Bridge, Cross, Finish
+from iot_mqtt.grid.engine import TAGS, Engine
+from iot_mqtt.grid.faults import OpenFault
+from iot_mqtt.grid.watching import Operation, Watchers, Watching
+from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+
+log = logging.getLogger(__name__)
+
+Done = Callable[[BaseException | None], None]
+
+#: Operations after which a physical batch takes no further commit: its CPU part holds the interpreter lock.
+TURN_OPERATIONS: Final = 2000
+#: Seconds until the database is opened anew after a failure: first, and at most.
+RETRY_FIRST: Final = 0.25
+RETRY_LAST: Final = 5.0
+
+
+class _Commit:
+    """A batch on its way; the thread sets ``error``, the reactor calls ``finish``."""
+
+    __slots__ = ("operations", "done", "fence", "error")
+
+    def __init__(self, operations: Sequence[Operation], done: Done, fence: int) -> None:
+        self.operations = operations
+        self.done = done
+        self.fence = fence
+        self.error: BaseException | None = None
+
+    def merge(self, changes: dict[bytes, bytes | None], engine: Engine) -> None:
+        """Add to the physical batch; a later operation on a key takes the place of an earlier one."""
+        for cache, key, value in self.operations:
+            changes[TAGS[cache] + key] = value
+
+    def finish(self) -> None:
+        self.done(self.error)
+
+
+class _Swap(_Commit):
+    """A compare-and-set: decided in its place in the order, against the batch that it becomes part of."""
+
+    __slots__ = ("expected", "swapped")
+
+    def __init__(self, operation: Operation, expected: bytes | None, done: Done, fence: int) -> None:
+        super().__init__((operation,), done, fence)
+        self.expected = expected
+        self.swapped = False
+
+    def merge(self, changes: dict[bytes, bytes | None], engine: Engine) -> None:
+        cache, key, _ = self.operations[0]
+        tagged = TAGS[cache] + key
+        present = changes[tagged] if tagged in changes else engine.get(tagged)
+        self.swapped = present == self.expected
+        if self.swapped:
+            super().merge(changes, engine)
+        else:
+            self.operations = ()
+
+
+class EmbeddedGrid:
+    """RocksDB in ``directory``. ``cross`` is ``reactor.callFromThread``; everything else is called in the reactor.
+
+    Coroutines of this class await Deferreds: drive them with ``Deferred.fromCoroutine`` or ``ensureDeferred``.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        cross: Cross,
+        *,
+        retry: tuple[float, float] = (RETRY_FIRST, RETRY_LAST),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = Engine(directory, threading.Event().wait)
+        self._bridge: Bridge[_Commit] = Bridge(self._turn, cross, TURN_OPERATIONS)
+        self._watchers = Watchers()
+        self._retry = retry
+        self._monotonic = monotonic
+        self._accepting = False
+        self._failure: str | None = None
+        self._closed: Deferred[None] | None = None
+        self._late: list[_Commit] = []
+        # The reactor's count of failures, and the thread's: a commit from before a failure fails with it.
+        self._fence = 0
+        self._thread_fence = 0
+        # Only the thread touches these.
+        self._broken: Unavailable | None = None
+        self._retry_at = 0.0
+        self._delay = retry[0]
+
+    @property
+    def available(self) -> bool:
+        """Whether the last the reactor heard of the disk was good: False while commits fail."""
+        return self._accepting and self._failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """What is wrong with the disk, for status pages; None when nothing is."""
+        return self._failure
+
+    # The life of the grid.
+
+    async def open(self) -> None:
+        """Raises ``OpenFault`` (in use, too new, damaged) or ``OSError``."""
+        opened: Deferred[None] = Deferred()
+        self._bridge.start(partial(self._begin, opened), self._end)
+        await opened
+
+    async def close(self) -> None:
+        """Refuse new commits, finish the accepted ones, close the files."""
+        if not self._accepting:
+            return
+        self._accepting = False
+        self._closed = closed = Deferred[None]()
+        self._bridge.stop()
+        await closed
+
+    # Writing.
+
+    async def commit(self, batch: WriteBatch) -> None:
+        waiting: Deferred[None] = Deferred()
+        self.commit_soon(batch, partial(_settle, waiting))
+        await waiting
+
+    def commit_soon(self, batch: WriteBatch, done: Done) -> None:
+        """Commit and call ``done`` later, in the reactor thread; see the port for the contract."""
+        operations = batch.operations
+        self._submit(_Commit(operations, done, self._fence), len(operations) + 1)
+
+    async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
+        waiting: Deferred[None] = Deferred()
+        swap = _Swap((cache, key, value), expected, partial(_settle, waiting), self._fence)
+        self._submit(swap, 2)
+        await waiting
+        return swap.swapped
+
+    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
+        return self._watchers.add(cache, listener, prefix)
+
+    # Reading: in the reactor thread, from what has been written, whether or not its sync is back.
+
+    async def get(self, cache: CacheName, key: bytes) -> bytes | None:
+        return self._engine.get(TAGS[cache] + key)
+
+    async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        tag = TAGS[cache]
+        return self._engine.get_many([tag + key for key in keys])
+
+    async def page(
+        self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
+    ) -> list[Pair]:
+        start = prefix if after is None else max(prefix, after + b"\x00")
+        tag = TAGS[cache]
+        return self._engine.page(tag + prefix, tag + start, limit, len(tag))
+
+    # In the reactor thread.
+
+    def _submit(self, commit: _Commit, weight: int) -> None:
+        if self._accepting:
+            self._bridge.put(commit, weight)
+        else:
+            commit.error = Unavailable("the grid is not open")
+            # While closing, behind those that were accepted.
+            self._late.append(commit)
+            if self._closed is None:
+                self._bridge.later(self._refuse_late)
+
+    def _finished(self, commits: list[_Commit], fence: int, failure: str | None) -> None:
+        """A turn is on disk, or failed: tell everybody, in the order they came."""
+        self._fence, self._failure = fence, failure
+        tell = self._watchers.tell
+        for commit in commits:
+            if commit.error is None:
+                tell(commit.operations)
+            _finish(commit)
+
+    def _opened(self, opened: Deferred[None], error: BaseException | None) -> None:
+        if error is not None:
+            self._bridge.join()
+            opened.errback(error)
+            return
+        self._accepting, self._failure = True, None
+        opened.callback(None)
+
+    def _ended(self) -> None:
+        self._bridge.join()
+        closed, self._closed = self._closed, None
+        self._refuse_late()
+        if closed is not None:
+            closed.callback(None)
+
+    def _refuse_late(self) -> None:
+        late, self._late = self._late, []
+        for commit in late:
+            _finish(commit)
+
+    # In the grid's thread.
+
+    def _begin(self, opened: Deferred[None]) -> Finish | None:
+        try:
+            self._engine.open()
+        except (OpenFault, Unavailable, OSError) as error:
+            return partial(self._opened, opened, error)
+        self._broken = None
+        self._bridge.patience = None
+        self._bridge.later(partial(self._opened, opened, None))
+        return None
+
+    def _end(self) -> Finish:
+        self._engine.close()
+        return self._ended
+
+    def _turn(self, commits: list[_Commit]) -> Finish:
+        if self._broken is not None and self._monotonic() >= self._retry_at:
+            self._reopen()
+        self._write(commits)
+        failure = None if self._broken is None else self._broken.detail
+        return partial(self._finished, commits, self._thread_fence, failure)
+
+    def _write(self, commits: list[_Commit]) -> None:
+        changes: dict[bytes, bytes | None] = {}
+        live: list[_Commit] = []
+        try:
+            for commit in commits:
+                if self._broken is not None:
+                    commit.error = self._broken
+                elif commit.fence != self._thread_fence:
+                    commit.error = Unavailable("an earlier commit failed")
+                else:
+                    live.append(commit)
+                    commit.merge(changes, self._engine)
+            if changes:
+                self._engine.write(changes)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+            trouble = error if isinstance(error, Unavailable) else Unavailable(f"the grid cannot write: {error!r}")
+            for commit in live:
+                commit.error = trouble
+            self._break(trouble)
+
+    def _break(self, error: Unavailable) -> None:
+        log.error("the grid cannot commit: %s", error.detail)
+        self._broken = error
+        self._thread_fence += 1
+        self._delay = self._retry[0]
+        self._postpone()
+
+    def _reopen(self) -> None:
+        """A new start reads the log back: what was synced is kept, a half-written batch is dropped.
+
+        Until the disk has room for that, the old database stays open, so that reading goes on.
+        """
+        try:
+            self._engine.probe()
+            self._engine.close()
+            self._engine.open()
+        except (OpenFault, Unavailable, OSError) as error:
+            self._broken = Unavailable(f"the grid cannot write yet: {error}")
+            self._delay = min(self._delay * 2, self._retry[1])
+            self._postpone()
+            return
+        log.warning("the grid commits again")
+        self._broken = None
+        self._bridge.patience = None
+
+    def _postpone(self) -> None:
+        self._retry_at = self._monotonic() + self._delay
+        self._bridge.patience = self._delay
+
+
+def _finish(commit: _Commit) -> None:
+    try:
+        commit.finish()
+    except Exception:
+        log.exception("a commit's completion failed")
+
+
+def _settle(waiting: Deferred[None], error: BaseException | None) -> None:
+    if error is None:
+        waiting.callback(None)
+    else:
+        waiting.errback(error)

@@ -1,0 +1,287 @@
+"""RocksDB through ``rocksdict``: the only module that imports it, and synchronous throughout.
+
+One column family; a cache is one byte in front of the key. ``write`` is for the grid's thread; reads are for
+the reactor, where they cost microseconds: rocksdict holds the interpreter lock while it reads and writes,
+so that another thread would win nothing. Only the sync gives it up (docs/adr/0002).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from os import fsync, getpid, posix_fallocate
+from pathlib import Path
+from struct import Struct
+from typing import Final, cast
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
+from iot_mqtt.grid.wal import survey
+from iot_mqtt.ports.grid import CacheName, Pair
+
+log = logging.getLogger(__name__)
+
+#: The byte in front of a cache's keys. On disk for ever: numbers are added, never changed or used again.
+TAGS: Final[Mapping[CacheName, bytes]] = {
+    CacheName.META: b"\x01",
+    CacheName.SESSIONS: b"\x02",
+    CacheName.CHANNELS: b"\x03",
+    CacheName.SUBSCRIPTIONS: b"\x04",
+    CacheName.ROUTES: b"\x05",
+    CacheName.RETAINED: b"\x06",
+    CacheName.QUEUE: b"\x07",
+    CacheName.DUP: b"\x08",
+    CacheName.PUBREL: b"\x09",
+    CacheName.RECEIVED: b"\x0a",
+    CacheName.WILLS: b"\x0b",
+}
+
+#: Major: an older version cannot read it. Minor: it can, and skips what it does not know.
+FORMAT: Final = (1, 0)
+FORMAT_KEY: Final = b"format"
+_FORMAT = Struct(">4sHH")
+_MAGIC: Final = b"IMQG"
+
+MIB: Final = 1 << 20
+CACHE_BYTES: Final = 8 * MIB
+WRITE_BUFFER_BYTES: Final = 16 * MIB
+#: A write that RocksDB holds back (compaction is behind) is tried again after this many seconds, this often.
+STALL_PAUSE: Final = 0.005
+STALL_LIMIT: Final = 6000
+
+
+class Engine:
+    """One database directory. ``pause`` waits for that many seconds in the calling thread."""
+
+    def __init__(self, directory: Path, pause: Callable[[float], object]) -> None:
+        self.directory = directory
+        self._pause = pause
+        self._database: Rdict | None = None
+        self._write_options = WriteOptions()
+        # A stall must not happen inside rocksdict, where it would hold the interpreter lock.
+        self._write_options.no_slowdown = True
+
+    @property
+    def opened(self) -> bool:
+        return self._database is not None
+
+    def open(self) -> None:
+        """Open, recover, check the format. Raises ``OpenFault``, or ``OSError`` for the directory itself."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._database = self._recover()
+        try:
+            self._check_format()
+        except Unavailable as error:
+            self.close()
+            raise self._fault(error.__cause__ or error) from error
+        except BaseException:
+            self.close()
+            raise
+        with suppress(OSError):
+            self._owner.write_text(f"{getpid()}\n")
+
+    def close(self) -> None:
+        """Sync, write the memory table out (so that the next start has no log to replay), give up the lock."""
+        database, self._database = self._database, None
+        if database is None:
+            return
+        try:
+            database.close()
+        except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more precise
+            # What was acknowledged is in the synced log; the next open reads it from there.
+            log.warning("the grid's directory was not closed cleanly: %s", error)
+
+    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """Make all of the changes durable, or raise ``Unavailable``: then none, or all, are there later."""
+        for _ in range(STALL_LIMIT):
+            try:
+                self._write(changes)
+                return
+            except Exception as error:
+                if not _stalled(error):
+                    raise Unavailable(f"the grid cannot write: {error}") from error
+            self._pause(STALL_PAUSE)
+        raise Unavailable("the grid cannot write: compaction is too far behind")
+
+    def probe(self) -> None:
+        """Raise ``OSError`` while the disk would not take what opening anew may have to write."""
+        wanted = MIB + sum(path.stat().st_size for path in self.directory.glob("*.log"))
+        path = self.directory / "probe"
+        try:
+            with path.open("wb") as file:
+                posix_fallocate(file.fileno(), 0, wanted)
+                file.write(b"probe")
+                file.flush()
+                fsync(file.fileno())
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _write(self, changes: Mapping[bytes, bytes | None]) -> None:
+        database = self._ready()
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in changes.items():
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        database.write(batch, self._write_options)
+        # write(sync=True) would keep the interpreter lock for the length of the fdatasync; this does not.
+        database.flush_wal(True)  # noqa: FBT003 - rocksdict's signature
+
+    def get(self, key: bytes) -> bytes | None:
+        database = self._ready()
+        try:
+            value: bytes | None = database.get(key)
+        except Exception as error:
+            raise Unavailable(f"the grid cannot read: {error}") from error
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        database = self._ready()
+        try:
+            values = database.get(list(keys)) if keys else []
+        except Exception as error:
+            raise Unavailable(f"the grid cannot read: {error}") from error
+        return cast(list[bytes | None], values)
+
+    def page(self, prefix: bytes, start: bytes, limit: int, strip: int) -> list[Pair]:
+        """Entries under ``prefix`` from ``start`` on, without the first ``strip`` bytes of their keys."""
+        database = self._ready()
+        found: list[Pair] = []
+        try:
+            options = ReadOptions()
+            options.set_iterate_upper_bound(_behind(prefix))
+            iterator = database.iter(options)
+            iterator.seek(start)
+            # Not items(): it ends without a word when a block is unreadable.
+            key, value, step, valid = iterator.key, iterator.value, iterator.next, iterator.valid
+            while limit > 0 and valid():
+                found.append((key()[strip:], value()))
+                step()
+                limit -= 1
+            iterator.status()
+        except Exception as error:
+            raise Unavailable(f"the grid cannot read: {error}") from error
+        return found
+
+    # Opening.
+
+    @property
+    def _owner(self) -> Path:
+        return self.directory / "owner.pid"
+
+    def _ready(self) -> Rdict:
+        if self._database is None:
+            raise Unavailable("the grid is not open")
+        return self._database
+
+    def _recover(self) -> Rdict:
+        """Open by the strict rule; by the lenient one only after a proof that just the last batch is torn."""
+        found = survey(self.directory)
+        # A log that is damaged but whose entries have long been in tables hides nothing.
+        if found.hidden is not None and self._readable_sequence() < found.safe:
+            raise Damaged(self._damage(f"{found.hidden} is damaged and acknowledged batches follow it"))
+        try:
+            return self._connect(DBRecoveryMode.tolerate_corrupted_tail_records())
+        except Exception as error:
+            if not str(error).startswith("Corruption") or self._readable_sequence() < found.safe:
+                raise self._fault(error) from error
+        log.warning("the grid's log ends in a torn batch that was never acknowledged; it is dropped")
+        return self._connect(DBRecoveryMode.point_in_time())
+
+    def _readable_sequence(self) -> int:
+        """The number of the last operation before the first unreadable spot; changes nothing on disk."""
+        mode, access = DBRecoveryMode.point_in_time(), AccessType.read_only(False)  # noqa: FBT003 - its signature
+        try:
+            database = self._connect(mode, access)
+        except Exception as error:
+            raise self._fault(error) from error
+        try:
+            return int(database.latest_sequence_number())
+        finally:
+            database.close()
+
+    def _connect(self, mode: DBRecoveryMode, access: AccessType | None = None) -> Rdict:
+        settings = _options(mode)
+        # Named, or rocksdict would take the column family's options from those the last process saved.
+        families = {"default": settings}
+        return Rdict(str(self.directory), settings, families, access or AccessType.read_write())
+
+    def _fault(self, error: BaseException) -> OpenFault:
+        text = str(error)
+        if "/LOCK:" in text:
+            return InUse(f"{self.directory} is in use{self._holder()}: two brokers cannot share a data directory")
+        if text.startswith(("Corruption", "Invalid argument")):
+            return Damaged(self._damage(text))
+        return OpenFault(f"{self.directory} cannot be opened: {text}")
+
+    def _holder(self) -> str:
+        with suppress(OSError, ValueError):
+            return f" by process {int(self._owner.read_text())}"
+        return ""
+
+    def _damage(self, what: str) -> str:
+        return f"{self.directory}: {what}. Nothing was changed; restore a copy or move the directory away"
+
+    def _check_format(self) -> None:
+        key = TAGS[CacheName.META] + FORMAT_KEY
+        record = self.get(key)
+        if record is None:
+            if self.page(b"", b"", 1, 0):
+                raise Damaged(self._damage("there are entries but no format record"))
+            self.write({key: _FORMAT.pack(_MAGIC, *FORMAT)})
+            return
+        if len(record) < _FORMAT.size or not record.startswith(_MAGIC):
+            raise Damaged(self._damage("the format record is unreadable"))
+        _, major, minor = _FORMAT.unpack_from(record)
+        if major > FORMAT[0]:
+            raise TooNew(
+                f"{self.directory} was written by a later iot-mqtt (format {major}.{minor}; this one reads up to "
+                f"{FORMAT[0]}.x): start that version, or another data directory"
+            )
+
+
+def _options(mode: DBRecoveryMode) -> Options:
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(CACHE_BYTES))
+    table.set_bloom_filter(10, False)  # noqa: FBT003 - rocksdict's signature
+    table.set_cache_index_and_filter_blocks(True)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)  # noqa: FBT003
+    options.set_wal_recovery_mode(mode)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(3)
+    options.set_max_total_wal_size(4 * WRITE_BUFFER_BYTES)
+    options.set_max_background_jobs(2)
+    options.set_max_open_files(128)
+    # RocksDB's own text log and statistics: kept small, written rarely.
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(MIB)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+def _behind(prefix: bytes) -> bytes:
+    """The first key after every key with this prefix; a tag byte in front is never 0xFF."""
+    bare = prefix.rstrip(b"\xff")
+    return bare[:-1] + bytes([bare[-1] + 1]) if bare else b"\xff" * 64
+
+
+def _stalled(error: Exception) -> bool:
+    return "incomplete" in str(error).lower()

@@ -1,0 +1,37 @@
+"""Cache ``retained``: topic to its last retained message.
+
+version (1) │ epoch (8) │ counter (8) │ message
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version
+from iot_mqtt.grid.records.message import decode_message
+from iot_mqtt.values import Message
+
+_HEAD = Struct(">BQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedRecord:
+    """``version`` is (epoch, counter) of the node that wrote it: of two, the greater one stands."""
+
+    message: Message
+    version: tuple[int, int]
+
+
+def encode_retained(message: bytes, epoch: int, counter: int) -> bytes:
+    """``message`` is what ``encode_message`` made."""
+    return _HEAD.pack(VERSION, epoch, counter) + message
+
+
+def decode_retained(record: bytes) -> RetainedRecord:
+    check_version(record)
+    try:
+        _, epoch, counter = _HEAD.unpack_from(record)
+    except StructError as cut:
+        raise Unreadable("a retained entry cut short") from cut
+    return RetainedRecord(decode_message(record, _HEAD.size), (epoch, counter))

@@ -1,0 +1,49 @@
+"""Cache ``wills``: client id to the message it leaves behind; tagged fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from iot_mqtt.grid.records.base import StructError, Unreadable, read_fields, write_fields
+from iot_mqtt.grid.records.message import decode_message, encode_message
+from iot_mqtt.values import Will
+
+_U32 = Struct(">I")
+_TIME = Struct(">d")
+# On disk for ever: added, never changed or used again.
+_MESSAGE, _DELAY, _EXPIRY, _DUE = range(1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class WillRecord:
+    """``due_at`` is the wall-clock second at which it is published; None while the client is connected."""
+
+    will: Will
+    due_at: float | None = None
+
+
+def encode_will(record: WillRecord) -> bytes:
+    will = record.will
+    return write_fields(
+        (
+            (_MESSAGE, encode_message(will.message)),
+            (_DELAY, _U32.pack(will.delay)),
+            (_EXPIRY, None if will.expiry is None else _U32.pack(will.expiry)),
+            (_DUE, None if record.due_at is None else _TIME.pack(record.due_at)),
+        )
+    )
+
+
+def decode_will(record: bytes) -> WillRecord:
+    fields = read_fields(record)
+    expiry, due = fields.get(_EXPIRY), fields.get(_DUE)
+    try:
+        will = Will(
+            decode_message(fields[_MESSAGE]),
+            _U32.unpack(fields[_DELAY])[0],
+            None if expiry is None else _U32.unpack(expiry)[0],
+        )
+        return WillRecord(will, None if due is None else _TIME.unpack(due)[0])
+    except (KeyError, StructError) as lacking:
+        raise Unreadable("a will without all its fields") from lacking

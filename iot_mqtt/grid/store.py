@@ -1,0 +1,311 @@
+"""The broker's store on any grid: typed records in, one batch per turn out.
+
+::
+
+    save_* / remove_*  ─▶  gathering batch  ─(flush, nothing under way)─▶  grid  ─▶  committed, on_committed
+                                 ▲                                           │
+                                 └──── the next turns gather meanwhile ──────┘
+
+A commit that fails is repeated with a growing pause until the grid takes it; what waits for it waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.grid.records import (
+    SessionRecord,
+    Unreadable,
+    WillRecord,
+    client_prefix,
+    decode_dup,
+    decode_pubrel,
+    decode_queue,
+    decode_retained,
+    decode_session,
+    decode_subscription,
+    decode_will,
+    encode_dup,
+    encode_message,
+    encode_pubrel,
+    encode_queue,
+    encode_received,
+    encode_retained,
+    encode_session,
+    encode_subscription,
+    encode_will,
+    packet_id_of,
+    packet_key,
+    queue_key,
+    retained_key,
+    sequence_of,
+    session_key,
+    split_prefix,
+    subscription_key,
+)
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+from iot_mqtt.ports.store import StoredDelivery, StoredSession, StoredWill
+from iot_mqtt.values import Message, Subscription
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+#: Client prefixes kept ready; a bound, not a tuning knob.
+MAX_PREFIXES = 100_000
+
+
+class GridStore:
+    """``ports.store.Store`` over a ``ports.grid.Grid``. Everything here runs in the reactor's thread."""
+
+    def __init__(self, grid: Grid, clock: Clock, counters: Counters) -> None:
+        self._grid = grid
+        self._clock = clock
+        self._counters = counters
+        self._gathering = WriteBatch()
+        self._under_way: WriteBatch | None = None
+        self._submitted = 0
+        self._submitted_at = 0.0
+        self._pause = FIRST_PAUSE
+        self._settling: list[tuple[int, Deferred[None]]] = []
+        self._prefixes: dict[str, bytes] = {}
+        # The message encoded last: a message for a thousand sessions is encoded once.
+        self._message: Message | None = None
+        self._message_bytes = b""
+        self._retained_counter = 0
+        self.committed = 0
+        self.on_committed: Callable[[], None] = _nothing
+        self.failing = False
+        self.trouble: str | None = None
+        self.unreadable = 0
+
+    # Committing.
+
+    @property
+    def latest(self) -> int:
+        """The newest batch that holds anything."""
+        return self._submitted + 1 if self._gathering else self._submitted
+
+    @property
+    def waiting(self) -> int:
+        """Operations that are not committed yet."""
+        return len(self._gathering) + (len(self._under_way) if self._under_way is not None else 0)
+
+    def flush(self) -> None:
+        """Hand over what gathered, unless a batch is under way; its end hands over the next."""
+        if self._gathering and self._under_way is None:
+            self._under_way, self._gathering = self._gathering, WriteBatch()
+            self._submitted += 1
+            self._submitted_at = self._clock.monotonic()
+            self._submit()
+
+    def _submit(self) -> None:
+        assert self._under_way is not None
+        self._grid.commit_soon(self._under_way, self._done)
+
+    def _done(self, error: BaseException | None) -> None:
+        assert self._under_way is not None
+        if error is not None:
+            self._repeat_later(error)
+            return
+        counters = self._counters
+        counters.commits += 1
+        counters.commit_operations += len(self._under_way)
+        counters.commit_seconds += self._clock.monotonic() - self._submitted_at
+        if self.failing:
+            log.warning("the grid takes writes again")
+        self.failing, self.trouble, self._pause = False, None, FIRST_PAUSE
+        self._under_way = None
+        self.committed = self._submitted
+        self.on_committed()
+        self._release_settled()
+        self.flush()
+
+    def _repeat_later(self, error: BaseException) -> None:
+        """Not ready is not lost: the same batch again, a little later."""
+        self._counters.commit_failures += 1
+        if not self.failing:
+            log.error("the grid does not take writes; repeating: %s", error)
+        self.failing, self.trouble = True, str(error)
+        self._clock.call_later(self._pause, self._submit)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    async def settled(self) -> None:
+        """Wait for everything staged so far."""
+        self.flush()
+        if self.latest > self.committed:
+            waiting: Deferred[None] = Deferred()
+            self._settling.append((self.latest, waiting))
+            await waiting
+
+    def _release_settled(self) -> None:
+        due = [waiting for ticket, waiting in self._settling if ticket <= self.committed]
+        self._settling = [entry for entry in self._settling if entry[0] > self.committed]
+        for waiting in due:
+            waiting.callback(None)
+
+    # Staging.
+
+    def _prefix(self, client_id: str) -> bytes:
+        prefix = self._prefixes.get(client_id)
+        if prefix is None:
+            if len(self._prefixes) >= MAX_PREFIXES:
+                self._prefixes.clear()
+            prefix = self._prefixes[client_id] = client_prefix(client_id)
+        return prefix
+
+    def _encoded(self, message: Message) -> bytes:
+        if message is not self._message:
+            self._message, self._message_bytes = message, encode_message(message)
+        return self._message_bytes
+
+    def save_session(self, session: StoredSession) -> None:
+        record = SessionRecord(
+            client_id=session.client_id,
+            version=session.version,
+            expiry_interval=session.expiry_interval,
+            created_at=session.created_at,
+            disconnected_at=session.disconnected_at,
+            username=session.username,
+            epoch=session.epoch,
+        )
+        self._gathering.put(CacheName.SESSIONS, session_key(session.client_id), encode_session(record))
+
+    def remove_session(self, client_id: str) -> None:
+        self._gathering.remove(CacheName.SESSIONS, session_key(client_id))
+        self._prefixes.pop(client_id, None)
+
+    def save_subscription(self, client_id: str, subscription: Subscription) -> None:
+        key = subscription_key(self._prefix(client_id), subscription.filter)
+        self._gathering.put(CacheName.SUBSCRIPTIONS, key, encode_subscription(subscription))
+
+    def remove_subscription(self, client_id: str, filter: str) -> None:
+        self._gathering.remove(CacheName.SUBSCRIPTIONS, subscription_key(self._prefix(client_id), filter))
+
+    def save_delivery(
+        self,
+        client_id: str,
+        sequence: int,
+        message: Message,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        packet_id: int,
+        shared: bool,
+    ) -> None:
+        value = encode_queue(self._encoded(message), qos, packet_id, retain, identifiers, shared)
+        self._gathering.put(CacheName.QUEUE, queue_key(self._prefix(client_id), sequence), value)
+
+    def remove_delivery(self, client_id: str, sequence: int) -> None:
+        self._gathering.remove(CacheName.QUEUE, queue_key(self._prefix(client_id), sequence))
+
+    def save_dup(self, client_id: str, packet_id: int, sequence: int) -> None:
+        key = packet_key(self._prefix(client_id), packet_id)
+        self._gathering.put(CacheName.DUP, key, encode_dup(sequence, 0, sequence))
+
+    def remove_dup(self, client_id: str, packet_id: int) -> None:
+        self._gathering.remove(CacheName.DUP, packet_key(self._prefix(client_id), packet_id))
+
+    def save_pubrel(self, client_id: str, packet_id: int, order: int) -> None:
+        key = packet_key(self._prefix(client_id), packet_id)
+        self._gathering.put(CacheName.PUBREL, key, encode_pubrel(order))
+
+    def remove_pubrel(self, client_id: str, packet_id: int) -> None:
+        self._gathering.remove(CacheName.PUBREL, packet_key(self._prefix(client_id), packet_id))
+
+    def save_received(self, client_id: str, ids: Iterable[int]) -> None:
+        prefix, value = self._prefix(client_id), encode_received()
+        for packet_id in ids:
+            self._gathering.put(CacheName.RECEIVED, packet_key(prefix, packet_id), value)
+
+    def remove_received(self, client_id: str, packet_id: int) -> None:
+        self._gathering.remove(CacheName.RECEIVED, packet_key(self._prefix(client_id), packet_id))
+
+    def save_will(self, client_id: str, will: StoredWill) -> None:
+        record = encode_will(WillRecord(will.will, will.due_at))
+        self._gathering.put(CacheName.WILLS, session_key(client_id), record)
+
+    def remove_will(self, client_id: str) -> None:
+        self._gathering.remove(CacheName.WILLS, session_key(client_id))
+
+    def save_retained(self, message: Message) -> None:
+        self._retained_counter += 1
+        value = encode_retained(self._encoded(message), 0, self._retained_counter)
+        self._gathering.put(CacheName.RETAINED, retained_key(message.topic), value)
+
+    def remove_retained(self, topic: bytes) -> None:
+        self._gathering.remove(CacheName.RETAINED, retained_key(topic))
+
+    # Reading back.
+
+    async def _records(self, cache: CacheName, decode: Callable[[bytes], T]) -> AsyncIterator[tuple[bytes, T]]:
+        """Every readable record. One that can't be read stays where it is, is counted and told."""
+        async for key, value in scan(self._grid, cache):
+            try:
+                record = decode(value)
+            except Unreadable as error:
+                self.unreadable += 1
+                log.error("a record of %s can't be read: %s", cache.value, error)
+                continue
+            yield key, record
+
+    async def sessions(self) -> AsyncIterator[StoredSession]:
+        async for _, record in self._records(CacheName.SESSIONS, decode_session):
+            yield StoredSession(
+                client_id=record.client_id,
+                version=record.version,
+                expiry_interval=record.expiry_interval,
+                created_at=record.created_at,
+                disconnected_at=record.disconnected_at,
+                username=record.username,
+                epoch=record.epoch,
+            )
+
+    async def subscriptions(self) -> AsyncIterator[tuple[str, Subscription]]:
+        async for key, record in self._records(CacheName.SUBSCRIPTIONS, decode_subscription):
+            yield split_prefix(key)[0], record.subscription
+
+    async def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
+        async for key, record in self._records(CacheName.QUEUE, decode_queue):
+            delivery = StoredDelivery(
+                sequence=sequence_of(key),
+                message=record.message,
+                qos=record.qos,
+                retain=record.retain,
+                identifiers=record.identifiers,
+                packet_id=record.packet_id,
+                shared=record.shared,
+            )
+            yield split_prefix(key)[0], delivery
+
+    async def dups(self) -> AsyncIterator[tuple[str, int, int]]:
+        async for key, record in self._records(CacheName.DUP, decode_dup):
+            yield split_prefix(key)[0], packet_id_of(key), record.sequence
+
+    async def pubrels(self) -> AsyncIterator[tuple[str, int, int]]:
+        async for key, record in self._records(CacheName.PUBREL, decode_pubrel):
+            yield split_prefix(key)[0], packet_id_of(key), record.order
+
+    async def received(self) -> AsyncIterator[tuple[str, int]]:
+        async for key, _ in scan(self._grid, CacheName.RECEIVED):
+            yield split_prefix(key)[0], packet_id_of(key)
+
+    async def wills(self) -> AsyncIterator[tuple[str, StoredWill]]:
+        async for key, record in self._records(CacheName.WILLS, decode_will):
+            yield key.decode(), StoredWill(record.will, record.due_at)
+
+    async def retained(self) -> AsyncIterator[Message]:
+        async for _, record in self._records(CacheName.RETAINED, decode_retained):
+            self._retained_counter = max(self._retained_counter, record.version[1])
+            yield record.message
+
+
+def _nothing() -> None:
+    """Nobody waits for commits yet."""

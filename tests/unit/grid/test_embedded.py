@@ -1,0 +1,393 @@
+"""Group commit, and what becomes of commits when the disk fails."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid import embedded, engine
+from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import TAGS, Engine
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from tests.contract import child
+from tests.contract.driving import Pump
+
+CACHE = CacheName.QUEUE
+
+
+class Disk(Engine):
+    """An engine that counts its writes and can be held or broken."""
+
+    instance: Disk
+
+    def __init__(self, directory: Path, pause: Callable[[float], object]) -> None:
+        super().__init__(directory, pause)
+        self.writes: list[int] = []
+        self.opens = 0
+        self.entered = threading.Semaphore(0)
+        self.free = threading.Event()
+        self.free.set()
+        self.failures = 0
+        self.closed_to_openers = False
+        self.full = False
+        Disk.instance = self
+
+    def open(self) -> None:
+        self.opens += 1
+        if self.closed_to_openers:
+            raise OSError("read-only file system")
+        super().open()
+
+    def probe(self) -> None:
+        if self.full:
+            raise OSError("no space left on device")
+        super().probe()
+
+    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
+        if self.opens:
+            self.entered.release()
+        assert self.free.wait(30)
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("no space left on device")
+        self.writes.append(len(changes))
+        super().write(changes)
+
+
+class Rig:
+    """A grid over a ``Disk`` with the outcome of every commit, and a clock turned by hand."""
+
+    def __init__(self, directory: Path, retry: tuple[float, float] = (10.0, 40.0)) -> None:
+        self.pump = Pump()
+        self.now = 0.0
+        self.grid = EmbeddedGrid(directory, self.pump.cross, retry=retry, monotonic=lambda: self.now)
+        self.disk = Disk.instance
+        self.done: list[tuple[int, BaseException | None]] = []
+        self.pump.run(self.grid.open())
+        # The format record's.
+        self.disk.writes.clear()
+        self.disk.entered = threading.Semaphore(0)
+
+    def commit(self, number: int) -> None:
+        batch = WriteBatch()
+        batch.put(CACHE, b"%d" % number, b"")
+        self.grid.commit_soon(batch, lambda error: self.done.append((number, error)))
+
+    def held(self) -> None:
+        """Wait until a write has begun, and is being held."""
+        assert self.disk.entered.acquire(timeout=30)
+
+    def until(self, count: int) -> list[bool]:
+        """Whether each of the first so many commits succeeded; they are in the order they were made."""
+        self.pump.until(lambda: len(self.done) >= count)
+        assert [number for number, _ in self.done] == list(range(count))
+        assert all(error is None or isinstance(error, Unavailable) for _, error in self.done)
+        return [error is None for _, error in self.done]
+
+    def keys(self) -> list[int]:
+        return sorted(int(key) for key, _ in self.pump.run(self.grid.page(CACHE)))
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setattr(embedded, "Engine", Disk)
+    rig = Rig(tmp_path)
+    yield rig
+    rig.disk.free.set()
+    rig.disk.closed_to_openers = False
+    rig.pump.run(rig.grid.close())
+
+
+def test_commits_made_during_a_write_share_the_next(rig: Rig) -> None:
+    """That is the group commit: two syncs for a hundred commits."""
+    rig.disk.free.clear()
+    rig.commit(0)
+    rig.held()
+    for number in range(1, 100):
+        rig.commit(number)
+    assert rig.done == []
+    rig.disk.free.set()
+    assert all(rig.until(100))
+    assert rig.disk.writes == [1, 99]
+
+
+def test_a_group_ends_at_its_limit(rig: Rig) -> None:
+    """So that no write keeps the interpreter for long."""
+    rig.disk.free.clear()
+    rig.commit(0)
+    rig.held()
+    for number in range(1, 5001):
+        rig.commit(number)
+    rig.disk.free.set()
+    assert all(rig.until(5001))
+    assert max(rig.disk.writes) <= embedded.TURN_OPERATIONS
+    assert sum(rig.disk.writes) == 5001
+
+
+def test_a_key_written_twice_in_a_group_is_written_once(rig: Rig) -> None:
+    """Sent and acknowledged within a turn costs one record."""
+    rig.disk.free.clear()
+    rig.commit(0)
+    rig.held()
+    for _ in range(10):
+        rig.grid.commit_soon(_put(b"k"), lambda _: None)
+    rig.commit(1)
+    rig.disk.free.set()
+    rig.until(2)
+    assert rig.disk.writes == [1, 2]
+
+
+def test_nothing_is_complete_before_its_write(rig: Rig) -> None:
+    """Whatever the reactor does meanwhile."""
+    heard: list[bytes] = []
+    rig.grid.watch(CACHE, lambda key, _: heard.append(key))
+    rig.disk.free.clear()
+    rig.commit(0)
+    rig.held()
+    assert rig.pump.calls.empty()
+    assert (rig.done, heard) == ([], [])
+    rig.disk.free.set()
+    assert rig.until(1) == [True]
+    assert heard == [b"0"]
+
+
+def test_a_failed_write_fails_its_commits(rig: Rig) -> None:
+    """With ``Unavailable``, the listeners silent and the grid not available."""
+    heard: list[bytes] = []
+    rig.grid.watch(CACHE, lambda key, _: heard.append(key))
+    rig.disk.failures = 1
+    rig.commit(0)
+    assert rig.until(1) == [False]
+    assert not rig.grid.available
+    assert rig.grid.failure == "no space left on device"
+    assert heard == []
+
+
+def test_no_commit_overtakes_a_failed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was committed before the failure was known fails with it, though the disk would take it again."""
+    monkeypatch.setattr(embedded, "Engine", Disk)
+    rig = Rig(tmp_path, retry=(0.0, 0.0))
+    rig.disk.free.clear()
+    rig.disk.failures = 1
+    rig.commit(0)
+    rig.held()
+    rig.commit(1)
+    rig.disk.free.set()
+    assert rig.until(2) == [False, False]
+    assert rig.disk.opens == 2
+    rig.commit(2)
+    assert rig.until(3) == [False, False, True]
+    assert rig.keys() == [2]
+    rig.pump.run(rig.grid.close())
+
+
+def test_commits_fail_at_once_until_it_is_time_to_try_again(rig: Rig) -> None:
+    """No opening anew for each of them."""
+    rig.disk.failures = 1
+    for number in range(5):
+        rig.commit(number)
+        assert rig.until(number + 1)[-1] is False
+    assert rig.disk.opens == 1
+    rig.now = 10.0
+    rig.commit(5)
+    assert rig.until(6)[-1] is True
+    assert rig.disk.opens == 2
+    assert rig.grid.available
+
+
+def test_attempts_grow_rarer(rig: Rig) -> None:
+    """After 10 seconds, then 20, 40 and 40 more."""
+    rig.disk.failures = 1
+    rig.disk.closed_to_openers = True
+    rig.commit(0)
+    rig.until(1)
+    attempts = []
+    for number in range(1, 140):
+        rig.now = float(number)
+        before = rig.disk.opens
+        rig.commit(number)
+        rig.until(number + 1)
+        if rig.disk.opens > before:
+            attempts.append(number)
+    assert attempts == [10, 30, 70, 110]
+    rig.disk.closed_to_openers = False
+    rig.now = 150.0
+    rig.commit(140)
+    assert rig.until(141)[-1] is True
+
+
+def test_what_was_acknowledged_before_a_failure_is_there_after_it(rig: Rig) -> None:
+    """Opening anew reads the log back."""
+    for number in range(50):
+        rig.commit(number)
+    rig.until(50)
+    rig.disk.failures = 1
+    rig.commit(50)
+    rig.until(51)
+    rig.now = 10.0
+    rig.commit(51)
+    rig.until(52)
+    assert rig.keys() == [*range(50), 51]
+
+
+def test_reading_goes_on_while_the_disk_is_full(rig: Rig) -> None:
+    """And nothing is closed until a new start has the room it needs."""
+    rig.commit(0)
+    rig.until(1)
+    rig.disk.failures = 1
+    rig.disk.full = True
+    rig.commit(1)
+    rig.until(2)
+    rig.now = 10.0
+    rig.commit(2)
+    assert rig.until(3) == [True, False, False]
+    assert rig.keys() == [0]
+    assert rig.disk.opens == 1
+    rig.disk.full = False
+    rig.now = 30.0
+    rig.commit(3)
+    assert rig.until(4)[-1] is True
+
+
+def test_reads_of_a_grid_that_could_not_open_again_are_unavailable(rig: Rig) -> None:
+    """Never "absent"."""
+    rig.commit(0)
+    rig.until(1)
+    rig.disk.failures = 1
+    rig.disk.closed_to_openers = True
+    rig.commit(1)
+    rig.until(2)
+    rig.now = 10.0
+    rig.commit(2)
+    rig.until(3)
+    with pytest.raises(Unavailable):
+        rig.pump.run(rig.grid.get(CACHE, b"0"))
+
+
+def test_a_grid_nobody_commits_to_recovers_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says so."""
+    monkeypatch.setattr(embedded, "Engine", Disk)
+    pump = Pump()
+    grid = EmbeddedGrid(tmp_path, pump.cross, retry=(0.001, 0.002))
+    disk = Disk.instance
+    pump.run(grid.open())
+    disk.failures = 1
+    with pytest.raises(Unavailable):
+        pump.run(grid.commit(_put(b"k")))
+    pump.until(lambda: grid.available)
+    pump.run(grid.commit(_put(b"k")))
+    pump.run(grid.close())
+
+
+def test_a_mistake_in_a_batch_leaves_nobody_waiting(rig: Rig) -> None:
+    """A key that is no bytes fails its group; the grid goes on afterwards."""
+    rig.grid.commit_soon(_put("text"), lambda error: rig.done.append((0, error)))  # type: ignore[arg-type]
+    assert rig.until(1) == [False]
+    rig.now = 10.0
+    rig.commit(1)
+    assert rig.until(2) == [False, True]
+
+
+def test_every_cache_has_a_tag_of_its_own() -> None:
+    """One byte, and the ones given out so far for ever."""
+    assert {cache: TAGS[cache].hex() for cache in CacheName} == {
+        "meta": "01",
+        "sessions": "02",
+        "channels": "03",
+        "subscriptions": "04",
+        "routes": "05",
+        "retained": "06",
+        "queue": "07",
+        "dup": "08",
+        "pubrel": "09",
+        "received": "0a",
+        "wills": "0b",
+    }
+
+
+class Database:
+    """Stands in for ``Rdict``: notes the calls, stalls a few times."""
+
+    def __init__(self, stalls: int = 0, failure: str | None = None) -> None:
+        self.calls: list[str] = []
+        self.stalls = stalls
+        self.failure = failure
+
+    def write(self, batch: object, options: object) -> None:
+        if self.stalls:
+            self.stalls -= 1
+            raise Exception("Result incomplete: Write stall")
+        self.calls.append(f"write {len(batch)} sync={options.sync} wait={not options.no_slowdown}")  # type: ignore[attr-defined, arg-type]
+
+    def flush_wal(self, sync: bool) -> None:
+        if self.failure is not None:
+            raise Exception(self.failure)
+        self.calls.append(f"flush_wal sync={sync}")
+
+
+def engine_over(database: Database, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, list[float]]:
+    pauses: list[float] = []
+    found = Engine(Path("unused"), pauses.append)
+    monkeypatch.setattr(found, "_database", database)
+    return found, pauses
+
+
+def test_a_write_is_synced_where_the_interpreter_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One batch without sync, then the sync: rocksdict gives up the interpreter lock only for the latter."""
+    database = Database()
+    subject, pauses = engine_over(database, monkeypatch)
+    subject.write({b"a": b"1", b"b": None})
+    assert database.calls == ["write 2 sync=False wait=False", "flush_wal sync=True"]
+    assert pauses == []
+
+
+def test_a_stalled_write_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting where it holds nothing up, with the whole batch each time."""
+    database = Database(stalls=3)
+    subject, pauses = engine_over(database, monkeypatch)
+    subject.write({b"a": b"1"})
+    assert pauses == [engine.STALL_PAUSE] * 3
+    assert database.calls == ["write 1 sync=False wait=False", "flush_wal sync=True"]
+
+
+def test_a_stall_without_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After half a minute of waiting."""
+    subject, pauses = engine_over(Database(stalls=1_000_000), monkeypatch)
+    with pytest.raises(Unavailable, match="too far behind"):
+        subject.write({b"a": b"1"})
+    assert sum(pauses) == pytest.approx(30.0)
+
+
+def test_a_failed_sync_is_a_failed_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the write itself went well."""
+    subject, _ = engine_over(Database(failure="IO error: fdatasync"), monkeypatch)
+    with pytest.raises(Unavailable, match="fdatasync"):
+        subject.write({b"a": b"1"})
+
+
+def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
+    """In a process whose files stop growing in the middle of a record and then may grow again."""
+    assert run("tests.unit.grid.full_disk", tmp_path) == "failed=True recovered=True lost=0"
+
+
+def test_an_idle_grid_is_small_and_starts_fast(tmp_path: Path) -> None:
+    """At most 40 MiB with the library itself, and 0.3 seconds with the first commit."""
+    seconds, mebibytes = map(float, run("tests.unit.grid.footprint", tmp_path).split())
+    assert seconds < 0.3
+    assert mebibytes < 40
+
+
+def run(module: str, directory: Path) -> str:
+    command = child.command(module, str(directory))
+    return subprocess.run(command, capture_output=True, check=True, text=True, timeout=60).stdout.strip()
+
+
+def _put(key: bytes) -> WriteBatch:
+    batch = WriteBatch()
+    batch.put(CACHE, key, b"")
+    return batch
