@@ -1,0 +1,52 @@
+"""Errors of the API: a status, a word for programs and a sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
+
+
+class ApiError(Exception):
+    """Answered as ``{"error": ..., "detail": ...}`` with its status."""
+
+    def __init__(self, status: HTTPStatus, error: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.error = error
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+def bad_request(detail: str) -> ApiError:
+    return ApiError(HTTPStatus.BAD_REQUEST, "bad_request", detail)
+
+
+def not_found(detail: str) -> ApiError:
+    return ApiError(HTTPStatus.NOT_FOUND, "not_found", detail)
+
+
+def unauthorized() -> ApiError:
+    detail = "needs the header 'Authorization: Bearer TOKEN'; the token is in <node.data_dir>/admin.token"
+    return ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, {"WWW-Authenticate": "Bearer"})
+
+
+def too_large(limit: int) -> ApiError:
+    detail = f"the body is longer than {limit} bytes"
+    return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", detail)
+
+
+def method_not_allowed(method: str, allowed: str) -> ApiError:
+    detail = f"{method} is not possible here, only {allowed}"
+    return ApiError(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", detail, {"Allow": allowed})
+
+
+def of_broker(error: MqttError) -> ApiError:
+    """What the broker would not do, as the API says it."""
+    reason = error.reason.name.lower()
+    if isinstance(error, Unavailable):
+        return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, reason, error.detail)
+    if error.reason is ReasonCode.QUOTA_EXCEEDED:
+        return ApiError(HTTPStatus.CONFLICT, reason, error.detail)
+    return ApiError(HTTPStatus.BAD_REQUEST, reason, error.detail)

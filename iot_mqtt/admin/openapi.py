@@ -1,0 +1,170 @@
+"""The API described as OpenAPI 3.1, from the table of routes and the classes of the values themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Sequence
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
+from iot_mqtt.admin.routes import Route
+from iot_mqtt.broker.facade import BrokerInfo, ClientInfo, SessionInfo
+from iot_mqtt.values import Subscription
+
+Json = dict[str, Any]
+
+_SCALARS: dict[object, Json] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+}
+
+_PARAMETERS: dict[str, Json] = {
+    "after": {"description": "The cursor that the page before gave.", "schema": {"type": "string"}},
+    "limit": {
+        "description": "Items of a page.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    },
+    "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
+    "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
+}
+
+_PROPERTIES: Json = {
+    "type": "object",
+    "properties": {
+        "payload_format_indicator": {"type": ["integer", "null"], "enum": [0, 1, None]},
+        "content_type": {"type": ["string", "null"]},
+        "response_topic": {"type": ["string", "null"]},
+        "correlation_data": {"type": ["string", "null"], "contentEncoding": "base64"},
+        "user_properties": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+    },
+}
+
+_PAYLOAD: Json = {
+    "payload": {"type": ["string", "null"], "description": "The payload as text, if it is UTF-8."},
+    "payload_base64": {"type": "string", "contentEncoding": "base64"},
+    "properties": _PROPERTIES,
+}
+
+
+def describe(routes: Sequence[Route], version: str) -> Json:
+    """The whole document."""
+    paths: Json = {}
+    for route in routes:
+        paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "iot-mqtt", "version": version, "description": "A running node and what it holds."},
+        "servers": [{"url": "/api/v1"}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {"schemas": _schemas(), "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    }
+
+
+def _operation(route: Route) -> Json:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in route.variables
+    ]
+    parameters += [{"name": name, "in": "query", "required": False, **_PARAMETERS[name]} for name in route.query]
+    operation: Json = {"summary": route.summary, "parameters": parameters, "responses": _responses(route)}
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": _json_of(_reference(route.body))}
+    return operation
+
+
+def _responses(route: Route) -> Json:
+    failures = {"401": "No token, or a wrong one."}
+    if route.variables:
+        failures["404"] = "There is no such thing."
+    if route.query or route.body or route.variables:
+        failures["400"] = "The request is wrong."
+    if route.body:
+        failures |= {"409": "A quota is used up.", "413": "The body is too long."}
+    if route.method != "GET":
+        failures["503"] = "The store does not answer; try again."
+    responses: Json = {
+        status: {"description": text, "content": _json_of(_reference("Error"))} for status, text in failures.items()
+    }
+    if route.answer is None:
+        responses["204"] = {"description": "Done."}
+    else:
+        schema = _reference(route.answer)
+        responses["200"] = {"description": "The answer.", "content": _json_of(_page(schema) if route.paged else schema)}
+    return dict(sorted(responses.items()))
+
+
+def _schemas() -> Json:
+    status = _object_of(BrokerInfo)
+    status["properties"] |= {"uptime": {"type": "number"}, "counters": {"type": "object"}}
+    subscription = _object_of(Subscription)
+    subscription["properties"] = {"client_id": {"type": "string"}, **subscription["properties"]}
+    message: Json = {
+        "topic": {"type": "string"},
+        "qos": {"type": "integer"},
+        "retain": {"type": "boolean"},
+        "size": {"type": "integer", "description": "Bytes of the payload."},
+        "publisher": {"type": "string"},
+        "expires_at": {"type": ["number", "null"]},
+    }
+    return {
+        "OpenApi": {"type": "object"},
+        "Error": _object({"error": {"type": "string"}, "detail": {"type": "string"}}),
+        "Status": status,
+        "Client": _object_of(ClientInfo),
+        "Session": _object_of(SessionInfo),
+        "Subscription": subscription,
+        "Message": _object(message),
+        "MessageWithPayload": _object({**message, **_PAYLOAD}),
+        "Publication": _publication(),
+        "Published": _object({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
+    }
+
+
+def _publication() -> Json:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["topic"],
+        "properties": {
+            "topic": {"type": "string"},
+            "payload": {"type": "string"},
+            "payload_base64": {"type": "string", "contentEncoding": "base64", "description": "Instead of payload."},
+            "qos": {"type": "integer", "enum": [0, 1, 2], "default": 0},
+            "retain": {"type": "boolean", "default": False},
+            "message_expiry_interval": {"type": "integer", "description": "Seconds."},
+            "properties": _PROPERTIES,
+        },
+    }
+
+
+def _object_of(cls: type) -> Json:
+    hints = get_type_hints(cls)
+    return _object({field.name: _schema(hints[field.name]) for field in dataclasses.fields(cls)})
+
+
+def _object(properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _schema(hint: Any) -> Json:
+    if get_origin(hint) in (Union, types.UnionType):
+        inner = next(part for part in get_args(hint) if part is not type(None))
+        return {"type": [_schema(inner)["type"], "null"]}
+    if get_origin(hint) is dict:
+        return {"type": "object", "additionalProperties": _schema(get_args(hint)[1])}
+    return _SCALARS[hint]
+
+
+def _page(item: Json) -> Json:
+    return _object({"items": {"type": "array", "items": item}, "after": {"type": ["string", "null"]}})
+
+
+def _reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _json_of(schema: Json) -> Json:
+    return {"application/json": {"schema": schema}}

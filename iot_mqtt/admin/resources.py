@@ -1,0 +1,147 @@
+"""The resources of ``/api/v1``, each a few lines over the broker's facade."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from iot_mqtt.admin import shapes
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.openapi import describe
+from iot_mqtt.admin.publication import read_message
+from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.shapes import Json
+from iot_mqtt.broker.facade import BrokerView
+from iot_mqtt.topics import validate_filter
+
+_PAGE = ("after", "limit")
+
+
+class Resources:
+    """``/api/v1`` of one node. ``now`` is wall-clock seconds."""
+
+    def __init__(self, view: BrokerView, now: Callable[[], float]) -> None:
+        self._view = view
+        self._now = now
+        self.routes = self._table()
+        self._description = describe(self.routes, view.info().version)
+
+    def _table(self) -> tuple[Route, ...]:
+        return (
+            Route("GET", "openapi.json", "This description.", self._openapi, answer="OpenApi"),
+            Route("GET", "status", "The node in one look.", self._status, answer="Status"),
+            Route("GET", "clients", "Connected clients.", self._clients, _PAGE, "Client", paged=True),
+            Route("GET", "clients/{client_id}", "One connected client.", self._client, answer="Client"),
+            Route("DELETE", "clients/{client_id}", "Close a client's connection.", self._kick),
+            Route("GET", "sessions", "Sessions, connected or not.", self._sessions, _PAGE, "Session", paged=True),
+            Route("GET", "sessions/{client_id}", "One session.", self._session, answer="Session"),
+            Route("DELETE", "sessions/{client_id}", "End a session and all that waits for it.", self._purge),
+            Route(
+                "GET",
+                "subscriptions",
+                "Subscriptions, of one client or all.",
+                self._subscriptions,
+                ("client_id", *_PAGE),
+                "Subscription",
+                paged=True,
+            ),
+            Route(
+                "GET",
+                "retained",
+                "Retained messages that a filter matches, without their payloads.",
+                self._retained,
+                ("filter", *_PAGE),
+                "Message",
+                paged=True,
+            ),
+            Route("GET", "retained/{topic}", "One retained message.", self._retained_one, answer="MessageWithPayload"),
+            Route("DELETE", "retained/{topic}", "Remove a retained message.", self._remove_retained),
+            Route(
+                "POST",
+                "publish",
+                "Publish as the node; answered once the message is committed.",
+                self._publish,
+                answer="Published",
+                body="Publication",
+            ),
+        )
+
+    def _openapi(self, call: Call) -> Json:
+        return self._description
+
+    def _status(self, call: Call) -> Json:
+        return shapes.of_status(self._view.info(), self._view.counters, self._now())
+
+    def _clients(self, call: Call) -> Json:
+        limit = call.limit
+        clients = self._view.clients(call.after, limit + 1)
+        cursor = clients[limit - 1].client_id if len(clients) > limit else None
+        return shapes.page([shapes.of_client(client) for client in clients], limit, cursor)
+
+    def _client(self, call: Call) -> Json:
+        client_id = call.path["client_id"]
+        client = self._view.client(client_id)
+        if client is None:
+            raise not_found(f"no client {client_id!r} is connected")
+        return shapes.of_client(client)
+
+    async def _kick(self, call: Call) -> None:
+        client_id = call.path["client_id"]
+        if not await self._view.kick(client_id):
+            raise not_found(f"no client {client_id!r} is connected")
+
+    def _sessions(self, call: Call) -> Json:
+        limit = call.limit
+        sessions = self._view.sessions(call.after, limit + 1)
+        cursor = sessions[limit - 1].client_id if len(sessions) > limit else None
+        return shapes.page([shapes.of_session(session) for session in sessions], limit, cursor)
+
+    def _session(self, call: Call) -> Json:
+        client_id = call.path["client_id"]
+        session = self._view.session(client_id)
+        if session is None:
+            raise not_found(f"there is no session {client_id!r}")
+        return shapes.of_session(session)
+
+    async def _purge(self, call: Call) -> None:
+        client_id = call.path["client_id"]
+        if not await self._view.purge(client_id):
+            raise not_found(f"there is no session {client_id!r}")
+
+    def _subscriptions(self, call: Call) -> Json:
+        limit = call.limit
+        after = shapes.read_subscription_cursor(call.after)
+        found = self._view.subscriptions(call.query.get("client_id"), after, limit + 1)
+        cursor = shapes.subscription_cursor(found[limit - 1]) if len(found) > limit else None
+        return shapes.page([shapes.of_subscription(info) for info in found], limit, cursor)
+
+    def _retained(self, call: Call) -> Json:
+        limit, filter = call.limit, call.query.get("filter", "#")
+        validate_filter(filter)
+        after = None if call.after is None else call.after.encode()
+        found = self._view.retained(filter, after, limit + 1)
+        cursor = found[limit - 1].topic.decode() if len(found) > limit else None
+        return shapes.page([shapes.of_message(message, with_payload=False) for message in found], limit, cursor)
+
+    def _retained_one(self, call: Call) -> Json:
+        topic = _topic(call)
+        found = self._view.retained(topic, None, 1)
+        if not found or found[0].topic != topic.encode():
+            raise not_found(f"there is no retained message at {topic!r}")
+        return shapes.of_message(found[0], with_payload=True)
+
+    async def _remove_retained(self, call: Call) -> None:
+        topic = _topic(call)
+        if not await self._view.remove_retained(topic.encode()):
+            raise not_found(f"there is no retained message at {topic!r}")
+
+    async def _publish(self, call: Call) -> Json:
+        message = read_message(call.json(), self._now())
+        return {"matched": await self._view.publish(message)}
+
+
+def _topic(call: Call) -> str:
+    topic = call.path["topic"]
+    if "+" in topic or "#" in topic:
+        raise bad_request("a topic has no wildcards; list with retained?filter=")
+    return topic

@@ -1,0 +1,207 @@
+"""The admin port: ``/health``, ``/ready`` and ``/metrics`` for all, ``/api/v1`` for holders of the token.
+
+This is the only file of the package that knows Twisted. Whatever happens inside a resource ends in an answer:
+an ``ApiError`` in its own words, the broker's errors translated, anything else as 500 and a log line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Site
+
+from iot_mqtt.admin import errors
+from iot_mqtt.admin.call import Call, path_segments, read_query
+from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.resources import Resources
+from iot_mqtt.admin.routes import find
+from iot_mqtt.admin.token import same
+from iot_mqtt.broker.facade import BrokerView
+from iot_mqtt.errors import MqttError
+
+log = logging.getLogger(__name__)
+
+#: ``twisted.web.server.Request``, whose methods have no annotations.
+WebRequest = Any
+
+#: Enough for a payload of a megabyte in base64.
+MAX_BODY = 2 * 1024 * 1024
+
+_API = ("api", "v1")
+_JSON = "application/json"
+
+
+class MetricsText(Protocol):
+    """What ``/metrics`` answers; ``iot_mqtt.metrics.exposition.Metrics`` is one."""
+
+    content_type: str
+
+    def render(self) -> bytes: ...
+
+
+def make_site(
+    view: BrokerView,
+    metrics: MetricsText,
+    token: str,
+    *,
+    reactor: Any = None,
+    now: Callable[[], float] = time.time,
+    max_body: int = MAX_BODY,
+) -> Site:
+    """The site of the admin port, to be given to ``reactor.listenTCP``."""
+    root = _Root(view, metrics, token.encode(), Resources(view, now), max_body)
+    return _Site(root, max_body, reactor=reactor, timeout=60)
+
+
+class _Body(BytesIO):
+    """A request's body that stops growing at the limit; what comes after is thrown away unread."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._room = limit
+        self.overflowed = False
+
+    def write(self, data: Any, /) -> int:
+        self._room -= len(data)
+        if self._room < 0:
+            self.overflowed = True
+            self.truncate(0)
+            return len(data)
+        return super().write(data)
+
+
+class _Site(Site):
+    #: No line of Twisted's for each port that opens.
+    noisy = False
+
+    def __init__(self, root: Resource, max_body: int, **rest: Any) -> None:
+        super().__init__(root, parsePOSTFormSubmission=False, **rest)  # type: ignore[no-untyped-call]
+        self._max_body = max_body
+
+    def getContentFile(self, length: int | None) -> BytesIO:
+        """Where Twisted puts the body; never a temporary file."""
+        return _Body(self._max_body)
+
+    def log(self, request: WebRequest) -> None:
+        """One quiet line a request. The query stays out: it may name clients and topics."""
+        log.debug("%s %s %s", request.method.decode("latin-1"), request.path.decode("latin-1"), request.code)
+
+
+class _Root(Resource):
+    isLeaf = True  # noqa: N815 - Twisted asks for this name
+
+    def __init__(
+        self, view: BrokerView, metrics: MetricsText, token: bytes, resources: Resources, max_body: int
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._view = view
+        self._metrics = metrics
+        self._token = token
+        self._resources = resources
+        self._max_body = max_body
+        self._open: dict[str, Callable[[WebRequest], bytes]] = {
+            "health": self._health,
+            "ready": self._ready,
+            "metrics": self._render_metrics,
+        }
+
+    def render(self, request: WebRequest) -> bytes | int:
+        """Answer at once, or later where the broker has to commit first."""
+        try:
+            outcome = self._answer(request)
+            if isinstance(outcome, bytes):
+                return outcome
+            _answer_later(request, outcome)
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the caller gets an answer
+            return _failed(request, error)
+        return NOT_DONE_YET
+
+    def _answer(self, request: WebRequest) -> bytes | Awaitable[object]:
+        segments = path_segments(request.path)
+        method = request.method.decode("latin-1")
+        if tuple(segments[:2]) == _API:
+            return self._call(request, method, segments[2:])
+        if len(segments) != 1 or segments[0] not in self._open:
+            raise errors.not_found("there is /health, /ready, /metrics and /api/v1/")
+        if method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed(method, "GET")
+        return self._open[segments[0]](request)
+
+    def _call(self, request: WebRequest, method: str, segments: list[str]) -> bytes | Awaitable[object]:
+        if not same(request.getHeader(b"authorization") or b"", b"Bearer " + self._token):
+            raise errors.unauthorized()
+        route, values = find(self._resources.routes, method, segments)
+        if getattr(request.content, "overflowed", False):
+            raise errors.too_large(self._max_body)
+        query = read_query(request.uri.partition(b"?")[2], route.query)
+        body = request.content.read() if request.content is not None else b""
+        outcome = route.handler(Call(values, query, body))
+        if isinstance(outcome, Awaitable):
+            return outcome
+        return _write_json(request, HTTPStatus.OK, outcome)
+
+    def _health(self, request: WebRequest) -> bytes:
+        return _write_json(request, HTTPStatus.OK, {"status": "ok"})
+
+    def _ready(self, request: WebRequest) -> bytes:
+        ready = self._view.info().ready
+        status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return _write_json(request, status, {"ready": ready})
+
+    def _render_metrics(self, request: WebRequest) -> bytes:
+        request.setHeader("content-type", self._metrics.content_type)
+        return self._metrics.render()
+
+
+def _answer_later(request: WebRequest, outcome: Awaitable[object]) -> None:
+    gone: list[bool] = []
+    request.notifyFinish().addErrback(lambda _: gone.append(True))
+
+    async def answer() -> None:
+        try:
+            value = await outcome
+            body = _write_json(request, HTTPStatus.NO_CONTENT if value is None else HTTPStatus.OK, value)
+        except Exception as error:  # noqa: BLE001 - as in render
+            body = _failed(request, error)
+        if not gone:
+            request.write(body)
+            request.finish()
+
+    finished: Deferred[None] = ensureDeferred(answer())
+    finished.addErrback(lambda failure: log.error("an answer could not be written: %s", failure.value))
+
+
+def _failed(request: WebRequest, error: Exception) -> bytes:
+    if isinstance(error, MqttError):
+        error = errors.of_broker(error)
+    if not isinstance(error, ApiError):
+        log.error("unexpected error in the API", exc_info=error)
+        detail = "the node's log says more"
+        error = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
+    return _write_json(request, error.status, {"error": error.error, "detail": error.detail}, error.headers)
+
+
+def _write_json(
+    request: WebRequest, status: HTTPStatus, value: object, headers: Mapping[str, str] | None = None
+) -> bytes:
+    """Set status and headers; returns the body that has still to be written."""
+    request.setResponseCode(status)
+    for name, text in (headers or {}).items():
+        request.setHeader(name, text)
+    request.setHeader("cache-control", "no-store")
+    request.setHeader("x-content-type-options", "nosniff")
+    if status is HTTPStatus.NO_CONTENT:
+        request.responseHeaders.removeHeader("content-type")
+        return b""
+    body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    request.setHeader("content-type", _JSON)
+    request.setHeader("content-length", str(len(body)))
+    return body

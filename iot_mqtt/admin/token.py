@@ -1,0 +1,64 @@
+"""The secret of the API: made at the first start, kept in the data directory, readable by its owner only."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+TOKEN_FILE = "admin.token"  # noqa: S105 - the name of the file, not the token
+ADDRESS_FILE = "admin.url"
+
+
+def load_token(data_dir: str) -> str:
+    """The token of this data directory; raises ``OSError`` if it can neither be read nor written."""
+    path = Path(data_dir) / TOKEN_FILE
+    Path(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    token = _read(path)
+    if token:
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+        return token
+    token = secrets.token_urlsafe(32)
+    _write(path, token)
+    return token
+
+
+def read_token(data_dir: str) -> str | None:
+    """The token as ``ctl`` finds it; None if no node ever started there."""
+    return _read(Path(data_dir) / TOKEN_FILE)
+
+
+def announce(data_dir: str, url: str) -> None:
+    """Leave the base URL of the admin port for ``ctl``: with port 0 nobody could know it beforehand."""
+    _write(Path(data_dir) / ADDRESS_FILE, url)
+
+
+def announced(data_dir: str) -> str | None:
+    """The base URL that a node left, maybe one that has since stopped."""
+    return _read(Path(data_dir) / ADDRESS_FILE)
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Compare secrets in a time that does not tell where they differ."""
+    return hmac.compare_digest(one, other)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    """All or nothing, mode 0600 from the first byte on."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{text}\n")
+        file.flush()
+        os.fsync(descriptor)
+    temporary.replace(path)

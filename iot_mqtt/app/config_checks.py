@@ -1,0 +1,122 @@
+"""What must hold between keys before a node may serve, each as one line that names the key and the way out."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from iot_mqtt.app.config_errors import Layer, Problem
+from iot_mqtt.app.config_read import LoadedConfig
+from iot_mqtt.app.config_sections import ListenerConfig
+
+#: Values that the schema has and this version does not: key, value, and what to use instead.
+_NOT_YET = (
+    ("grid.kind", "ignite", "embedded"),
+    ("registry.kind", "zookeeper", "none"),
+    ("uplink.kind", "file", "none"),
+    ("uplink.kind", "kafka", "none"),
+)
+
+
+def serving_problems(loaded: LoadedConfig) -> list[Problem]:
+    """Everything that keeps this configuration from being served."""
+    checks = (_not_yet, _outboxes, _certificates, _files, _exposure, _collisions)
+    return [problem for check in checks for problem in check(loaded)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a listener on this host is out of reach of other machines; a name is not looked up."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _not_yet(loaded: LoadedConfig) -> Iterator[Problem]:
+    for key, value, instead in _NOT_YET:
+        if loaded.value(key) == value:
+            yield _problem(loaded, key, f"{value} is not available in this version yet; use {instead}")
+    for name, listener in loaded.config.enabled_listeners.items():
+        if listener.protocol == "frames":
+            key = f"listeners.{name}.enabled"
+            yield _problem(loaded, key, "listeners with a codec are not available in this version yet; set it to false")
+
+
+def _outboxes(loaded: LoadedConfig) -> Iterator[Problem]:
+    for name, listener in loaded.config.enabled_listeners.items():
+        outbox = listener.outbox
+        if not outbox.low <= outbox.high <= outbox.limit:
+            text = f"must be low <= high <= limit, not {outbox.low}, {outbox.high}, {outbox.limit}"
+            yield Problem(None, f"listeners.{name}.outbox", text)
+
+
+def _certificates(loaded: LoadedConfig) -> Iterator[Problem]:
+    for name, listener in loaded.config.enabled_listeners.items():
+        prefix, tls = f"listeners.{name}.tls", listener.tls
+        if name in ("mqtts", "wss") and tls.cert is None:
+            yield _problem(loaded, f"{prefix}.cert", "must be set where the listener is enabled")
+        if tls.cert is not None and tls.key is None:
+            yield _problem(loaded, f"{prefix}.key", "must be set beside cert")
+        if tls.key is not None and tls.cert is None and name not in ("mqtts", "wss"):
+            yield _problem(loaded, f"{prefix}.cert", "must be set beside key, or the port would speak plain text")
+        if tls.require_client_certificate and tls.ca is None:
+            yield _problem(loaded, f"{prefix}.ca", "must be set to verify the client certificates that are required")
+        if tls.require_client_certificate and tls.cert is None:
+            yield _problem(loaded, f"{prefix}.cert", "must be set where client certificates are required")
+
+
+def _files(loaded: LoadedConfig) -> Iterator[Problem]:
+    keys = ["auth.users_file", "auth.acl_file"]
+    for name in loaded.config.enabled_listeners:
+        keys += [f"listeners.{name}.tls.{part}" for part in ("cert", "key", "ca")]
+    for key in keys:
+        path = loaded.value(key)
+        if isinstance(path, str) and not os.access(path, os.R_OK):
+            fix = f"; create it with: iot-mqtt passwd {path} USER" if key == "auth.users_file" else ""
+            what = "is not readable" if Path(path).exists() else "does not exist"
+            yield _problem(loaded, key, f"{path} {what}{fix}")
+
+
+def _exposure(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Nobody is let in from other machines unasked: either clients prove who they are or it was written out."""
+    if not loaded.config.auth.allow_anonymous or "auth.allow_anonymous" in loaded.written:
+        return
+    for name, listener in loaded.config.enabled_listeners.items():
+        if not is_loopback(listener.host) and not _proves_who(listener):
+            text = (
+                f"{listener.host} listens beyond loopback without authentication; "
+                "set auth.users_file, or write out auth.allow_anonymous: true"
+            )
+            yield _problem(loaded, f"listeners.{name}.host", text)
+
+
+def _proves_who(listener: ListenerConfig) -> bool:
+    return listener.secure and listener.tls.require_client_certificate
+
+
+def _collisions(loaded: LoadedConfig) -> Iterator[Problem]:
+    taken: dict[str, tuple[str, int]] = {}
+    ports = {f"listeners.{name}": (item.host, item.port) for name, item in loaded.config.enabled_listeners.items()}
+    if loaded.config.admin.enabled:
+        ports["admin"] = (loaded.config.admin.host, loaded.config.admin.port)
+    for key, place in ports.items():
+        other = next((name for name, there in taken.items() if _same_place(place, there)), None)
+        if other is not None:
+            yield _problem(loaded, f"{key}.port", f"{place[0]}:{place[1]} is already taken by {other}")
+        taken[key] = place
+
+
+def _same_place(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    everywhere = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound
+    return one[1] == other[1] != 0 and (one[0] == other[0] or one[0] in everywhere or other[0] in everywhere)
+
+
+def _problem(loaded: LoadedConfig, key: str, text: str) -> Problem:
+    origin = loaded.origin(key)
+    return Problem(None if origin.layer is Layer.DEFAULT else origin, key, text)

@@ -1,0 +1,114 @@
+"""What each key means, in a sentence or two.
+
+``config explain`` says it, and it stands above the key in ``application.yaml``. ``*`` is the name of any listener.
+"""
+
+from __future__ import annotations
+
+SECTIONS = {
+    "node": "The process itself.",
+    "listeners": (
+        "The ports that clients connect to. A listener of a further name needs `protocol` (or `codec`); everything "
+        "else has the defaults shown for mqtt. Listening beyond loopback without authentication is refused unless "
+        "auth.allow_anonymous: true is written out."
+    ),
+    "listeners.mqtt": "MQTT over TCP.",
+    "listeners.mqtts": "MQTT over TLS; on as soon as tls.cert is set.",
+    "listeners.ws": "MQTT over WebSocket.",
+    "listeners.wss": "MQTT over WebSocket over TLS; on as soon as tls.cert is set.",
+    "listeners.gateway": "Binary frames of PLC data gateways. Not available in this version yet.",
+    "listeners.*": "One port that clients connect to.",
+    "listeners.*.tls": "PEM files; the port speaks TLS when cert is set.",
+    "listeners.*.outbox": "Bytes that may wait for one connection that does not read fast enough.",
+    "admin": "The HTTP port of the API, /metrics, /health and /ready.",
+    "grid": "Where sessions, subscriptions, retained and queued messages are kept.",
+    "grid.ignite": "An Apache Ignite cluster, for grid.kind: ignite.",
+    "registry": "How the nodes of a cluster find each other.",
+    "registry.zookeeper": "For registry.kind: zookeeper.",
+    "uplink": "What leaves towards the data platform.",
+    "uplink.kafka": "For uplink.kind: kafka.",
+    "mqtt": "What the broker announces to clients, and the limits it keeps.",
+    "auth": "Who may connect, and what they may publish and subscribe to.",
+    "log": "The node's own log. Passwords and payloads are never in it.",
+}
+
+KEYS = {
+    "node.id": "Name of this node; unique in a cluster, and the same after a restart.",
+    "node.data_dir": "Directory of the embedded grid and of admin.token. A relative path starts where this file is.",
+    "node.drain_seconds": "After SIGTERM, everything is committed and closed within this many seconds.",
+    "node.gc_threshold": "Allocations between two runs of Python's garbage collector; 0 keeps Python's own setting.",
+    "listeners.*.enabled": "Whether the port is opened.",
+    "listeners.*.protocol": "What is spoken there: mqtt, websocket (MQTT in it) or frames (a codec's).",
+    "listeners.*.host": "Address to listen on; 0.0.0.0 or '::' for all of them.",
+    "listeners.*.port": "Port to listen on; 0 lets the system choose, and the line `ready` says which.",
+    "listeners.*.max_connections": "Connections beyond this are closed as soon as they are accepted.",
+    "listeners.*.backlog": "Connections that may wait to be accepted.",
+    "listeners.*.reuse_port": "Share the port with other nodes on this machine (SO_REUSEPORT).",
+    "listeners.*.proxy_protocol": (
+        "Every connection begins with a PROXY protocol header (v1 or v2), which names the client's address. Only "
+        "behind a load balancer that sends one."
+    ),
+    "listeners.*.path": "HTTP path of the WebSocket; for protocol websocket only.",
+    "listeners.*.codec": "Name of the codec that reads the frames; for protocol frames only.",
+    "listeners.*.tls.cert": "Certificate chain of the server.",
+    "listeners.*.tls.key": "Private key of the certificate.",
+    "listeners.*.tls.ca": "Certificates that client certificates are verified against.",
+    "listeners.*.tls.require_client_certificate": "Refuse clients that present no valid certificate.",
+    "listeners.*.tls.min_version": "Lowest TLS version that is spoken.",
+    "listeners.*.outbox.high": "From here on the connection counts as not writable.",
+    "listeners.*.outbox.low": "Down to here it stays so.",
+    "listeners.*.outbox.limit": "Never more than this: QoS 0 is dropped and counted, QoS 1 and 2 wait in the session.",
+    "admin.enabled": "Whether the port is opened; without it there is no API, no ctl and no metrics.",
+    "admin.host": "Address to listen on.",
+    "admin.port": "Port to listen on; 0 lets the system choose.",
+    "grid.kind": "embedded: on this node's disk; memory: nowhere, for tests; ignite: in an Ignite cluster (not yet).",
+    "grid.ignite.addresses": "Thin-client endpoints, host:port.",
+    "grid.ignite.gateway": "Endpoint of the messaging gateway on the Ignite node, host:port.",
+    "registry.kind": "none: a node of its own; zookeeper: a cluster (not yet).",
+    "registry.zookeeper.hosts": "The ensemble, host:port.",
+    "uplink.kind": "none: messages go to subscribers only; file and kafka are not available in this version yet.",
+    "uplink.kafka.bootstrap_servers": "Brokers to ask for the others, host:port.",
+    "uplink.rules": "Which messages go up, as a list of mappings.",
+    "mqtt.receive_maximum": "QoS 1 and 2 messages that a client may have unacknowledged towards the broker.",
+    "mqtt.topic_alias_maximum": "Topic aliases that a client may use; 0: none.",
+    "mqtt.topic_alias_maximum_outbound": "Topic aliases that the broker uses at most, of those the client allows.",
+    "mqtt.max_packet_size": "Largest packet in bytes; a larger one is refused before it is read.",
+    "mqtt.max_qos": "Highest QoS of a publish.",
+    "mqtt.retain_available": "Whether retained messages may be published.",
+    "mqtt.wildcard_available": "Whether filters may contain + and #.",
+    "mqtt.shared_available": "Whether $share/<group>/<filter> may be subscribed to.",
+    "mqtt.subscription_identifiers_available": "Whether subscriptions may carry an identifier.",
+    "mqtt.server_keep_alive": "Keep-alive in seconds that v5 clients have to use; 0: their own.",
+    "mqtt.session_expiry_interval": "Longest time in seconds that the session of an absent client is kept.",
+    "mqtt.connect_timeout": "Seconds from accepting a connection to its CONNECT.",
+    "mqtt.max_queued_messages": "Messages that may wait for one session; more are dropped and counted.",
+    "mqtt.max_queued_bytes": "Bytes of messages that may wait for one session.",
+    "mqtt.max_inflight": "QoS 1 and 2 messages under way to one client; its own Receive Maximum also holds.",
+    "mqtt.max_client_id_length": "Longest client id, in characters.",
+    "mqtt.allow_empty_client_id": "Give clean clients that come without a client id one.",
+    "mqtt.max_topic_levels": "Most levels of a topic or filter.",
+    "mqtt.max_subscriptions_per_client": "Most subscriptions of one session.",
+    "mqtt.max_filters_per_subscribe": "Most filters in one SUBSCRIBE.",
+    "mqtt.max_retained_messages": "Most retained messages on this node.",
+    "mqtt.max_retained_bytes": "Most bytes of retained messages on this node.",
+    "mqtt.shared_policy": "Which member of a shared subscription gets the next message.",
+    "mqtt.persist_sessions": "Write sessions that outlive their connection to the grid.",
+    "mqtt.server_reference": "Another server that v5 clients are told of when they are sent away; empty: none.",
+    "mqtt.response_information": "What v5 clients get that ask for response information; empty: nothing.",
+    "mqtt.sys_interval": "Seconds between two rounds of the $SYS topics; 0: none.",
+    "auth.allow_anonymous": (
+        "Let clients in that name no user. When not written: true without users_file, false with it. Without "
+        "users_file, clients that name a user are let in unverified, too."
+    ),
+    "auth.users_file": "Users and password hashes, kept with `iot-mqtt passwd`. null: nobody has a password.",
+    "auth.acl_file": "Rules about topics. null: whoever was let in may do everything.",
+    "auth.certificate_as_user": "The common name of a verified client certificate stands for user name and password.",
+    "auth.hash_threads": "Threads that verify passwords; each takes about 19 MB.",
+    "auth.hash_queue": "Passwords that may wait for a thread; beyond that a client is told that the server is busy.",
+    "auth.verdict_cache_seconds": "How long the verdict on a password is remembered; 0: not at all.",
+    "auth.verdict_cache_size": "How many verdicts are remembered.",
+    "auth.reload_seconds": "How often both files are looked at for changes; 0: only when told to.",
+    "log.level": "Least important lines that are written.",
+    "log.format": "console: for people; json: one object a line, for machines.",
+    "log.file": "Write to this file instead of standard error.",
+}

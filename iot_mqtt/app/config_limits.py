@@ -1,0 +1,141 @@
+"""What a configuration value may be beyond its type, by key; ``*`` stands for any one name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_UINT32 = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Inclusive bounds of a number; ``highest`` None: no upper bound."""
+
+    lowest: float
+    highest: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.lowest:g} or more" if self.highest is None else f"{self.lowest:.15g} to {self.highest:.15g}"
+
+    def holds(self, value: float) -> bool:
+        return self.lowest <= value and (self.highest is None or value <= self.highest)
+
+
+RANGES = {
+    "node.drain_seconds": Range(0, 3600),
+    "node.gc_threshold": Range(0),
+    "listeners.*.port": Range(0, 65535),
+    "listeners.*.max_connections": Range(1),
+    "listeners.*.backlog": Range(1, 65535),
+    "listeners.*.outbox.high": Range(1024),
+    "listeners.*.outbox.low": Range(0),
+    "listeners.*.outbox.limit": Range(1024),
+    "admin.port": Range(0, 65535),
+    "mqtt.receive_maximum": Range(1, 65535),
+    "mqtt.topic_alias_maximum": Range(0, 65535),
+    "mqtt.topic_alias_maximum_outbound": Range(0, 65535),
+    "mqtt.max_packet_size": Range(64, 268_435_460),
+    "mqtt.max_qos": Range(0, 2),
+    "mqtt.server_keep_alive": Range(0, 65535),
+    "mqtt.session_expiry_interval": Range(0, _UINT32),
+    "mqtt.connect_timeout": Range(0.1, 3600),
+    "mqtt.max_queued_messages": Range(0),
+    "mqtt.max_queued_bytes": Range(0),
+    "mqtt.max_inflight": Range(1, 65535),
+    "mqtt.max_client_id_length": Range(23, 65535),
+    "mqtt.max_topic_levels": Range(1, 65535),
+    "mqtt.max_subscriptions_per_client": Range(1),
+    "mqtt.max_filters_per_subscribe": Range(1),
+    "mqtt.max_retained_messages": Range(0),
+    "mqtt.max_retained_bytes": Range(0),
+    "mqtt.sys_interval": Range(0),
+    "auth.hash_threads": Range(1, 64),
+    "auth.hash_queue": Range(1),
+    "auth.verdict_cache_seconds": Range(0),
+    "auth.verdict_cache_size": Range(0),
+    "auth.reload_seconds": Range(0),
+}
+
+#: Choices of keys whose own type is plain text.
+CHOICES = {
+    "mqtt.shared_policy": ("round_robin", "sticky", "hash_client", "hash_topic", "least_inflight"),
+}
+
+#: What a text must look like, and how to say so.
+PATTERNS = {
+    "node.id": (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "letters, digits, '.', '_' and '-', at most 64"),
+    "node.data_dir": (r"(?s).+", "a directory"),
+    "listeners.*.host": (r"\S+", "an address or host name ('0.0.0.0' for every interface)"),
+    "listeners.*.path": (r"/\S*", "a path that starts with '/'"),
+    "admin.host": (r"\S+", "an address or host name"),
+}
+
+#: Relative ones are taken from the directory of the file that names them, else from the working directory.
+PATHS = {
+    "node.data_dir",
+    "auth.users_file",
+    "auth.acl_file",
+    "log.file",
+    "listeners.*.tls.cert",
+    "listeners.*.tls.key",
+    "listeners.*.tls.ca",
+}
+
+LISTENER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+_SECRET_WORDS = ("password", "secret", "token", "credential")
+
+
+def pattern_of(key: str) -> str:
+    """The key as the tables above spell it: ``listeners.mqtt.port`` is ``listeners.*.port``."""
+    parts = key.split(".")
+    if parts[0] == "listeners" and len(parts) > 1:
+        parts[1] = "*"
+    return ".".join(parts)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a value under this name is masked wherever it is printed."""
+    lowered = name.lower()
+    return any(word in lowered for word in _SECRET_WORDS)
+
+
+def masked(name: str, value: object) -> object:
+    """The value as it may be printed: secrets hidden, in nested mappings and lists too."""
+    if is_secret(name) and isinstance(value, str):
+        return "******"
+    if isinstance(value, dict):
+        return {inner: masked(str(inner), item) for inner, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(name, item) for item in value]
+    return value
+
+
+def complaint(key: str, value: object) -> str | None:
+    """What is wrong with a well-typed value, or None."""
+    checks: tuple[Callable[[str, object], str | None], ...] = (_range, _choice, _pattern)
+    pattern = pattern_of(key)
+    return next((text for check in checks if (text := check(pattern, value))), None)
+
+
+def _range(pattern: str, value: object) -> str | None:
+    bounds = RANGES.get(pattern)
+    if bounds is None or not isinstance(value, int | float) or bounds.holds(value):
+        return None
+    return f"must be {bounds}, not {value}"
+
+
+def _choice(pattern: str, value: object) -> str | None:
+    choices = CHOICES.get(pattern)
+    if choices is None or value in choices:
+        return None
+    return f"must be one of {', '.join(choices)}, not {value!r}"
+
+
+def _pattern(pattern: str, value: object) -> str | None:
+    rule = PATTERNS.get(pattern)
+    if rule is None or not isinstance(value, str) or re.fullmatch(rule[0], value):
+        return None
+    return f"must be {rule[1]}, not {value!r}"

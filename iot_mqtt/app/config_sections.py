@@ -1,0 +1,166 @@
+"""What a node can be told: the sections of ``application.yaml`` as frozen values.
+
+The shape and the defaults are here and nowhere else. What each key means is in ``config_docs``, what it may be
+beyond its type in ``config_limits``. ``mqtt`` and ``auth`` are the settings of the packages that use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from iot_mqtt.auth.settings import AuthSettings
+from iot_mqtt.broker.settings import MqttSettings
+
+Protocol = Literal["mqtt", "websocket", "frames"]
+GridKind = Literal["embedded", "ignite", "memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """``node.*``: the process itself."""
+
+    id: str = "node-1"
+    data_dir: str = "data"
+    drain_seconds: float = 30.0
+    gc_threshold: int = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """``listeners.<name>.tls.*``: paths of PEM files; TLS is on when ``cert`` is set."""
+
+    cert: str | None = None
+    key: str | None = None
+    ca: str | None = None
+    require_client_certificate: bool = False
+    min_version: Literal["1.2", "1.3"] = "1.2"
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxConfig:
+    """``listeners.<name>.outbox.*``: bytes that may wait for one connection."""
+
+    high: int = 1024 * 1024
+    low: int = 256 * 1024
+    limit: int = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerConfig:
+    """``listeners.<name>.*``: one port."""
+
+    enabled: bool = True
+    protocol: Protocol = "mqtt"
+    host: str = "127.0.0.1"
+    port: int = 0
+    max_connections: int = 1_000_000
+    backlog: int = 4096
+    reuse_port: bool = False
+    proxy_protocol: bool = False
+    path: str = "/mqtt"
+    codec: str | None = None
+    tls: TlsConfig = TlsConfig()
+    outbox: OutboxConfig = OutboxConfig()
+
+    @property
+    def secure(self) -> bool:
+        """Whether this port speaks TLS."""
+        return self.tls.cert is not None
+
+
+def known_listeners() -> dict[str, ListenerConfig]:
+    """The listeners that exist without being named in a file; only ``mqtt`` and ``ws`` accept by default."""
+    return {
+        "mqtt": ListenerConfig(port=1883),
+        "mqtts": ListenerConfig(enabled=False, port=8883),
+        "ws": ListenerConfig(protocol="websocket", port=8083),
+        "wss": ListenerConfig(enabled=False, protocol="websocket", port=8084),
+        "gateway": ListenerConfig(enabled=False, protocol="frames", port=9600, codec="gateway"),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class AdminConfig:
+    """``admin.*``: the HTTP port of the API, metrics and health."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = 18083
+
+
+@dataclass(frozen=True, slots=True)
+class IgniteConfig:
+    """``grid.ignite.*``: how to reach an Ignite cluster."""
+
+    addresses: tuple[str, ...] = ("127.0.0.1:10800",)
+    gateway: str = "127.0.0.1:10900"
+
+
+@dataclass(frozen=True, slots=True)
+class GridConfig:
+    """``grid.*``: where sessions, subscriptions and messages are kept."""
+
+    kind: GridKind = "embedded"
+    ignite: IgniteConfig = IgniteConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class ZookeeperConfig:
+    """``registry.zookeeper.*``."""
+
+    hosts: tuple[str, ...] = ("127.0.0.1:2181",)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryConfig:
+    """``registry.*``: how the nodes of a cluster find each other."""
+
+    kind: Literal["none", "zookeeper"] = "none"
+    zookeeper: ZookeeperConfig = ZookeeperConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConfig:
+    """``uplink.kafka.*``."""
+
+    bootstrap_servers: tuple[str, ...] = ("127.0.0.1:9092",)
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkConfig:
+    """``uplink.*``: what leaves towards the data platform."""
+
+    kind: Literal["none", "file", "kafka"] = "none"
+    kafka: KafkaConfig = KafkaConfig()
+    rules: tuple[Mapping[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """``log.*``."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["console", "json"] = "console"
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything a node was told, checked. Paths are absolute."""
+
+    node: NodeConfig = NodeConfig()
+    listeners: Mapping[str, ListenerConfig] = field(default_factory=known_listeners)
+    admin: AdminConfig = AdminConfig()
+    grid: GridConfig = GridConfig()
+    registry: RegistryConfig = RegistryConfig()
+    uplink: UplinkConfig = UplinkConfig()
+    mqtt: MqttSettings = field(default_factory=MqttSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    log: LogConfig = LogConfig()
+
+    @property
+    def enabled_listeners(self) -> dict[str, ListenerConfig]:
+        """The listeners that a serving node opens, by name."""
+        return {name: listener for name, listener in self.listeners.items() if listener.enabled}

@@ -1,0 +1,129 @@
+"""The running node as ``ctl`` sees it: its admin API over HTTP, and where that is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from itertools import islice
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
+
+from iot_mqtt.admin.token import announced, read_token
+from iot_mqtt.app.config import ConfigError, default_file, read_config
+
+Json = Any
+
+#: Items asked for at once.
+PAGE = 1000
+
+_TIMEOUT = 30.0
+
+
+class CtlError(Exception):
+    """What went wrong, for the person who typed the command."""
+
+
+class NoSuch(CtlError):
+    """404: there is no such client, session or topic."""
+
+
+@dataclass(slots=True)
+class Target:
+    """Which node is meant, as far as the command line says so; ``connect`` finds out the rest."""
+
+    url: str | None = None
+    token: str | None = None
+    data_dir: str | None = None
+    config: str | None = None
+    as_json: bool = False
+
+    def connect(self) -> Node:
+        """The URL that was named, else the one that the node left in its data directory, else the configured one."""
+        data_dir, configured = self._configured()
+        token = self.token or read_token(data_dir)
+        if token is None:
+            raise CtlError(
+                f"there is no admin.token in {data_dir}: no node was started there; "
+                "name the directory with --data-dir, or the token with --token"
+            )
+        return Node(self.url or announced(data_dir) or configured, token)
+
+    def _configured(self) -> tuple[str, str]:
+        try:
+            config = read_config(self.config or default_file()).config
+        except ConfigError as error:
+            raise CtlError(str(error)) from error
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.admin.host, config.admin.host)  # noqa: S104
+        host = f"[{host}]" if ":" in host else host
+        return self.data_dir or config.node.data_dir, f"http://{host}:{config.admin.port}"
+
+
+class Node:
+    """The admin API of one node. Every method raises ``CtlError``."""
+
+    def __init__(self, url: str, token: str, opener: OpenerDirector | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise CtlError(f"{url} is not an http:// or https:// URL")
+        self.url = url.rstrip("/")
+        self._token = token
+        # The token goes to the node and to nobody between.
+        self._opener = opener or build_opener(ProxyHandler({}))
+
+    def get(self, *path: str, query: Mapping[str, str] | None = None) -> Json:
+        return json.loads(self._send("GET", _api(path, query)))
+
+    def delete(self, *path: str) -> None:
+        self._send("DELETE", _api(path, None))
+
+    def post(self, *path: str, body: Json) -> Json:
+        return json.loads(self._send("POST", _api(path, None), json.dumps(body).encode()))
+
+    def text(self, path: str) -> str:
+        """A page outside the API, as it is."""
+        return self._send("GET", path).decode()
+
+    def items(self, *path: str, query: Mapping[str, str], limit: int | None) -> Iterator[Json]:
+        """The items of all pages, fetched as they are needed."""
+        return islice(self._pages(path, query, min(PAGE, limit or PAGE)), limit)
+
+    def _pages(self, path: tuple[str, ...], query: Mapping[str, str], size: int) -> Iterator[Json]:
+        after: dict[str, str] = {}
+        while True:
+            page = self.get(*path, query={**query, **after, "limit": str(size)})
+            yield from page["items"]
+            if page["after"] is None:
+                return
+            after = {"after": page["after"]}
+
+    def _send(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        request = Request(f"{self.url}{path}", body, headers, method=method)  # noqa: S310 - checked in __init__
+        try:
+            with self._opener.open(request, timeout=_TIMEOUT) as response:
+                data: bytes = response.read()
+                return data
+        except HTTPError as error:
+            raise _refusal(error) from error
+        except URLError as error:
+            raise CtlError(f"cannot reach {self.url}: {error.reason}; is the node running?") from error
+        except (OSError, HTTPException) as error:
+            raise CtlError(f"{self.url} does not answer: {error}") from error
+
+
+def _api(path: tuple[str, ...], query: Mapping[str, str] | None) -> str:
+    text = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
+    return f"{text}?{urlencode(query)}" if query else text
+
+
+def _refusal(error: HTTPError) -> CtlError:
+    try:
+        detail = json.loads(error.read())["detail"]
+    except (ValueError, KeyError, TypeError, OSError):
+        detail = f"the answer was {error.code} {error.reason}"
+    return NoSuch(detail) if error.code == 404 else CtlError(detail)

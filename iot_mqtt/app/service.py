@@ -1,0 +1,215 @@
+"""The composition root: makes the parts from the configuration, starts them in order, and stops them in order.
+
+Start: grid → state in memory → listeners → admin → ``ready``. No client gets in before the routes are complete.
+Stop: no new clients → DISCONNECT 0x8B to those that are there → everything committed → grid closed.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import sys
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.python.failure import Failure
+
+from iot_mqtt import __version__
+from iot_mqtt.admin.site import make_site
+from iot_mqtt.admin.token import announce, load_token
+from iot_mqtt.app.config_sections import Config
+from iot_mqtt.app.logging import configure_logging
+from iot_mqtt.app.parts import bound, make_grid, make_layout, make_listener_settings
+from iot_mqtt.auth.service import Access
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.view import View
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.grid.store import GridStore
+from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.loop_lag import LoopLag
+from iot_mqtt.metrics.sys_tree import Load, sys_tree
+from iot_mqtt.pipeline import Listening, ReactorClock, TimingWheel, listen
+from iot_mqtt.pipeline.reactor import TurnReactor, install
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.values import Message
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which the reactor gives the interpreter to a waiting thread. Python's 5 ms would be most of a
+#: commit's time: the grid's thread needs it between its two system calls.
+SWITCH_INTERVAL = 0.0005
+#: Seconds between looks at whether the last connections are gone, while stopping.
+DRAIN_STEP = 0.02
+
+
+class Service:
+    """One node."""
+
+    def __init__(self, config: Config, reactor: TurnReactor) -> None:
+        self._config = config
+        self._reactor: Any = reactor
+        self.clock = ReactorClock(reactor)
+        self._wheel = TimingWheel(self.clock)
+        self.counters = Counters()
+        cross = self._reactor.callFromThread
+        self._access = Access(config.auth, cross, self.clock.monotonic)
+        self._grid = make_grid(config, cross)
+        self._store = GridStore(self._grid, self.clock, self.counters)
+        self.broker = Broker(
+            settings=config.mqtt,
+            store=self._store,
+            counters=self.counters,
+            clock=self.clock,
+            wheel=self._wheel,
+            authenticator=self._access.authenticator,
+            authorizer=self._access.authorizer,
+            call_soon=reactor.call_at_turn_end,
+        )
+        self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
+        self._lag = LoopLag(self.clock)
+        self._load = Load()
+        self._listening: list[Listening] = []
+        self._admin_port: Any = None
+        self._periodic: list[LoopingCall] = []
+        self._opened = False
+
+    async def start(self) -> str:
+        """Open everything; returns the line that says so."""
+        await self._grid.open()
+        self._opened = True
+        await load(self.broker)
+        await self._store.settled()
+        # What was loaded stays: no collection need look at it again.
+        if self._config.node.gc_threshold:
+            gc.set_threshold(self._config.node.gc_threshold, 20, 100)
+        gc.freeze()
+        layout = make_layout(self.broker)
+        for name, listener in self._config.enabled_listeners.items():
+            settings = make_listener_settings(name, listener)
+            self._listening.append(listen(self._reactor, settings, layout, wheel=self._wheel))
+        ports = [f"{listening.name}={bound(listening)}" for listening in self._listening]
+        if self._config.admin.enabled:
+            ports.append(f"admin={self._open_admin()}")
+        self._lag.start()
+        self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
+        if self._config.auth.users_file or self._config.auth.acl_file:
+            self._repeat(self._config.auth.reload_seconds, self._reload_access)
+        self.view.ready = True
+        return " ".join(["ready", *ports])
+
+    def _open_admin(self) -> str:
+        config = self._config
+        metrics = Metrics(self.counters, self.view.info, lag=self._lag, listeners=lambda: self._listening)
+        data_dir = config.node.data_dir
+        site = make_site(self.view, metrics, load_token(data_dir), reactor=self._reactor)
+        self._admin_port = self._reactor.listenTCP(config.admin.port, site, interface=config.admin.host)
+        address = bound(self._admin_port.getHost())
+        announce(data_dir, f"http://{address}")
+        return address
+
+    def _repeat(self, seconds: float, call: Any) -> None:
+        if seconds > 0:
+            loop = LoopingCall(call)
+            loop.clock = self._reactor
+            loop.start(seconds).addErrback(lambda failure: _report("a periodic task failed", failure))
+            self._periodic.append(loop)
+
+    def _publish_sys(self) -> None:
+        facts = self.view.info()
+        now = self.clock.wall()
+        self._load.sample(self.counters, facts, now)
+        for topic, payload in sys_tree(self.counters, facts, now, self._load):
+            self.broker.publish_quietly(Message(topic, payload, retain=True))
+
+    def _reload_access(self) -> None:
+        for error in self._access.reload_if_changed():
+            log.error("access rules were not reloaded, the old ones stay: %s", error)
+
+    async def stop(self) -> None:
+        """Let clients go, commit, close; within ``node.drain_seconds``."""
+        self.view.ready = False
+        deadline = self.clock.monotonic() + self._config.node.drain_seconds
+        for loop in self._periodic:
+            if loop.running:
+                loop.stop()
+        self._lag.stop()
+        for listening in self._listening:
+            await listening.stop()
+        for connection in list(self.broker.connections):
+            connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
+        self.broker.end_turn()
+        while self.broker.connections and self.clock.monotonic() < deadline:
+            await deferLater(self._reactor, DRAIN_STEP)
+        if self._opened:
+            await self._settle(deadline)
+            await self._grid.close()
+        if self._admin_port is not None:
+            await self._admin_port.stopListening()
+        self._access.close()
+        self._wheel.stop()
+
+    async def _settle(self, deadline: float) -> None:
+        """Commit what is left, but not longer than the deadline when the grid does not take it."""
+        settled: Deferred[None] = ensureDeferred(self._store.settled())
+        settled.addTimeout(max(0.1, deadline - self.clock.monotonic()), self._reactor)
+        try:
+            await settled
+        except Exception as error:  # noqa: BLE001 - whatever keeps the grid from it, we stop
+            log.error("stopping with writes that the grid did not take: %r", error)
+
+
+def run(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code."""
+    configure_logging(config.log)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    reactor: Any = install()
+    exit_codes = [0]
+
+    def started(line: str) -> None:
+        print(line, flush=True)  # the contract's one line on standard output
+
+    def failed(failure: Failure) -> None:
+        exit_codes[0] = 1
+        print(f"iot-mqtt: {failure.getErrorMessage()}", file=sys.stderr, flush=True)
+        log.debug("start failed", exc_info=failure.value)
+        if reactor.running:
+            reactor.stop()
+
+    def begin() -> None:
+        try:
+            service = Service(config, reactor)
+        except Exception:  # noqa: BLE001 - every failure to start ends in one line and exit code 1
+            failed(Failure())
+            return
+        reactor.addSystemEventTrigger("before", "shutdown", lambda: _stopped(service))
+        ensureDeferred(service.start()).addCallbacks(started, failed)
+
+    reactor.callWhenRunning(begin)
+    _stop_on_signals(reactor)
+    reactor.run(installSignalHandlers=False)
+    return exit_codes[0]
+
+
+def _stop_on_signals(reactor: Any) -> None:
+    """SIGTERM and SIGINT stop the node once; impatient repetitions change nothing (SIGKILL is safe, too)."""
+    stopping = [False]
+
+    def stop(_number: int, _frame: object) -> None:
+        if not stopping[0]:
+            stopping[0] = True
+            reactor.callFromThread(reactor.stop)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _stopped(service: Service) -> Deferred[None]:
+    stopping: Deferred[None] = ensureDeferred(service.stop())
+    return stopping.addErrback(lambda failure: _report("stopping failed", failure))
+
+
+def _report(what: str, failure: Failure) -> None:
+    log.error(what, exc_info=failure.value)

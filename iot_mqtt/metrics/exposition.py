@@ -1,0 +1,145 @@
+"""Counters as Prometheus text: read when they are scraped, so that counting stays an integer addition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from iot_mqtt.metrics.facts import ListenerFacts, NodeFacts
+from iot_mqtt.metrics.loop_lag import LoopLag
+from iot_mqtt.ports.counters import Counters
+
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+
+#: Attribute of ``Counters``, name after ``iot_mqtt_``, help.
+_PLAIN = (
+    ("connections_opened", "connections_opened", "Connections accepted."),
+    ("connections_closed", "connections_closed", "Connections that ended."),
+    ("connects_accepted", "connects_accepted", "CONNECT packets answered with success."),
+    ("bytes_received", "received_bytes", "Bytes read from clients."),
+    ("bytes_sent", "sent_bytes", "Bytes written to clients."),
+    ("messages_received", "messages_received", "PUBLISH accepted from clients, wills and the API."),
+    ("messages_matched", "messages_matched", "Receivers found for messages, summed."),
+    ("messages_unmatched", "messages_unmatched", "Messages that nobody had subscribed to."),
+    ("messages_delivered", "messages_delivered", "Messages handed over (QoS 0) or acknowledged (QoS 1 and 2)."),
+    ("messages_resent", "messages_resent", "Messages sent again on a new connection."),
+    ("commits", "grid_commits", "Batches committed to the grid."),
+    ("commit_operations", "grid_commit_operations", "Writes in those batches."),
+    ("commit_seconds", "grid_commit_seconds", "Time spent waiting for commits, in seconds."),
+    ("commit_failures", "grid_commit_failures", "Batches that the grid did not take."),
+)
+
+#: Attribute of ``Counters``, name, label, help.
+_LABELLED = (
+    ("connects_refused", "connects_refused", "reason", "CONNECT packets refused."),
+    ("disconnects", "disconnects", "reason", "Connections that ended, by why."),
+    ("packets_received", "packets_received", "type", "Packets received."),
+    ("packets_sent", "packets_sent", "type", "Packets sent."),
+    ("dropped", "messages_dropped", "reason", "Messages that did not reach a receiver."),
+    ("denied", "requests_denied", "action", "Requests that the rules did not allow."),
+    ("errors", "protocol_errors", "reason", "Errors of clients that ended their connection."),
+)
+
+#: Attribute of ``NodeFacts``, name, help.
+_GAUGES = (
+    ("clients", "clients", "Connected clients."),
+    ("sessions", "sessions", "Sessions, connected or not."),
+    ("subscriptions", "subscriptions", "Subscriptions of all sessions."),
+    ("retained", "retained_messages", "Retained messages."),
+    ("retained_bytes", "retained_bytes", "Bytes of retained messages."),
+    ("queued", "queued_messages", "Messages that wait for a session."),
+    ("inflight", "inflight_messages", "Messages under way to a client and not acknowledged."),
+    ("started_at", "start_time_seconds", "When the node started, in seconds since 1970."),
+    ("ready", "ready", "1 when every listener accepts and every stored route is loaded."),
+)
+
+
+class Metrics:
+    """What ``/metrics`` answers.
+
+    ``facts`` and ``listeners`` are asked at each scrape. Nothing is registered globally, so that a process may
+    hold several nodes.
+    """
+
+    content_type: str = CONTENT_TYPE_LATEST
+
+    def __init__(
+        self,
+        counters: Counters,
+        facts: Callable[[], NodeFacts],
+        *,
+        lag: LoopLag | None = None,
+        listeners: Callable[[], Iterable[ListenerFacts]] = tuple,
+    ) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_NodeCollector(counters, facts, lag, listeners))
+        ProcessCollector(registry=self._registry)
+
+    def render(self) -> bytes:
+        """The whole exposition."""
+        return generate_latest(self._registry)
+
+
+class _NodeCollector(Collector):
+    def __init__(
+        self,
+        counters: Counters,
+        facts: Callable[[], NodeFacts],
+        lag: LoopLag | None,
+        listeners: Callable[[], Iterable[ListenerFacts]],
+    ) -> None:
+        self._counters = counters
+        self._facts = facts
+        self._lag = lag
+        self._listeners = listeners
+
+    def collect(self) -> Iterator[Family]:
+        facts = self._facts()
+        yield _info(facts)
+        for attribute, name, text in _GAUGES:
+            yield GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
+        for attribute, name, text in _PLAIN:
+            yield CounterMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(self._counters, attribute)))
+        for attribute, name, label, text in _LABELLED:
+            yield _labelled(name, label, text, getattr(self._counters, attribute))
+        yield from _listeners(self._listeners())
+        if self._lag is not None:
+            yield _lag(self._lag)
+
+
+def _info(facts: NodeFacts) -> Family:
+    family = GaugeMetricFamily("iot_mqtt_info", "Which node, which version.", labels=("node", "version"))
+    family.add_metric((facts.node_id, facts.version), 1.0)
+    return family
+
+
+def _labelled(name: str, label: str, text: str, counts: Counter[str]) -> Family:
+    family = CounterMetricFamily(f"iot_mqtt_{name}", text, labels=(label,))
+    for value, count in sorted(counts.items()):
+        family.add_metric((str(value),), float(count))
+    return family
+
+
+def _listeners(listeners: Iterable[ListenerFacts]) -> tuple[Family, ...]:
+    accepted = CounterMetricFamily("iot_mqtt_listener_accepted", "Connections accepted.", labels=("listener",))
+    refused = CounterMetricFamily(
+        "iot_mqtt_listener_refused", "Connections closed at once because there were too many.", labels=("listener",)
+    )
+    present = GaugeMetricFamily("iot_mqtt_listener_connections", "Connections open now.", labels=("listener",))
+    for listener in listeners:
+        labels, counts = (listener.name,), listener.counts
+        accepted.add_metric(labels, float(counts.accepted))
+        refused.add_metric(labels, float(counts.refused))
+        present.add_metric(labels, float(counts.open))
+    return accepted, refused, present
+
+
+def _lag(lag: LoopLag) -> Family:
+    family = HistogramMetricFamily("iot_mqtt_loop_lag_seconds", "How late the event loop served a timer.")
+    family.add_metric((), lag.cumulative(), lag.total)
+    return family

@@ -1,0 +1,51 @@
+"""How late the event loop is: a timer that measures by how much it was missed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from iot_mqtt.ports.clock import Clock, Timer
+
+#: Upper bounds in seconds; what is later falls into +Inf.
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class LoopLag:
+    """A histogram of the loop's lateness, sampled every ``interval`` seconds from ``start`` to ``stop``."""
+
+    def __init__(self, clock: Clock, interval: float = 0.25) -> None:
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.total = 0.0
+        #: The latest sample, for those who shed load by it.
+        self.latest = 0.0
+        self._clock = clock
+        self._interval = interval
+        self._due = 0.0
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        self._due = self._clock.monotonic() + self._interval
+        self._timer = self._clock.call_later(self._interval, self._sample)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def observe(self, seconds: float) -> None:
+        """Count one lateness."""
+        self.latest = seconds
+        self.total += seconds
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Upper bound and how many samples were at most that, as Prometheus counts them."""
+        running, rows = 0, []
+        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self.counts, strict=True):
+            running += count
+            rows.append((bound, float(running)))
+        return rows
+
+    def _sample(self) -> None:
+        self.observe(max(0.0, self._clock.monotonic() - self._due))
+        self.start()

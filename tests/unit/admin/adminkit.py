@@ -1,0 +1,242 @@
+"""A broker without a broker, and a browser without a socket: what the tests of the admin side share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import connectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.web.server import Site
+
+from iot_mqtt.admin.site import make_site
+from iot_mqtt.broker.facade import BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.topics import matches
+from iot_mqtt.values import Message, Subscription
+
+TOKEN = "t0ken"
+NOW = 1_000_000.0
+
+CLIENT = ClientInfo(
+    client_id="c",
+    username="joe",
+    peer="10.0.0.1:5",
+    listener="mqtt",
+    protocol="5.0",
+    clean_start=True,
+    keep_alive=60,
+    connected_at=NOW - 90,
+    bytes_received=10,
+    bytes_sent=20,
+    outbox_bytes=0,
+    writable=True,
+    subscriptions=1,
+    inflight=0,
+    queued=0,
+)
+
+SESSION = SessionInfo(
+    client_id="c",
+    connected=False,
+    durable=True,
+    expiry_interval=3600,
+    created_at=NOW - 500,
+    disconnected_at=NOW - 30,
+    last_disconnect="KEEP_ALIVE_TIMEOUT",
+    subscriptions=1,
+    inflight=2,
+    awaiting_release=1,
+    received=0,
+    queued=3,
+    queued_bytes=3000,
+    delivered=7,
+    dropped={"queue_full": 4},
+    denied={"publish": 5},
+    has_will=False,
+    state="offline",
+)
+
+
+class FakeView:
+    """``BrokerView`` over dictionaries; what the commands did is left in ``done``."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        self.ready = True
+        self.by_client: dict[str, ClientInfo] = {}
+        self.by_session: dict[str, SessionInfo] = {}
+        self.filters: list[SubscriptionInfo] = []
+        self.kept: dict[bytes, Message] = {}
+        self.done: list[object] = []
+        #: Set: commands wait for it before they do anything.
+        self.gate: Deferred[None] | None = None
+        #: Set: commands fail with it.
+        self.failure: Exception | None = None
+
+    def connect(self, client_id: str) -> None:
+        self.by_client[client_id] = replace(CLIENT, client_id=client_id)
+
+    def keep_session(self, client_id: str, **changes: Any) -> None:
+        self.by_session[client_id] = replace(SESSION, client_id=client_id, **changes)
+
+    def subscribe(self, client_id: str, filter: str, qos: int = 0) -> None:
+        self.filters.append(SubscriptionInfo(client_id, Subscription(filter, qos)))
+
+    def retain(self, topic: str, payload: bytes = b"x") -> None:
+        self.kept[topic.encode()] = Message(topic.encode(), payload, retain=True)
+
+    def info(self) -> BrokerInfo:
+        return BrokerInfo("n1", "1.2", NOW - 3700, self.ready, len(self.by_client), len(self.by_session), 1, 2, 3, 4, 5)
+
+    def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]:
+        return [self.by_client[key] for key in sorted(self.by_client) if after is None or key > after][:limit]
+
+    def client(self, client_id: str) -> ClientInfo | None:
+        return self.by_client.get(client_id)
+
+    def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]:
+        return [self.by_session[key] for key in sorted(self.by_session) if after is None or key > after][:limit]
+
+    def session(self, client_id: str) -> SessionInfo | None:
+        return self.by_session.get(client_id)
+
+    def subscriptions(
+        self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100
+    ) -> list[SubscriptionInfo]:
+        ordered = sorted(self.filters, key=lambda info: (info.client_id, info.subscription.filter))
+        return [
+            info
+            for info in ordered
+            if client_id in (None, info.client_id)
+            and (after is None or (info.client_id, info.subscription.filter) > after)
+        ][:limit]
+
+    def retained(self, filter: str = "#", after: bytes | None = None, limit: int = 100) -> list[Message]:
+        topics = [topic for topic in sorted(self.kept) if matches(filter, topic.decode())]
+        return [self.kept[topic] for topic in topics if after is None or topic > after][:limit]
+
+    async def publish(self, message: Message) -> int:
+        await self._pass()
+        self.done.append(message)
+        return 3
+
+    async def kick(self, client_id: str) -> bool:
+        await self._pass()
+        return self.by_client.pop(client_id, None) is not None
+
+    async def purge(self, client_id: str) -> bool:
+        await self._pass()
+        return self.by_session.pop(client_id, None) is not None
+
+    async def remove_retained(self, topic: bytes) -> bool:
+        await self._pass()
+        return self.kept.pop(topic, None) is not None
+
+    async def _pass(self) -> None:
+        if self.gate is not None:
+            await self.gate
+        if self.failure is not None:
+            raise self.failure
+
+
+class FakeMetrics:
+    """One line of exposition."""
+
+    content_type = "text/plain; version=1"
+
+    def render(self) -> bytes:
+        return b"up 1\n"
+
+
+@dataclass
+class Answer:
+    """A parsed HTTP response."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+#: Without annotations in Twisted.
+_make_transport: Any = StringTransport
+
+
+class Connection:
+    """One connection to a site, in memory."""
+
+    def __init__(self, site: Any) -> None:
+        peer = IPv4Address("TCP", "127.0.0.1", 1)
+        self._transport: Any = _make_transport(peerAddress=peer)
+        self._protocol: Any = site.buildProtocol(peer)
+        self._protocol.makeConnection(self._transport)
+
+    @property
+    def written(self) -> bytes:
+        """What the site has answered so far."""
+        return bytes(self._transport.value())
+
+    def receive(self, data: bytes) -> None:
+        self._protocol.dataReceived(data)
+
+    def lose(self) -> None:
+        self._protocol.connectionLost(connectionDone)
+
+
+@dataclass
+class Browser:
+    """Speaks HTTP to a site in memory; each request is a connection of its own."""
+
+    site: Site
+    token: str | None = TOKEN
+
+    def get(self, path: str) -> Answer:
+        return self.request("GET", path)
+
+    def delete(self, path: str) -> Answer:
+        return self.request("DELETE", path)
+
+    def post(self, path: str, body: object) -> Answer:
+        return self.request("POST", path, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+    def request(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+        answers = parse(self.send(method, path, body, headers).written)
+        assert answers is not None, "no answer yet"
+        return answers
+
+    def open(self) -> Connection:
+        """A connection on which nothing was sent yet."""
+        return Connection(self.site)
+
+    def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Connection:
+        """Send a request and return the connection that the answer will come on."""
+        lines = {"Host": "node", "Content-Length": str(len(body)), "Connection": "close", **(headers or {})}
+        if self.token is not None:
+            lines.setdefault("Authorization", f"Bearer {self.token}")
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        connection = self.open()
+        connection.receive(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        return connection
+
+
+def parse(data: bytes) -> Answer | None:
+    """The response in these bytes, or None if there is none."""
+    if not data:
+        return None
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *rest = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
+    return Answer(int(first.split()[1]), headers, body)
+
+
+def make_browser(view: FakeView, token: str | None = TOKEN, **settings: Any) -> Browser:
+    """A browser in front of the site over this view."""
+    return Browser(make_site(view, FakeMetrics(), TOKEN, reactor=Clock(), now=lambda: NOW, **settings), token)

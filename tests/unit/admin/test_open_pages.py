@@ -1,0 +1,53 @@
+"""What everybody may ask: health, readiness, metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.admin.adminkit import FakeView, make_browser
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
+def test_pages_outside_the_api_need_no_token(path: str) -> None:
+    """Load balancers and Prometheus hold no secrets."""
+    assert make_browser(FakeView(), token=None).get(path).status == 200
+
+
+def test_a_node_that_is_not_ready_says_503() -> None:
+    """A load balancer must not send clients before every route is loaded."""
+    view = FakeView()
+    view.ready = False
+    answer = make_browser(view).get("/ready")
+    assert (answer.status, answer.json) == (503, {"ready": False})
+
+
+def test_a_node_that_is_not_ready_is_healthy() -> None:
+    """Loading for long is no reason to be killed."""
+    view = FakeView()
+    view.ready = False
+    assert make_browser(view).get("/health").status == 200
+
+
+def test_metrics_come_with_their_own_content_type() -> None:
+    """Prometheus chooses its parser by it."""
+    answer = make_browser(FakeView()).get("/metrics")
+    assert (answer.headers["content-type"], answer.body) == ("text/plain; version=1", b"up 1\n")
+
+
+def test_head_answers_without_a_body() -> None:
+    """HEAD is GET without the body."""
+    answer = make_browser(FakeView()).request("HEAD", "/health")
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_other_methods_are_405_and_name_those_that_work() -> None:
+    """RFC 9110: 405 carries Allow."""
+    answer = make_browser(FakeView()).request("POST", "/health")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET")
+
+
+@pytest.mark.parametrize("path", ["/", "/healthy", "/health/x", "/api", "/api/v2/status"])
+def test_other_paths_are_404_in_json(path: str) -> None:
+    """Even a mistyped path gets an answer that a program can read."""
+    answer = make_browser(FakeView()).get(path)
+    assert (answer.status, answer.json["error"]) == (404, "not_found")
