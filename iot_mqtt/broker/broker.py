@@ -153,7 +153,7 @@ class Broker:
         admit(connection, principal, permissions, data)
 
     def client_connected(self, connection: Connection) -> None:
-        """CONNACK is on its way."""
+        """A session has its connection; ``_detach`` is the counterpart."""
         self.clients += 1
         self.most_clients = max(self.most_clients, self.clients)
         if self.store.latest > self.store.committed:

@@ -75,6 +75,7 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     session, present = broker.sessions.open(connection, connect, assigned or connect.client_id)
     connection.session = session
     connection.handlers = broker.handlers
+    broker.client_connected(connection)
     connection.connected_at = broker.clock.wall()
     _set_limits(connection, session)
     broker.wills.set(session, will)
@@ -84,7 +85,6 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     connection.writable = connection.ctx is not None and connection.ctx.channel.writable
     _connack(connection, session, present, assigned, data)
     connection.connecting = False
-    broker.client_connected(connection)
     if present:
         broker.outflow.resume(session)
     connection.proceed()
