@@ -1,0 +1,49 @@
+"""Netty's vocabulary on Twisted: channels, pipelines of stages, and what stands between a socket and a protocol."""
+
+from iot_mqtt.pipeline.channel import Channel, ChannelSettings, InputClosed
+from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
+from iot_mqtt.pipeline.context import Context
+from iot_mqtt.pipeline.idle import Idle, IdleEvent, IdleStage
+from iot_mqtt.pipeline.layout import Layout
+from iot_mqtt.pipeline.listener import Listening, listen
+from iot_mqtt.pipeline.mqtt import MqttCodecStage
+from iot_mqtt.pipeline.pipeline import Pipeline
+from iot_mqtt.pipeline.reasons import CloseReason
+from iot_mqtt.pipeline.settings import ListenerSettings, OutboxSettings, TlsSettings, WebSocketSettings
+from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.timeouts import ConnectTimeoutStage
+from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext, TlsEstablished, tls_context
+from iot_mqtt.pipeline.turn import Turn
+from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
+
+__all__ = [
+    "Batch",
+    "Channel",
+    "ChannelSettings",
+    "CloseReason",
+    "ConnectTimeoutStage",
+    "Context",
+    "Idle",
+    "IdleEvent",
+    "IdleStage",
+    "InputClosed",
+    "Layout",
+    "Listening",
+    "ListenerSettings",
+    "ManualClock",
+    "MqttCodecStage",
+    "OutboxSettings",
+    "Pipeline",
+    "ReactorClock",
+    "Stage",
+    "Timeout",
+    "TimingWheel",
+    "TlsConfigurationError",
+    "TlsContext",
+    "TlsEstablished",
+    "TlsSettings",
+    "Turn",
+    "WebSocketSettings",
+    "listen",
+    "tls_context",
+]

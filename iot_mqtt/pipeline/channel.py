@@ -1,0 +1,267 @@
+# Twisted's Failure.
+# mypy: disable-error-code="no-untyped-call"
+"""Channels: one connection as everything above the transport sees it.
+
+States, in order::
+
+        made ──▶ active ──▶ closing ──▶ inactive
+                    └──────────────────────▲   lost, aborted
+
+``write``, ``flush`` and ``close`` start at the pipeline's tail and pass every stage. ``close`` sends what waits, for
+a bounded time; nothing is read or written after it was called. ``inactive`` always comes from the reactor, never from
+within ``close`` or ``abort``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.outbox import Link, Outbox
+from iot_mqtt.pipeline.reasons import CloseReason
+from iot_mqtt.pipeline.settings import OutboxSettings
+from iot_mqtt.pipeline.stage import Batch
+from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
+
+if TYPE_CHECKING:
+    from iot_mqtt.pipeline.pipeline import Pipeline
+
+__all__ = ["Channel", "ChannelSettings", "InputClosed", "TlsStarter"]
+
+_log = Logger()
+
+
+class TlsStarter(Protocol):
+    """Puts a TLS layer between a channel and its transport; ``received`` is what had been read already."""
+
+    def __call__(self, received: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings:
+    """What all channels of a listener share."""
+
+    listener: str
+    wheel: TimingWheel
+    local: str = ""
+    outbox: OutboxSettings = field(default_factory=OutboxSettings)
+    linger: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class InputClosed:
+    """Event: the peer will send no more, but may still read; the channel closes once its outbox is empty."""
+
+
+class Channel:
+    """One connection."""
+
+    __slots__ = (
+        "active",
+        "bytes_received",
+        "certificate_name",
+        "close_reason",
+        "closing",
+        "outbox",
+        "pipeline",
+        "reading",
+        "settings",
+        "start_tls",
+        "tls_version",
+        "writable",
+        "_failing",
+        "_lingering",
+        "_local",
+        "_peer",
+        "__weakref__",
+    )
+
+    pipeline: Pipeline
+
+    def __init__(self, settings: ChannelSettings, peer: str | tuple[str, int] = "") -> None:
+        self.settings = settings
+        self.outbox = Outbox(self, settings.outbox)
+        self.active = False
+        self.closing = False
+        #: False above the high water mark of the outbox: QoS 0 is then dropped, QoS 1/2 stays in the session.
+        self.writable = True
+        self.reading = True
+        self.bytes_received = 0
+        self.close_reason: CloseReason | None = None
+        #: Common name of the client's verified certificate.
+        self.certificate_name: str | None = None
+        #: "TLSv1.3", or None without TLS.
+        self.tls_version: str | None = None
+        #: Set by transports that can.
+        self.start_tls: TlsStarter | None = None
+        self._peer = peer
+        self._local: str | None = None
+        self._failing = False
+        self._lingering: Timeout | None = None
+
+    # what it is
+
+    @property
+    def peer(self) -> str:
+        """``host:port`` of the client, by the PROXY header where there is one."""
+        peer = self._peer
+        return peer if isinstance(peer, str) else address(peer[0], peer[1])
+
+    @peer.setter
+    def peer(self, value: str) -> None:
+        self._peer = value
+
+    @property
+    def local(self) -> str:
+        """``host:port`` that the client connected to: the listener's, or by the PROXY header."""
+        return self.settings.local if self._local is None else self._local
+
+    @local.setter
+    def local(self, value: str) -> None:
+        self._local = value
+
+    @property
+    def listener(self) -> str:
+        """Name of the listener."""
+        return self.settings.listener
+
+    @property
+    def wheel(self) -> TimingWheel:
+        """The timing wheel that all waiting is done on."""
+        return self.settings.wheel
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that the transport took."""
+        return self.outbox.sent
+
+    # for those above: outbound events from the tail
+
+    def write(self, batch: Batch) -> None:
+        """Write through all stages; nothing is sent before ``flush``."""
+        self.pipeline.tail.write(batch)
+
+    def flush(self) -> None:
+        """Send what was written."""
+        self.pipeline.tail.flush()
+
+    def close(self, reason: CloseReason = reasons.CLOSED) -> None:
+        """Send what waits and close; aborted if that takes longer than the linger time. First reason counts."""
+        if not self.closing:
+            self.pipeline.tail.close(reason)
+
+    def set_reading(self, on: bool) -> None:
+        """Start or stop taking bytes from the peer. Over TLS, what was received but not yet decrypted still comes."""
+        self.pipeline.tail.set_reading(on)
+
+    def abort(self, reason: CloseReason = reasons.ABORTED) -> None:
+        """Close at once and drop what waits."""
+        self.closing = True
+        if self.close_reason is None:
+            self.close_reason = reason
+        link = self.outbox.link
+        self.outbox.discard()
+        if link is not None:
+            link.abort()
+
+    def give_up(self, error: BaseException) -> None:
+        """An exception that no stage handled: log it, close; abort if closing is what failed."""
+        _log.failure("unhandled error on {peer} ({listener})", Failure(error), peer=self.peer, listener=self.listener)
+        if self._failing or self.closing:
+            self.abort(reasons.failed(error))
+        else:
+            self._failing = True
+            self.close(reasons.failed(error))
+
+    # for the link: inbound events from the head
+
+    def begin(self, link: Link) -> None:
+        """The connection stands; the pipeline must be there."""
+        self.outbox.link = link
+        self.active = True
+        if self.closing:  # a stage failed, or changed its mind, when it was added
+            link.abort()
+        else:
+            self.pipeline.head.fire_active()
+
+    def received(self, data: bytes) -> None:
+        """Bytes from the peer."""
+        if self.closing:
+            return
+        self.bytes_received += len(data)
+        head = self.pipeline.head
+        head.fire_read([data])
+        head.fire_read_complete()
+
+    def input_closed(self) -> None:
+        """The peer sends no more; what waits for it is still sent."""
+        if not self.closing:
+            self.pipeline.head.fire_event(InputClosed())
+            self.close(reasons.PEER_CLOSED)
+
+    def lost(self, reason: CloseReason) -> None:
+        """The connection is gone (or as good as gone): the pipeline's last event."""
+        if not self.active:
+            return
+        self.active = False
+        self.closing = True
+        if self.close_reason is None:
+            self.close_reason = reason
+        if self._lingering is not None:
+            self._lingering.cancel()
+        self.outbox.discard()
+        self.pipeline.head.fire_inactive(self.close_reason)
+        self.pipeline.dismantle()
+        self.outbox.retire()
+
+    # for the head and the outbox
+
+    def begin_close(self, reason: CloseReason) -> None:
+        """What ``close`` does once it has passed all stages."""
+        if self.closing:
+            return
+        self.outbox.flush()
+        self.closing = True
+        if self.close_reason is None:
+            self.close_reason = reason
+        link = self.outbox.link
+        if link is None:
+            return
+        if not self.reading:
+            link.set_reading(on=True)  # or the peer's own close goes unnoticed
+        self._lingering = self.wheel.schedule(self.settings.linger, link.abort)
+        if self.outbox.empty:
+            link.finish()
+
+    def drained(self) -> None:
+        """The outbox is empty after it was not."""
+        if self.closing and self.outbox.link is not None:
+            self.outbox.link.finish()
+
+    def broken(self) -> None:
+        """The link failed in the middle of a push."""
+        self.abort(reasons.PEER_RESET)
+
+    def switch_reading(self, on: bool) -> None:
+        """What ``set_reading`` does once it has passed all stages."""
+        if self.reading != on and not self.closing and self.outbox.link is not None:
+            self.reading = on
+            self.outbox.link.set_reading(on)
+
+    def switch_writable(self, *, writable: bool) -> None:
+        """Set ``writable`` and tell the stages."""
+        self.writable = writable
+        if self.active and not self.closing:
+            self.pipeline.head.fire_writability(writable)
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.peer} on {self.listener}>"
+
+
+def address(host: str, port: int) -> str:
+    """``host:port``, with brackets around IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

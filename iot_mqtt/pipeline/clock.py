@@ -1,0 +1,107 @@
+"""The reactor as a ``Clock``, and a clock that is turned by hand."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from iot_mqtt.ports.clock import Timer
+
+__all__ = ["ManualClock", "ReactorClock"]
+
+
+class ReactorTime(Protocol):
+    """The part of ``IReactorTime`` that is used here."""
+
+    def callLater(self, delay: float, callable: Callable[[], object]) -> DelayedCall: ...
+
+
+class DelayedCall(Protocol):
+    """The part of ``IDelayedCall`` that is used here."""
+
+    def active(self) -> bool: ...
+
+    def cancel(self) -> None: ...
+
+
+class ReactorClock:
+    """Time by the machine, calls by the reactor."""
+
+    __slots__ = ("_reactor",)
+
+    def __init__(self, reactor: ReactorTime) -> None:
+        self._reactor = reactor
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
+        return _ReactorTimer(self._reactor.callLater(delay, call))
+
+
+class _ReactorTimer:
+    __slots__ = ("_call",)
+
+    def __init__(self, call: DelayedCall) -> None:
+        self._call = call
+
+    def cancel(self) -> None:
+        if self._call.active():
+            self._call.cancel()
+
+
+class ManualClock:
+    """Time stands still until ``advance``; then what is due is called, in order."""
+
+    def __init__(self, monotonic: float = 1_000.0, wall: float = 1_700_000_000.0) -> None:
+        self._monotonic = monotonic
+        self._wall = wall
+        self._calls: list[tuple[float, int, _ManualTimer]] = []
+        self._numbers = itertools.count()
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def wall(self) -> float:
+        return self._wall
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
+        timer = _ManualTimer(call)
+        heapq.heappush(self._calls, (self._monotonic + max(delay, 0.0), next(self._numbers), timer))
+        return timer
+
+    @property
+    def waiting(self) -> int:
+        """Calls that are scheduled and not cancelled."""
+        return sum(1 for _, _, timer in self._calls if timer.call is not None)
+
+    def advance(self, seconds: float = 0.0) -> None:
+        """Let time pass; calls see the time they were scheduled for."""
+        until = self._monotonic + seconds
+        while self._calls and self._calls[0][0] <= until:
+            due, _, timer = heapq.heappop(self._calls)
+            self._set(max(due, self._monotonic))
+            call, timer.call = timer.call, None
+            if call is not None:
+                call()
+        self._set(until)
+
+    def _set(self, monotonic: float) -> None:
+        self._wall += monotonic - self._monotonic
+        self._monotonic = monotonic
+
+
+class _ManualTimer:
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        self.call = None

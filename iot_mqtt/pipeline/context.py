@@ -1,0 +1,192 @@
+"""Contexts: a stage's place in a pipeline, and its way to its neighbours.
+
+``fire_*`` sends an inbound event to the next stage towards the tail that overrides it; ``write``, ``flush``,
+``close`` and ``set_reading`` go towards the head. This is the hottest code of the pipeline, so every event is
+spelt out rather than looked up by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.table import DEAD_ROW, Row
+
+if TYPE_CHECKING:
+    from iot_mqtt.pipeline.channel import Channel
+    from iot_mqtt.pipeline.pipeline import Pipeline
+    from iot_mqtt.pipeline.reasons import CloseReason
+
+__all__ = ["Context"]
+
+
+class Context:
+    """Made by the pipeline; handed to every method of the stage."""
+
+    __slots__ = ("channel", "name", "stage", "_contexts", "_row")
+
+    def __init__(self, channel: Channel, name: str, stage: Stage, contexts: Sequence[Context], row: Row) -> None:
+        self.channel = channel
+        self.name = name
+        self.stage = stage
+        self._contexts = contexts
+        self._row = row
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline, to change it."""
+        return self.channel.pipeline
+
+    def place(self, contexts: Sequence[Context], row: Row) -> None:
+        """Take a new place; only the pipeline calls this."""
+        self._contexts = contexts
+        self._row = row
+
+    def retire(self) -> None:
+        """The connection ended: whatever this context is still told to pass on goes nowhere."""
+        self._contexts = _NOWHERE
+        self._row = DEAD_ROW
+        self.stage = _VOID  # the stage may hold its context; no cycle is to wait for the collector
+
+    # inbound
+
+    def fire_active(self) -> None:
+        target = self._contexts[self._row.active]
+        try:
+            target.stage.active(target)
+        except Exception as error:
+            target.report(error)
+
+    def fire_inactive(self, reason: CloseReason | None) -> None:
+        target = self._contexts[self._row.inactive]
+        try:
+            target.stage.inactive(target, reason)
+        except Exception as error:
+            target.report(error)
+
+    def fire_read(self, batch: Batch) -> None:
+        target = self._contexts[self._row.read]
+        try:
+            target.stage.read(target, batch)
+        except Exception as error:
+            target.report(error)
+
+    def fire_read_complete(self) -> None:
+        target = self._contexts[self._row.read_complete]
+        try:
+            target.stage.read_complete(target)
+        except Exception as error:
+            target.report(error)
+
+    def fire_writability(self, writable: bool) -> None:
+        target = self._contexts[self._row.writability_changed]
+        try:
+            target.stage.writability_changed(target, writable)
+        except Exception as error:
+            target.report(error)
+
+    def fire_event(self, event: object) -> None:
+        target = self._contexts[self._row.event]
+        try:
+            target.stage.event(target, event)
+        except Exception as error:
+            target.report(error)
+
+    def fire_failed(self, error: BaseException) -> None:
+        target = self._contexts[self._row.failed]
+        try:
+            target.stage.failed(target, error)
+        except Exception as another:
+            target.channel.give_up(another)
+
+    # outbound
+
+    def write(self, batch: Batch) -> None:
+        target = self._contexts[self._row.write]
+        try:
+            target.stage.write(target, batch)
+        except Exception as error:
+            target.report(error)
+
+    def flush(self) -> None:
+        target = self._contexts[self._row.flush]
+        try:
+            target.stage.flush(target)
+        except Exception as error:
+            target.report(error)
+
+    def close(self, reason: CloseReason) -> None:
+        target = self._contexts[self._row.close]
+        try:
+            target.stage.close(target, reason)
+        except Exception as error:
+            target.report(error)
+
+    def set_reading(self, on: bool) -> None:
+        target = self._contexts[self._row.set_reading]
+        try:
+            target.stage.set_reading(target, on)
+        except Exception as error:
+            target.report(error)
+
+    # life
+
+    def tell_added(self) -> None:
+        """Run the stage's ``added``; only the pipeline calls this."""
+        try:
+            self.stage.added(self)
+        except Exception as error:
+            self.report(error)
+
+    def tell_removed(self) -> None:
+        """Run the stage's ``removed``; only the pipeline calls this."""
+        try:
+            self.stage.removed(self)
+        except Exception as error:
+            self.report(error)
+
+    def report(self, error: BaseException) -> None:
+        """Deliver an exception that left a method of this stage to its own ``failed``."""
+        if self.stage is _VOID:  # it closed its own connection and then failed: still worth a line in the log
+            self.channel.give_up(error)
+            return
+        try:
+            self.stage.failed(self, error)
+        except Exception as another:
+            self.channel.give_up(another)
+
+    def __repr__(self) -> str:
+        return f"<Context {self.name} of {type(self.stage).__name__}>"
+
+
+class _Void(Stage):
+    """Swallows every event."""
+
+    __slots__ = ()
+
+    def active(self, ctx: Context) -> None: ...
+
+    def inactive(self, ctx: Context, reason: CloseReason | None) -> None: ...
+
+    def read(self, ctx: Context, batch: Batch) -> None: ...
+
+    def read_complete(self, ctx: Context) -> None: ...
+
+    def writability_changed(self, ctx: Context, writable: bool) -> None: ...
+
+    def event(self, ctx: Context, event: object) -> None: ...
+
+    def failed(self, ctx: Context, error: BaseException) -> None: ...
+
+    def write(self, ctx: Context, batch: Batch) -> None: ...
+
+    def flush(self, ctx: Context) -> None: ...
+
+    def close(self, ctx: Context, reason: CloseReason) -> None: ...
+
+    def set_reading(self, ctx: Context, on: bool) -> None: ...
+
+
+_VOID = _Void()
+_NOWHERE: Sequence[Context] = (Context(None, "nowhere", _VOID, (), DEAD_ROW),)  # type: ignore[arg-type]

@@ -1,0 +1,277 @@
+"""The outbox: what waits for one peer, counted in bytes and bounded. The only way to a transport.
+
+Writes gather here until a flush, which joins them and gives them to the link in one piece. A link that is a
+plain TCP socket takes what the kernel takes, at once, without a round through the reactor; what it does not take
+stays here, and only here, so ``pending`` is the truth. ::
+
+        add ──▶ parts ──flush──▶ link.push ──▶ kernel
+                  ▲                  │ took less
+                  └──── the rest ◀───┘ … link.resume later
+
+        pending > high_water    the channel is not writable (after what could be sent was sent)
+        pending <= low_water    it is again
+        pending > hard_limit    while not writable: the channel is closed, reason ``outbox_limit``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from twisted.internet.interfaces import IPushProducer
+from zope.interface import implementer  # type: ignore[import-untyped]
+
+from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.settings import OutboxSettings
+
+if TYPE_CHECKING:
+    from iot_mqtt.pipeline.channel import Channel
+
+__all__ = ["Link", "Outbox", "StreamLink", "StreamTransport"]
+
+#: As much as one push takes when there is a backlog: a few of these make a full socket buffer.
+CHUNK = 256 * 1024
+#: Chunks per turn of the reactor, so that one fast reader with a backlog does not hold up the others.
+CHUNKS_PER_TURN = 8
+
+Part = bytes | memoryview
+
+
+class Link(Protocol):
+    """What is below a channel. ``push`` returns how many bytes it took, or -1 if the connection is broken.
+
+    A link that took less than all calls the outbox's ``resume`` when it can take more.
+    """
+
+    def push(self, data: Part) -> int: ...
+
+    def set_reading(self, on: bool) -> None: ...
+
+    def finish(self) -> None:
+        """Everything was pushed: end the connection in an orderly way; not re-entrant."""
+        ...
+
+    def abort(self) -> None:
+        """End the connection at once and drop what is under way; not re-entrant."""
+        ...
+
+
+class Outbox:
+    """One per channel; the head adds and flushes, the link resumes."""
+
+    __slots__ = ("channel", "last_flush", "link", "pending", "sent", "_blocked", "_limits", "_parts", "_reporting")
+
+    def __init__(self, channel: Channel, limits: OutboxSettings) -> None:
+        self.channel = channel
+        self.link: Link | None = None
+        #: Bytes written and not yet taken by the link.
+        self.pending = 0
+        #: Bytes the link took, since the connection began.
+        self.sent = 0
+        #: The wheel's tick of the last flush that sent something.
+        self.last_flush = 0
+        self._limits = limits
+        self._parts: list[Part] = []
+        self._blocked = False
+        self._reporting = False
+
+    @property
+    def empty(self) -> bool:
+        """Nothing waits."""
+        return not self._parts
+
+    def add(self, batch: list[bytes]) -> None:
+        """Take these for the next flush; the list stays the caller's."""
+        size = 0
+        for part in batch:
+            size += len(part)
+        if not size:
+            return
+        self._parts += batch
+        self.pending += size
+        if self.pending > self._limits.high_water:
+            self._crowded(size)
+
+    def flush(self) -> None:
+        """Give the link what waits, unless it said that it is full."""
+        parts = self._parts
+        if not parts or self._blocked or self.link is None:
+            return
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        taken = self.link.push(data)
+        self.last_flush = self.channel.wheel.tick
+        if taken == len(data):
+            parts.clear()
+            self.pending = 0
+            self.sent += taken
+            if not self.channel.writable:
+                self._report()
+        else:
+            self._took_less(len(parts), data, taken)
+
+    def resume(self) -> None:
+        """The link takes bytes again; it calls this."""
+        self._blocked = False
+        for _ in range(CHUNKS_PER_TURN):
+            if not self._parts or self._blocked:
+                break
+            self._push_chunk()
+        else:
+            # More than one turn's share: stay blocked, so that the link comes back next turn.
+            self._blocked = bool(self._parts)
+        self._report()
+        if not self._parts:
+            self.channel.drained()
+
+    @property
+    def blocked(self) -> bool:
+        """True while the link is to call ``resume``."""
+        return self._blocked
+
+    def discard(self) -> None:
+        """Drop what waits: the connection is gone or given up."""
+        self._parts.clear()
+        self._blocked = False
+        self.pending = 0
+        self.link = None
+
+    def retire(self) -> None:
+        """The connection ended: let go of the channel, so that neither waits for the collector."""
+        self.discard()
+        del self.channel
+
+    def _push_chunk(self) -> None:
+        count, size = 0, 0
+        for part in self._parts:
+            count += 1
+            size += len(part)
+            if size >= CHUNK:
+                break
+        data = self._parts[0] if count == 1 else b"".join(self._parts[:count])
+        assert self.link is not None
+        taken = self.link.push(data)
+        self.last_flush = self.channel.wheel.tick
+        if taken == len(data):
+            del self._parts[:count]
+            self.pending -= taken
+            self.sent += taken
+        else:
+            self._took_less(count, data, taken)
+
+    def _took_less(self, count: int, data: Part, taken: int) -> None:
+        """Keep the rest of ``data``, which is the first ``count`` parts."""
+        if taken < 0:
+            self.channel.broken()
+            return
+        self._blocked = True
+        self._parts[:count] = [memoryview(data)[taken:]]
+        self.pending -= taken
+        self.sent += taken
+        self._report()
+
+    def _crowded(self, size: int) -> None:
+        """Above the high water mark: send what can be sent before anybody is told to stop."""
+        was_writable = self.channel.writable
+        self.flush()
+        if self.pending > self._limits.hard_limit and not was_writable:
+            self.channel.abort(reasons.OUTBOX_LIMIT)
+            return
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the pipeline of a change, in a loop rather than recursively: being told, it may write more."""
+        if self._reporting:
+            return
+        self._reporting = True
+        try:
+            channel, limits = self.channel, self._limits
+            while True:
+                if channel.writable and self.pending > limits.high_water:
+                    channel.switch_writable(writable=False)
+                elif not channel.writable and self.pending <= limits.low_water:
+                    channel.switch_writable(writable=True)
+                else:
+                    break
+        finally:
+            self._reporting = False
+
+
+class StreamTransport(Protocol):
+    """What ``StreamLink`` needs of a Twisted transport (and Twisted's own interfaces do not say in types)."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def loseConnection(self) -> None: ...
+
+    def abortConnection(self) -> None: ...
+
+    def pauseProducing(self) -> None: ...
+
+    def resumeProducing(self) -> None: ...
+
+    def registerProducer(self, producer: object, streaming: bool) -> None: ...
+
+    def unregisterProducer(self) -> None: ...
+
+
+@implementer(IPushProducer)
+class StreamLink:
+    """Any Twisted transport as a link: TLS above all.
+
+    As the transport's push producer it learns when the transport's own buffer (64 KiB) is full and stops pushing,
+    so at most that and one chunk wait outside the outbox.
+    """
+
+    __slots__ = ("_outbox", "_finished", "_later", "_paused", "_transport")
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        transport: StreamTransport,
+        later: Callable[[Callable[[], None]], object],
+        finished: Callable[[], None],
+    ) -> None:
+        self._outbox = outbox
+        self._transport = transport
+        self._later = later
+        self._finished = finished
+        self._paused = False
+        transport.registerProducer(self, streaming=True)
+
+    # Link
+
+    def push(self, data: Part) -> int:
+        taken = 0
+        while taken < len(data) and not self._paused:
+            piece = bytes(data[taken : taken + CHUNK // 4])
+            self._transport.write(piece)
+            taken += len(piece)
+        return taken
+
+    def set_reading(self, on: bool) -> None:
+        if on:
+            self._transport.resumeProducing()
+        else:
+            self._transport.pauseProducing()
+
+    def finish(self) -> None:
+        self._transport.unregisterProducer()
+        self._transport.loseConnection()
+        self._later(self._finished)
+
+    def abort(self) -> None:
+        self._transport.abortConnection()
+
+    # IPushProducer
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        self._outbox.resume()
+        while self._outbox.blocked and not self._paused:  # the transport calls once; a turn's share may not be all
+            self._outbox.resume()
+
+    def stopProducing(self) -> None:
+        self._paused = True

@@ -1,0 +1,153 @@
+"""The pipeline of one connection: its contexts in order, and the ways to change them.
+
+Stages may be added, removed and replaced at any time, also by a stage in the middle of an event: what travels
+goes on from where it is, by the new order. A stage that removed itself may still fire; its events go to what
+now stands where it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from iot_mqtt.pipeline.context import Context
+from iot_mqtt.pipeline.ends import HEAD, TAIL
+from iot_mqtt.pipeline.stage import Stage
+from iot_mqtt.pipeline.table import DEAD_ROW, Table, table_of
+
+if TYPE_CHECKING:
+    from iot_mqtt.pipeline.channel import Channel
+
+__all__ = ["Pipeline"]
+
+
+class Pipeline:
+    """Built by a ``Layout``; ``head`` and ``tail`` are where events enter."""
+
+    __slots__ = ("channel", "head", "tail", "_contexts")
+
+    def __init__(self, channel: Channel, stages: Sequence[tuple[str, Stage]], table: Table) -> None:
+        contexts: list[Context] = []
+        rows = table.rows
+        self.channel = channel
+        self._contexts = contexts
+        self.head = Context(channel, "head", HEAD, contexts, rows[0])
+        contexts.append(self.head)
+        position = 1
+        for name, stage in stages:
+            contexts.append(Context(channel, name, stage, contexts, rows[position]))
+            position += 1
+        self.tail = Context(channel, "tail", TAIL, contexts, rows[position])
+        contexts.append(self.tail)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the stages, head to tail, without these two."""
+        return tuple(context.name for context in self._contexts[1:-1])
+
+    def get(self, name: str) -> Stage | None:
+        """The stage of that name, or None."""
+        context = self.context(name)
+        return None if context is None else context.stage
+
+    def context(self, name: str) -> Context | None:
+        """The context of the stage of that name, or None."""
+        return next((context for context in self._contexts[1:-1] if context.name == name), None)
+
+    def __contains__(self, name: str) -> bool:
+        return self.context(name) is not None
+
+    def add_first(self, name: str, stage: Stage) -> Context:
+        """Add next to the head."""
+        return self._insert(1, name, stage)
+
+    def add_last(self, name: str, stage: Stage) -> Context:
+        """Add next to the tail."""
+        return self._insert(len(self._contexts) - 1, name, stage)
+
+    def add_before(self, neighbour: str, name: str, stage: Stage) -> Context:
+        """Add on the head's side of ``neighbour``."""
+        return self._insert(self._position(neighbour), name, stage)
+
+    def add_after(self, neighbour: str, name: str, stage: Stage) -> Context:
+        """Add on the tail's side of ``neighbour``."""
+        return self._insert(self._position(neighbour) + 1, name, stage)
+
+    def remove(self, name: str) -> Stage:
+        """Take a stage out and return it."""
+        position = self._position(name)
+        context = self._contexts[position]
+        table = self._settle([*self._contexts[:position], *self._contexts[position + 1 :]])
+        context.place(self._contexts, table.between(position, position - 1))
+        context.tell_removed()
+        return context.stage
+
+    def replace(self, name: str, new_name: str, stage: Stage) -> Context:
+        """Put another stage in a stage's place; what the old one still fires reaches the new one."""
+        position = self._position(name)
+        self._refuse_double(new_name, besides=name)
+        old = self._contexts[position]
+        new = Context(self.channel, new_name, stage, (), DEAD_ROW)
+        table = self._settle([*self._contexts[:position], new, *self._contexts[position + 1 :]])
+        old.place(self._contexts, table.between(position, position))
+        new.tell_added()
+        old.tell_removed()
+        return new
+
+    def tell_added(self, positions: Sequence[int]) -> None:
+        """Run ``added`` of the stages at these positions; the layout calls this once all are in place."""
+        for context in [self._contexts[position] for position in positions]:
+            context.tell_added()
+
+    def dismantle(self) -> None:
+        """Remove every stage from the tail down; the channel calls this after ``inactive``."""
+        contexts, self._contexts = self._contexts, [self.head, self.tail]
+        for context in reversed(contexts[1:-1]):
+            context.tell_removed()
+        for context in contexts:
+            context.retire()
+        self.channel.pipeline = ENDED
+
+    def _insert(self, position: int, name: str, stage: Stage) -> Context:
+        self._refuse_double(name)
+        context = Context(self.channel, name, stage, (), DEAD_ROW)
+        self._settle([*self._contexts[:position], context, *self._contexts[position:]])
+        context.tell_added()
+        return context
+
+    def _settle(self, contexts: list[Context]) -> Table:
+        table = table_of(tuple([type(context.stage) for context in contexts]))
+        self._contexts = contexts
+        for context, row in zip(contexts, table.rows, strict=True):
+            context.place(contexts, row)
+        return table
+
+    def _position(self, name: str) -> int:
+        for position, context in enumerate(self._contexts):
+            if context.name == name and 0 < position < len(self._contexts) - 1:
+                return position
+        raise KeyError(f"no stage {name!r} in this pipeline: {', '.join(self.names)}")
+
+    def _refuse_double(self, name: str, besides: str = "") -> None:
+        if name != besides and name in self:
+            raise ValueError(f"there is a stage {name!r} in this pipeline already")
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {' '.join(self.names)}>"
+
+
+class _EndedPipeline(Pipeline):
+    """What a channel has after its connection ended: no stages, and events go nowhere."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, (), table_of((type(HEAD), type(TAIL))))  # type: ignore[arg-type]
+        self.head.retire()
+        self.tail.retire()
+
+    def _insert(self, position: int, name: str, stage: Stage) -> Context:
+        raise LookupError(f"the connection has ended, there is no place for stage {name!r}")
+
+
+ENDED = _EndedPipeline()

@@ -1,0 +1,41 @@
+"""Why a connection ended: the value that travels with ``close`` and ``inactive``.
+
+``name`` is a short word that is safe as a metric label; ``detail`` is for the log. ``code`` is what a v5 peer
+may be told, where there is something to tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iot_mqtt.errors import ReasonCode
+
+__all__ = ["CloseReason"]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseReason:
+    """One reason, by name; two with the same name count as the same kind of ending."""
+
+    name: str
+    detail: str = ""
+    code: ReasonCode | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.detail}" if self.detail else self.name
+
+
+PEER_CLOSED = CloseReason("peer_closed")
+PEER_RESET = CloseReason("peer_reset")
+CLOSED = CloseReason("closed")
+ABORTED = CloseReason("aborted")
+CONNECT_TIMEOUT = CloseReason("connect_timeout", "no CONNECT in time", ReasonCode.MAXIMUM_CONNECT_TIME)
+IDLE_TIMEOUT = CloseReason("idle_timeout", "", ReasonCode.KEEP_ALIVE_TIMEOUT)
+OUTBOX_LIMIT = CloseReason("outbox_limit", "the peer does not read", ReasonCode.QUOTA_EXCEEDED)
+CONNECTION_LIMIT = CloseReason("connection_limit", "too many connections", ReasonCode.QUOTA_EXCEEDED)
+SHUTTING_DOWN = CloseReason("shutting_down", "", ReasonCode.SERVER_SHUTTING_DOWN)
+
+
+def failed(error: BaseException) -> CloseReason:
+    """The reason for an exception that no stage handled."""
+    return CloseReason("failed", f"{type(error).__name__}: {error}", ReasonCode.UNSPECIFIED_ERROR)

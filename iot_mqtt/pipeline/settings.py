@@ -1,0 +1,79 @@
+"""What can be configured about listeners and their connections, as frozen values with their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["ListenerSettings", "OutboxSettings", "TlsSettings", "WebSocketSettings"]
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxSettings:
+    """``listeners.<name>.outbox.*``: bounds in bytes of what waits for one peer."""
+
+    #: Above this the channel is not writable: QoS 0 is dropped, QoS 1/2 waits in the session.
+    high_water: int = MIB
+    #: Below this it is writable again.
+    low_water: int = 256 * KIB
+    #: A write to an unwritable channel beyond this closes it.
+    hard_limit: int = 16 * MIB
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low_water <= self.high_water <= self.hard_limit:
+            raise ValueError("outbox limits must be in order: low_water <= high_water <= hard_limit")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """``listeners.<name>.tls.*``: PEM files and what is asked of clients."""
+
+    #: The server's certificate, followed by its intermediates.
+    certificate: str
+    key: str
+    #: Certificates of the authorities whose clients are let in; empty: clients are not asked for one.
+    client_ca: str = ""
+    #: With ``client_ca``: a client without a certificate is refused in the handshake.
+    require_client_certificate: bool = True
+    #: "1.2" or "1.3"
+    min_version: str = "1.2"
+    #: OpenSSL's notation, for TLS 1.2; empty: Twisted's choice.
+    ciphers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketSettings:
+    """``listeners.<name>.path`` and the limits of MQTT over WebSocket."""
+
+    path: str = "/mqtt"
+    #: A longer frame or message is refused with 1009.
+    max_frame: int = 16 * MIB
+    #: A longer request head is refused with 431.
+    max_head: int = 8 * KIB
+    subprotocols: tuple[str, ...] = ("mqtt", "mqttv3.1")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings:
+    """``listeners.<name>``: one port."""
+
+    name: str
+    host: str = "127.0.0.1"
+    #: 0: any free port.
+    port: int = 1883
+    max_connections: int = 1_000_000
+    #: Connections the kernel holds until they are accepted.
+    backlog: int = 4096
+    #: Share the port with other nodes of this machine (SO_REUSEPORT).
+    reuse_port: bool = False
+    #: A PROXY protocol header (v1 or v2) comes first on every connection.
+    proxy_protocol: bool = False
+    tls: TlsSettings | None = None
+    websocket: WebSocketSettings | None = None
+    #: TLS and WebSocket, where configured, are recognised by the first byte; plain MQTT is welcome as well.
+    detect: bool = False
+    outbox: OutboxSettings = field(default_factory=OutboxSettings)
+    #: Seconds from close to the last byte taken by the peer and its own close; then the connection is aborted.
+    linger: float = 3.0

@@ -1,0 +1,82 @@
+"""Who sees which event: computed once per sequence of stage classes, shared by all pipelines of that form.
+
+For each position there is a ``Row`` with, per event, the position of the next stage that overrides it: the
+next one towards the tail for inbound events, towards the head for outbound ones. Firing an event is then one
+index into the pipeline's list of contexts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iot_mqtt.pipeline.stage import INBOUND, OUTBOUND, Stage
+
+__all__ = ["DEAD_ROW", "Row", "Table", "overrides", "table_of"]
+
+Classes = tuple[type[Stage], ...]
+
+
+class Row:
+    """For one position: where each event goes from here."""
+
+    __slots__ = INBOUND + OUTBOUND
+
+    active: int
+    inactive: int
+    read: int
+    read_complete: int
+    writability_changed: int
+    event: int
+    failed: int
+    write: int
+    flush: int
+    close: int
+    set_reading: int
+
+    def __init__(self, targets: Sequence[int]) -> None:
+        for event, target in zip(INBOUND + OUTBOUND, targets, strict=True):
+            setattr(self, event, target)
+
+
+#: For contexts of a pipeline that is no more: everything goes to the one context that swallows it.
+DEAD_ROW = Row([0] * len(INBOUND + OUTBOUND))
+
+
+def overrides(stage_class: type[Stage], method: str) -> bool:
+    """Whether a class has its own version of a ``Stage`` method."""
+    return getattr(stage_class, method) is not getattr(Stage, method)
+
+
+class Table:
+    """The rows of one sequence of classes, head and tail included."""
+
+    __slots__ = ("classes", "rows", "with_added", "with_removed")
+
+    def __init__(self, classes: Classes) -> None:
+        self.classes = classes
+        self.rows = tuple(self.between(position + 1, position - 1) for position in range(len(classes)))
+        self.with_added = tuple(i for i, each in enumerate(classes) if overrides(each, "added"))
+        self.with_removed = tuple(i for i, each in enumerate(classes) if overrides(each, "removed"))
+
+    def between(self, above: int, below: int) -> Row:
+        """The row of somebody who sends inbound events to ``above`` and on, outbound ones to ``below`` and on.
+
+        A stage that was removed while an event passes through it stands between two positions.
+        """
+        inbound = [self._first(event, range(above, len(self.classes)), len(self.classes) - 1) for event in INBOUND]
+        outbound = [self._first(event, range(below, -1, -1), 0) for event in OUTBOUND]
+        return Row(inbound + outbound)
+
+    def _first(self, event: str, positions: range, otherwise: int) -> int:
+        return next((i for i in positions if overrides(self.classes[i], event)), otherwise)
+
+
+_tables: dict[Classes, Table] = {}
+
+
+def table_of(classes: Classes) -> Table:
+    """The table of a sequence of stage classes. A program has few of them, so each is kept."""
+    table = _tables.get(classes)
+    if table is None:
+        table = _tables[classes] = Table(classes)
+    return table

@@ -1,0 +1,152 @@
+"""One timer for everything that waits: keep-alive, connect time-outs, retries, lingering closes.
+
+A reactor timer per connection costs a heap entry, a few microseconds and half a kilobyte; a timing wheel costs a
+dictionary entry. Time is divided into ticks; what is due lies in the slot of its tick. A call comes up to one tick
+late and never early.
+
+After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987), scheme 6, with a dictionary in place of
+the array, so that a call in a week and one in a second need no second wheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from twisted.logger import Logger
+
+from iot_mqtt.ports.clock import Clock, Timer
+
+__all__ = ["Timeout", "TimingWheel"]
+
+_log = Logger()
+
+#: Ticks that the wheel may be behind before it lets the reactor read first.
+LATE = 4
+#: Part of a tick that is taken for floating-point noise.
+ROUNDING = 1e-6
+
+
+class Timeout:
+    """A call that is due; ``cancel`` costs the same however many there are."""
+
+    __slots__ = ("_call", "_due", "_wheel")
+
+    def __init__(self, wheel: TimingWheel, due: int, call: Callable[[], None]) -> None:
+        self._wheel: TimingWheel | None = wheel
+        self._due = due
+        self._call: Callable[[], None] | None = call
+
+    @property
+    def pending(self) -> bool:
+        """True until it was called or cancelled."""
+        return self._call is not None
+
+    def cancel(self) -> None:
+        """Forget it; does nothing when it was called or cancelled already."""
+        wheel, self._wheel, self._call = self._wheel, None, None
+        if wheel is not None:
+            wheel.forget(self, self._due)
+
+    def fire(self) -> None:
+        """Make the call; the wheel does this."""
+        call, self._wheel, self._call = self._call, None, None
+        if call is not None:
+            call()
+
+
+class TimingWheel:
+    """Schedules calls on a clock with the resolution of a tick (seconds).
+
+    ``tick`` counts ticks since the wheel was made and moves while anything is scheduled: a time stamp that
+    costs an attribute access.
+    """
+
+    __slots__ = ("clock", "seconds_per_tick", "tick", "_count", "_gave_way", "_slots", "_start", "_timer")
+
+    def __init__(self, clock: Clock, seconds_per_tick: float = 0.25) -> None:
+        self.clock = clock
+        self.seconds_per_tick = seconds_per_tick
+        self.tick = 0
+        self._start = clock.monotonic()
+        self._slots: dict[int, dict[Timeout, None]] = {}
+        self._count = 0
+        self._gave_way = False
+        self._timer: Timer | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def schedule(self, delay: float, call: Callable[[], None]) -> Timeout:
+        """Call ``call()`` in ``delay`` seconds or up to a tick later."""
+        ticks = (self.clock.monotonic() - self._start + delay) / self.seconds_per_tick
+        due = max(ceil(ticks - ROUNDING), self.tick + 1)
+        timeout = Timeout(self, due, call)
+        slot = self._slots.get(due)
+        if slot is None:
+            slot = self._slots[due] = {}
+        slot[timeout] = None
+        self._count += 1
+        if self._timer is None:
+            self._wait()
+        return timeout
+
+    def tick_now(self) -> int:
+        """The tick by the clock, also while nothing is scheduled."""
+        if self._timer is None:  # otherwise the ticks up to now may still have calls to make
+            self.tick = max(self.tick, self._now())
+        return self.tick
+
+    def seconds_since(self, tick: int) -> float:
+        """At least so many seconds went by since something was stamped with this tick."""
+        return self.clock.monotonic() - self._start - (tick + 1) * self.seconds_per_tick
+
+    def forget(self, timeout: Timeout, due: int) -> None:
+        """Take a timeout out of its slot; ``Timeout.cancel`` calls this."""
+        slot = self._slots.get(due)
+        if slot is not None and slot.pop(timeout, self) is None:
+            self._count -= 1
+            if not slot:
+                del self._slots[due]
+
+    def stop(self) -> None:
+        """Drop everything that is scheduled."""
+        self._slots.clear()
+        self._count = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wait(self) -> None:
+        next_tick = self.tick_now() + 1
+        elapsed = self.clock.monotonic() - self._start
+        self._timer = self.clock.call_later(max(next_tick * self.seconds_per_tick - elapsed, 0.0), self._turn)
+
+    def _turn(self) -> None:
+        self._timer = None
+        now = self._now()
+        if now - self.tick > LATE and not self._gave_way:
+            # The process was held up. Bytes may wait in sockets that would have kept connections from being idle:
+            # let the reactor read them before anything is declared overdue.
+            self._gave_way = True
+            self._timer = self.clock.call_later(0, self._turn)
+            return
+        self._gave_way = False
+        while self.tick < now and self._count:
+            self.tick += 1
+            self._fire(self._slots.pop(self.tick, None))
+        self.tick = max(self.tick, now)
+        if self._count and self._timer is None:
+            self._wait()
+
+    def _now(self) -> int:
+        return int((self.clock.monotonic() - self._start) / self.seconds_per_tick + ROUNDING)
+
+    def _fire(self, slot: dict[Timeout, None] | None) -> None:
+        # Nothing is added to this slot or taken from it any more: it is out of the wheel, and new calls are due later.
+        for timeout in slot or ():
+            self._count -= 1
+            try:
+                timeout.fire()
+            except Exception:  # noqa: BLE001 - one failing call must not stop the others
+                _log.failure("a scheduled call failed")

@@ -1,0 +1,168 @@
+"""The outbox is bounded, tells the truth about what waits, and writes once per flush."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.pipeline import Context, OutboxSettings, Stage
+from iot_mqtt.pipeline.embedded import EmbeddedChannel
+
+LIMITS = OutboxSettings(high_water=1000, low_water=250, hard_limit=4000)
+
+
+def stalled(*, capacity: int = 0) -> EmbeddedChannel:
+    """A channel whose peer does not read."""
+    embedded = EmbeddedChannel(outbox=LIMITS)
+    embedded.link.capacity = capacity
+    return embedded
+
+
+def test_a_flush_is_one_push_however_many_parts() -> None:
+    """Idea 5 of the design: one write per connection per turn."""
+    embedded = EmbeddedChannel()
+    embedded.channel.write([b"a", b"b"])
+    embedded.channel.write([b"c"])
+    assert embedded.link.sent == []
+    embedded.channel.flush()
+    assert embedded.link.sent == [b"abc"]
+    assert embedded.channel.outbox.pending == 0
+    assert embedded.channel.bytes_sent == 3
+
+
+def test_what_the_link_does_not_take_stays_pending() -> None:
+    """And is sent in order when the link takes bytes again."""
+    embedded = stalled(capacity=2)
+    embedded.write(b"abc", b"def")
+    embedded.write(b"ghi")
+    assert embedded.channel.outbox.pending == 7
+    embedded.link.drain(3)
+    assert embedded.channel.outbox.pending == 4
+    embedded.link.drain()
+    assert embedded.take() == b"abcdefghi"
+    assert embedded.channel.outbox.pending == 0
+    assert embedded.channel.bytes_sent == 9
+
+
+def test_a_blocked_link_is_not_pushed_again_before_it_resumes() -> None:
+    """Otherwise bytes would overtake each other, and every flush would be a system call for nothing."""
+    embedded = stalled()
+    embedded.write(b"a")
+    embedded.link.capacity = 100
+    embedded.write(b"b")
+    assert embedded.take() == b""
+    embedded.link.drain()
+    assert embedded.take() == b"ab"
+
+
+def test_writability_changes_at_the_high_and_the_low_mark_only() -> None:
+    """No flutter in between."""
+    embedded = stalled()
+    embedded.write(b"x" * 1000)
+    assert embedded.channel.writable
+    embedded.write(b"x")
+    assert not embedded.channel.writable
+    embedded.link.drain(700)
+    assert not embedded.channel.writable
+    embedded.link.drain(51)
+    assert embedded.channel.writable
+    embedded.write(b"x" * 700)
+    assert embedded.channel.writable
+    assert embedded.writability == [False, True]
+
+
+def test_more_than_the_high_mark_in_one_turn_is_sent_before_anyone_is_told_to_stop() -> None:
+    """A reader that reads is never unwritable just because the turn's flush has not come yet."""
+    embedded = EmbeddedChannel(outbox=LIMITS)
+    for _ in range(10):
+        embedded.channel.write([b"x" * 600])
+    assert embedded.writability == []
+    assert embedded.channel.outbox.pending <= 1000
+
+
+def test_a_peer_that_never_reads_is_bounded_and_closed_as_a_last_resort() -> None:
+    """The hard limit, with its name as the reason; memory is given back at once."""
+    embedded = stalled()
+    written = 0
+    while not embedded.channel.closing:
+        embedded.write(b"x" * 100)
+        written += 100
+        assert written <= 4100
+    assert embedded.reason is not None
+    assert embedded.reason.name == "outbox_limit"
+    assert embedded.link.aborted
+    assert embedded.channel.outbox.pending == 0
+
+
+def test_one_large_write_to_a_writable_channel_is_not_held_against_the_peer() -> None:
+    """It had no chance to read yet."""
+    embedded = stalled()
+    embedded.write(b"x" * 5000)
+    assert not embedded.channel.closing
+    embedded.write(b"x")
+    assert embedded.channel.closing
+
+
+def test_a_stage_that_refills_when_writable_does_not_recurse() -> None:
+    """Being told of writability it may write above the mark again, thousands of times."""
+
+    class Refill(Stage):
+        left = 5000
+
+        def writability_changed(self, ctx: Context, writable: bool) -> None:
+            if not writable:
+                embedded.link.capacity = None
+                ctx.channel.outbox.resume()
+            elif self.left:
+                self.left -= 1
+                embedded.link.capacity = 0
+                ctx.write([b"x" * 1001])
+                ctx.flush()
+
+    stage = Refill()
+    embedded = EmbeddedChannel([("refill", stage)], outbox=LIMITS)
+    embedded.link.capacity = 0
+    embedded.write(b"x" * 1001)
+    assert stage.left == 0
+    assert embedded.errors == []
+    assert embedded.channel.writable
+
+
+def test_a_broken_link_ends_the_channel_from_the_reactor_not_from_within_flush() -> None:
+    """``inactive`` in the middle of somebody's write would pull the rug from under them."""
+    embedded = EmbeddedChannel()
+    embedded.link.broken = True
+    embedded.channel.write([b"x"])
+    embedded.channel.flush()
+    assert embedded.channel.active
+    embedded.settle()
+    assert not embedded.channel.active
+    assert embedded.reason is not None
+    assert embedded.reason.name == "peer_reset"
+
+
+def test_empty_parts_are_no_write() -> None:
+    """Nothing is pushed for nothing."""
+    embedded = EmbeddedChannel()
+    embedded.write(b"")
+    assert embedded.link.sent == []
+
+
+def test_a_backlog_is_sent_in_turns_of_bounded_size() -> None:
+    """A fast reader with a long backlog does not hold up the reactor."""
+    embedded = EmbeddedChannel(outbox=OutboxSettings(high_water=1 << 20, hard_limit=1 << 26))
+    embedded.link.capacity = 0
+    for _ in range(128):
+        embedded.write(b"x" * (1 << 16))
+    embedded.link.capacity = None
+    embedded.channel.outbox.resume()
+    sent = len(embedded.take())
+    assert 0 < sent < 8 << 20
+    assert embedded.channel.outbox.blocked
+    embedded.link.drain()
+    assert sent + len(embedded.take()) == 8 << 20
+
+
+def test_limits_out_of_order_are_refused() -> None:
+    """A low mark above the high one would never be reported."""
+    with pytest.raises(ValueError, match="order"):
+        OutboxSettings(high_water=1, low_water=2)

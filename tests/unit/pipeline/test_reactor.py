@@ -1,0 +1,125 @@
+"""The reactor: short way for reads, ends of turns, and exceptions logged and survived as in Twisted."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import TYPE_CHECKING, Any
+
+from twisted.logger import globalLogPublisher
+
+from iot_mqtt.pipeline import Batch, Context, Layout, Stage
+
+if TYPE_CHECKING:
+    from .conftest import Server
+
+
+def division_by_zero(event: Any) -> bool:
+    """Whether that is what was logged."""
+    failure = event.get("log_failure") or event.get("failure")
+    return isinstance(getattr(failure, "value", None), ZeroDivisionError)
+
+
+def test_a_call_at_the_end_of_a_turn_comes_after_all_reads_of_the_turn(server: Server) -> None:
+    """And only once."""
+    order: list[str] = []
+
+    class Read(Stage):
+        def read(self, ctx: Context, batch: Batch) -> None:
+            order.append("read")
+            if order.count("read") == 1:
+                server.reactor.call_at_turn_end(lambda: order.append("end"))
+
+    listening = server.listen(Layout([("read", Read)]))
+
+    def client() -> None:
+        pairs = [socket.create_connection(("127.0.0.1", listening.port), timeout=5) for _ in range(20)]
+        while len(listening) < 20:
+            pass
+        held: list[int] = []
+
+        def hold() -> None:  # while the reactor is in here, all of them become readable
+            for pair in pairs:
+                pair.sendall(b"x")
+            held.append(1)
+
+        server.reactor.callFromThread(hold)
+        while order.count("read") < 20:
+            pass
+        for pair in pairs:
+            pair.close()
+
+    server.run(client)
+    assert order.count("end") == 1
+    assert order.index("end") == 20
+
+
+def test_a_call_asked_for_outside_of_a_turn_comes_soon(server: Server) -> None:
+    """From a timer, for instance; and a call that fails stops neither the others nor the reactor."""
+    called: list[str] = []
+
+    def asks() -> None:
+        server.reactor.call_at_turn_end(lambda: 1 // 0)
+        server.reactor.call_at_turn_end(lambda: called.append("end"))
+        server.reactor.callLater(0.01, server.reactor.stop)
+
+    logged: Any = []
+    globalLogPublisher.addObserver(logged.append)
+    try:
+        server.reactor.callLater(0, asks)
+        server.reactor.run(installSignalHandlers=False)
+    finally:
+        globalLogPublisher.removeObserver(logged.append)
+    assert called == ["end"]
+    assert any(division_by_zero(each) for each in logged)
+
+
+def test_a_timer_that_is_asked_for_at_the_end_of_a_turn_is_not_slept_through(server: Server) -> None:
+    """The reactor reckons how long to sleep before it ends a turn that a timer began."""
+    called: list[float] = []
+
+    def asks() -> None:
+        server.reactor.call_at_turn_end(lambda: server.reactor.callLater(0, answers))
+
+    def answers() -> None:
+        called.append(server.reactor.seconds() - begin)
+        server.reactor.stop()
+
+    begin = server.reactor.seconds()
+    server.reactor.callLater(0, asks)
+    watchdog = server.reactor.callLater(5, server.reactor.stop)
+    server.reactor.run(installSignalHandlers=False)
+    if watchdog.active():
+        watchdog.cancel()
+    assert called
+    assert called[0] < 2
+
+
+def test_an_exception_in_doread_is_logged_and_ends_that_connection_only(server: Server) -> None:
+    """As Twisted's own reactor does it."""
+    listening = server.listen(Layout([("stage", Stage)]))
+    logged: Any = []
+
+    def client() -> None:
+        with (
+            socket.create_connection(("127.0.0.1", listening.port), timeout=5) as bad,
+            socket.create_connection(("127.0.0.1", listening.port), timeout=5) as good,
+        ):
+            while len(listening) < 2:
+                pass
+            channel = next(each for each in listening if each.peer.endswith(f":{bad.getsockname()[1]}"))
+            link: Any = channel.outbox.link
+            link.doRead = lambda: 1 // 0
+            bad.sendall(b"x")
+            with contextlib.suppress(ConnectionResetError):
+                assert bad.recv(1) == b""
+            good.sendall(b"x")
+            while len(listening) != 1:
+                pass
+
+    globalLogPublisher.addObserver(logged.append)
+    try:
+        server.run(client)
+    finally:
+        globalLogPublisher.removeObserver(logged.append)
+    assert any(division_by_zero(each) for each in logged)

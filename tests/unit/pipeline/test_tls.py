@@ -1,0 +1,370 @@
+"""TLS on loopback: who gets in, who does not, and that plain bytes never pass for anything."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import ssl
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+from iot_mqtt.pipeline import (
+    Batch,
+    CloseReason,
+    Context,
+    Layout,
+    ListenerSettings,
+    Stage,
+    TlsConfigurationError,
+    TlsEstablished,
+    TlsSettings,
+    tls_context,
+)
+
+if TYPE_CHECKING:
+    from .conftest import Server
+
+
+class Files:
+    """An authority, a server certificate, and a client certificate, as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = trustme.CA()
+        self.other = trustme.CA()
+        self.client_authority = trustme.CA()
+        self.ca = self._write("ca.pem", self.authority.cert_pem)
+        self.client_ca = self._write("client-ca.pem", self.client_authority.cert_pem)
+        issued = self.authority.issue_cert("localhost", "127.0.0.1")
+        self.certificate, self.key = self.save("server", issued)
+        self.client = self.save("client", self.client_authority.issue_cert("x@example.org", common_name="device-7"))
+        self.stranger = self.save("stranger", self.other.issue_cert("y@example.org", common_name="stranger"))
+        past = datetime.datetime.now(tz=datetime.UTC) - datetime.timedelta(days=1)
+        begun = past - datetime.timedelta(days=30)
+        self.expired = self.save(
+            "expired",
+            self.client_authority.issue_cert("z@example.org", common_name="old", not_before=begun, not_after=past),
+        )
+
+    def save(self, name: str, issued: trustme.LeafCert) -> tuple[str, str]:
+        """Certificate with its chain, and key."""
+        chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+        certificate = self.folder / f"{name}.pem"
+        certificate.write_bytes(chain)
+        return str(certificate), self._write(f"{name}.key", issued.private_key_pem)
+
+    def _write(self, name: str, blob: trustme.Blob) -> str:
+        path = self.folder / name
+        path.write_bytes(blob.bytes())
+        return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """Made once for all tests here."""
+    return Files(tmp_path_factory.mktemp("tls"))
+
+
+class Echo(Stage):
+    """Sends back what it reads, and notes what it learns."""
+
+    ended: list[CloseReason | None] = []
+    events: list[object] = []
+    names: list[str | None] = []
+
+    def event(self, ctx: Context, event: object) -> None:
+        type(self).events.append(event)
+
+    def read(self, ctx: Context, batch: Batch) -> None:
+        type(self).names.append(ctx.channel.certificate_name)
+        ctx.write(batch)
+        ctx.flush()
+
+    def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
+        type(self).ended.append(reason)
+
+
+@pytest.fixture
+def echo() -> Layout:
+    """A layout of one echo stage, with fresh notes."""
+    Echo.ended, Echo.events, Echo.names = [], [], []
+    return Layout([("echo", Echo)])
+
+
+def client_context(files: Files, certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
+    """A careful client."""
+    context = ssl.create_default_context(cafile=files.ca)
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
+    return context
+
+
+def talk(port: int, context: ssl.SSLContext, data: bytes = b"hello", before: bytes = b"") -> bytes:
+    """Send and get back the same number of bytes; what goes wrong is raised."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
+        raw.sendall(before)
+        with context.wrap_socket(raw, server_hostname="127.0.0.1") as sock:
+            sock.sendall(data)
+            received = b""
+            while len(received) < len(data):
+                piece = sock.recv(1 << 16)
+                if not piece:
+                    raise ConnectionError("closed")
+                received += piece
+            return received
+
+
+def test_bytes_come_back_through_tls(server: Server, echo: Layout, files: Files) -> None:
+    """Small and large; the stages learn which version is spoken."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+    data = b"0123456789abcdef" * 60_000
+    assert server.run(lambda: talk(listening.port, client_context(files), data)) == data
+    assert Echo.events == [TlsEstablished("TLSv1.3", None)]
+
+
+def test_tls_1_2_is_spoken_too(server: Server, echo: Layout, files: Files) -> None:
+    """Devices stay in the field for long."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+    context = client_context(files)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert server.run(lambda: talk(listening.port, context)) == b"hello"
+    assert Echo.events == [TlsEstablished("TLSv1.2", None)]
+
+
+def test_tls_1_1_is_refused(server: Server, echo: Layout, files: Files) -> None:
+    """By the server, whatever the client's library would allow."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+    context = client_context(files)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+
+    def client() -> None:
+        with pytest.raises(ssl.SSLError, match=r"(?i)version|alert"):
+            talk(listening.port, context)
+
+    server.run(client)
+    assert Echo.names == []
+    assert [reason.name for reason in Echo.ended if reason] == ["tls_failed"]
+
+
+def test_the_minimum_can_be_raised(server: Server, echo: Layout, files: Files) -> None:
+    """To 1.3."""
+    settings = TlsSettings(files.certificate, files.key, min_version="1.3")
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=settings))
+    context = client_context(files)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    def client() -> None:
+        with pytest.raises(ssl.SSLError):
+            talk(listening.port, context)
+
+    server.run(client)
+
+
+def test_plain_bytes_on_the_tls_port_are_refused(server: Server, echo: Layout, files: Files) -> None:
+    """A CONNECT in the clear is not read, and nothing in the clear comes back."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+
+    def client() -> bytes:
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as sock:
+            sock.sendall(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01a")
+            answer = b""
+            try:
+                while piece := sock.recv(1000):
+                    answer += piece
+            except ConnectionResetError:
+                pass
+            return answer
+
+    assert server.run(client)[:1] in (b"", b"\x15")  # nothing, or a TLS alert
+    assert Echo.names == []
+    assert [reason.name for reason in Echo.ended if reason] == ["tls_failed"]
+
+
+def test_a_client_certificate_gives_the_channel_its_name(server: Server, echo: Layout, files: Files) -> None:
+    """The common name of its subject."""
+    settings = TlsSettings(files.certificate, files.key, client_ca=files.client_ca)
+    listening = server.listen(echo, ListenerSettings("mtls", port=0, tls=settings))
+    assert server.run(lambda: talk(listening.port, client_context(files, files.client))) == b"hello"
+    assert Echo.names == ["device-7"]
+    assert Echo.events == [TlsEstablished("TLSv1.3", "device-7")]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("who", ["stranger", "expired", "nobody"])
+def test_a_client_that_cannot_prove_itself_is_refused(
+    server: Server, echo: Layout, files: Files, who: str, version: ssl.TLSVersion
+) -> None:
+    """A wrong authority, an expired certificate, none at all; nothing of what it sent is read."""
+    settings = TlsSettings(files.certificate, files.key, client_ca=files.client_ca)
+    listening = server.listen(echo, ListenerSettings("mtls", port=0, tls=settings))
+    context = client_context(files, None if who == "nobody" else getattr(files, who))
+    context.minimum_version = context.maximum_version = version
+
+    def client() -> None:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            talk(listening.port, context)
+
+    server.run(client)
+    assert Echo.names == []
+    assert [reason.name for reason in Echo.ended if reason] == ["tls_failed"]
+
+
+def test_client_certificates_can_be_optional_but_never_wrong(server: Server, echo: Layout, files: Files) -> None:
+    """Without one there is no name; a wrong one is still refused."""
+    settings = TlsSettings(files.certificate, files.key, client_ca=files.client_ca, require_client_certificate=False)
+    listening = server.listen(echo, ListenerSettings("mtls", port=0, tls=settings))
+
+    def client() -> None:
+        assert talk(listening.port, client_context(files)) == b"hello"
+        assert talk(listening.port, client_context(files, files.client)) == b"hello"
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            talk(listening.port, client_context(files, files.stranger))
+
+    server.run(client)
+    assert Echo.names == [None, "device-7"]
+
+
+def test_a_client_that_does_not_know_our_authority_goes_away(server: Server, echo: Layout, files: Files) -> None:
+    """The wrong CA, seen from the other side."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+    context = ssl.create_default_context(cafile=files.client_ca)
+
+    def client() -> None:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            talk(listening.port, context)
+
+    server.run(client)
+    assert Echo.names == []
+
+
+def test_a_proxy_header_comes_in_the_clear_before_the_handshake(server: Server, echo: Layout, files: Files) -> None:
+    """In a segment of its own or glued to the ClientHello."""
+    settings = ListenerSettings("tls", port=0, proxy_protocol=True, tls=TlsSettings(files.certificate, files.key))
+    listening = server.listen(echo, settings)
+    header = b"PROXY TCP4 198.51.100.7 203.0.113.5 51234 8883\r\n"
+
+    def glued() -> bytes:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client_context(files).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as sock:
+            prefix = header
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    sock.sendall(prefix + outgoing.read())
+                    prefix = b""
+                    incoming.write(sock.recv(65536))
+            tls.write(b"hello")
+            sock.sendall(outgoing.read())
+            while True:
+                try:
+                    return tls.read(100)
+                except ssl.SSLWantReadError:
+                    incoming.write(sock.recv(65536))
+
+    def client() -> None:
+        assert talk(listening.port, client_context(files), before=header) == b"hello"
+        assert glued() == b"hello"
+
+    server.run(client)
+    assert len(Echo.names) == 2
+
+
+def test_one_port_tells_tls_from_plain_mqtt(server: Server, echo: Layout, files: Files) -> None:
+    """And detects again inside TLS."""
+    settings = ListenerSettings("any", port=0, detect=True, tls=TlsSettings(files.certificate, files.key))
+    listening = server.listen(echo, settings)
+
+    def client() -> None:
+        assert talk(listening.port, client_context(files), b"\x10hello") == b"\x10hello"
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as sock:
+            sock.sendall(b"\x10plain")
+            assert sock.recv(100) == b"\x10plain"
+
+    server.run(client)
+
+
+def test_a_close_over_tls_flushes_and_says_so(server: Server, files: Files) -> None:
+    """The client gets the last bytes and a proper end, not a truncation."""
+
+    class Bye(Stage):
+        def read(self, ctx: Context, batch: Batch) -> None:
+            ctx.write([b"x" * 3_000_000])
+            ctx.close(CloseReason("bye"))
+
+    settings = ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key))
+    listening = server.listen(Layout([("bye", Bye)]), settings)
+
+    def client() -> int:
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw:
+            context = client_context(files)
+            with context.wrap_socket(raw, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as sock:
+                sock.sendall(b"x")
+                total = 0
+                while piece := sock.recv(1 << 16):
+                    total += len(piece)
+                return total
+
+    assert server.run(client) == 3_000_000
+
+
+def test_certificates_can_be_renewed_while_running(server: Server, echo: Layout, files: Files, tmp_path: Path) -> None:
+    """New connections see the new one; files that cannot be used change nothing."""
+    mine = Files(tmp_path)
+    settings = ListenerSettings("tls", port=0, tls=TlsSettings(mine.certificate, mine.key))
+    listening = server.listen(echo, settings)
+
+    def serial() -> int:
+        with (
+            socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw,
+            client_context(mine).wrap_socket(raw, server_hostname="127.0.0.1") as sock,
+        ):
+            found = sock.getpeercert()
+            assert found is not None
+            return int(str(found["serialNumber"]), 16)
+
+    def client() -> None:
+        assert listening.tls is not None
+        first = serial()
+        mine.save("server", mine.authority.issue_cert("localhost", "127.0.0.1"))
+        listening.tls.reload()
+        second = serial()
+        assert second != first
+        Path(mine.key).write_text("not a key")
+        with pytest.raises(TlsConfigurationError):
+            listening.tls.reload()
+        assert serial() == second
+
+    server.run(client)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"certificate": "missing.pem"}, "missing.pem"),
+        ({"key": "missing.key"}, "missing.key"),
+        ({"client_ca": "missing-ca.pem"}, "missing-ca.pem"),
+        ({"ciphers": "NO-SUCH-CIPHER"}, "NO-SUCH-CIPHER"),
+        ({"min_version": "1.1"}, "1.1"),
+    ],
+)
+def test_files_and_options_that_cannot_be_used_are_named(files: Files, changes: dict[str, str], words: str) -> None:
+    """At start, not at the first connection."""
+    values = {"certificate": files.certificate, "key": files.key} | changes
+    with pytest.raises(TlsConfigurationError, match=words):
+        tls_context(TlsSettings(**values))  # type: ignore[arg-type]
+
+
+def test_a_key_of_another_certificate_is_refused(files: Files) -> None:
+    """A mix-up of files."""
+    with pytest.raises(TlsConfigurationError):
+        tls_context(TlsSettings(files.certificate, files.client[1]))
