@@ -1,0 +1,64 @@
+# One door to everything. `make help` lists the targets; the work itself is in noxfile.py and scripts/.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+# Tools want a home directory, if only for caches; an account without one gets it inside .venv.
+export HOME := $(or $(wildcard $(HOME)),$(CURDIR)/.venv/home)
+
+CONFIG ?= application.yaml
+ARGS ?=
+NOX := .venv/bin/nox --session
+
+.PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make .venv with everything in it; does nothing when nothing changed
+	@scripts/setup.sh
+
+run: setup ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
+	@exec .venv/bin/iot-mqtt serve --config "$(CONFIG)" $(ARGS)
+
+test: setup ## Run every check and every test
+	@scripts/setup.sh tests
+	@$(NOX) lint type docs test -- $(ARGS)
+
+fmt: setup ## Format the code and mend what ruff can mend
+	@$(NOX) fmt
+
+lint: setup ## ruff, import rules, spelling, change fragments
+	@$(NOX) lint
+
+type: setup ## mypy --strict
+	@$(NOX) type
+
+unit: setup ## Unit, property and contract tests (ARGS='-k name')
+	@$(NOX) unit -- $(ARGS)
+
+wire: setup ## Wire cases, at our broker or at ARGS='--broker HOST:PORT'
+	@scripts/setup.sh tests
+	@$(NOX) wire -- $(ARGS)
+
+system: setup ## Tests against real broker processes
+	@scripts/setup.sh tests
+	@$(NOX) system -- $(ARGS)
+
+bench: setup ## The project's own benchmarks (ARGS selects one)
+	@scripts/setup.sh tests
+	@$(NOX) bench -- $(ARGS)
+
+docs-check: setup ## Links and command names in the documentation
+	@$(NOX) docs
+
+lock: setup ## Resolve requirements/*.lock again (ARGS=--upgrade)
+	@$(NOX) lock -- $(ARGS)
+
+changelog: setup ## Move the change fragments into CHANGELOG.md (ARGS=VERSION)
+	@.venv/bin/python scripts/changes.py assemble $(ARGS)
+
+clean: ## Remove what make and the tools have made, .venv included; data and tokens stay
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
+	find iot_mqtt -name '*.so' -delete -o -path '*/native/*.c' -delete
+	find . -name __pycache__ -type d -prune -not -path './.git/*' -exec rm -rf {} +

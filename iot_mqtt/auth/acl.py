@@ -1,0 +1,196 @@
+"""Rules about topics: the ACL file, and how its rules decide.
+
+    # everybody, anonymous clients included
+    [all]
+    deny  publish   plant/+/locked/#
+    allow subscribe plant/#
+
+    [user gateway-7]
+    allow all       up/gateway-7/#
+
+    # clients that named no user, or whose name nobody verified
+    [anonymous]
+    allow read      public/#
+
+A rule is ``allow|deny publish|subscribe|all FILTER``, the filter being the rest of the line. ``write`` and
+``read`` are mosquitto's words for ``publish`` and ``subscribe``. A will is published like anything else; whoever
+may subscribe may receive.
+
+- The sections that apply to a client are read as one list, in the order of the file. The first rule that speaks
+  of what is asked decides; if none does, the answer is no.
+- A subscription is *allowed* by a rule whose filter covers all that it asks for, and *denied* by a rule that
+  meets any of it. Shared subscriptions are judged by the filter behind their group.
+- ``%c`` and ``%u``, each as a whole level, are the client's id and its verified user name. One that is
+  missing or has ``+``, ``#`` or ``/`` in it fits no *allow* rule, and a *deny* rule then covers all from that level on.
+- A topic that begins with ``$`` must be named: ``#`` and ``+/x`` say nothing about it, and neither does ``%c/x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from iot_mqtt.auth.files import FileError
+from iot_mqtt.errors import MqttError
+from iot_mqtt.ports.access import Action, Principal
+from iot_mqtt.topics.filters import covers, matches, parse_shared, validate_filter
+
+_SENDING = frozenset({Action.PUBLISH})
+_RECEIVING = frozenset({Action.SUBSCRIBE, Action.READ})
+_ACTIONS = {
+    "publish": _SENDING,
+    "write": _SENDING,
+    "subscribe": _RECEIVING,
+    "read": _RECEIVING,
+    "all": _SENDING | _RECEIVING,
+}
+_PLACEHOLDERS = ("%c", "%u")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of the file. Two rules that say the same are equal, wherever they stand."""
+
+    allow: bool
+    actions: frozenset[Action]
+    filter: str
+    line: int = field(default=0, compare=False)
+
+    def decides(self, who: Principal, action: Action, asked: str) -> bool:
+        """True if this rule speaks of it; ``asked`` is a topic, or for SUBSCRIBE a filter that is not shared."""
+        if action not in self.actions:
+            return False
+        filter = self._filter_for(who)
+        if filter is None:
+            return False
+        if action is not Action.SUBSCRIBE:
+            return matches(filter, asked)
+        return covers(filter, asked) if self.allow else overlaps(filter, asked)
+
+    def _filter_for(self, who: Principal) -> str | None:
+        """The filter with its names filled in; None if an allow rule has no name to fill in."""
+        if "%" not in self.filter:
+            return self.filter
+        levels = self.filter.split("/")
+        for place, level in enumerate(levels):
+            if level in _PLACEHOLDERS:
+                name = _name(who, level)
+                if not _usable(name, first=place == 0):
+                    return None if self.allow else "/".join([*levels[:place], "#"])
+                levels[place] = name
+        return "/".join(levels)
+
+
+def _name(who: Principal, placeholder: str) -> str:
+    if placeholder == "%c":
+        return who.client_id
+    return who.username or "" if not who.anonymous else ""
+
+
+def _usable(name: str, *, first: bool) -> bool:
+    """Whether a name that a client chose is one plain level, and so cannot reach beyond the rule."""
+    return bool(name) and not any(sign in name for sign in "+#/\0") and not (first and name[0] == "$")
+
+
+class Rules:
+    """All rules of a file, by whom they are about."""
+
+    __slots__ = ("_everybody", "_anonymous", "_users")
+
+    def __init__(self) -> None:
+        self._everybody: list[Rule] = []
+        self._anonymous: list[Rule] = []
+        self._users: dict[str, list[Rule]] = {}
+
+    def section(self, header: str) -> list[Rule]:
+        """The rules below ``[header]``; ``ValueError`` if there can be no such section."""
+        word, _, name = header.partition(" ")
+        match word, name.strip():
+            case "all", "":
+                return self._everybody
+            case "anonymous", "":
+                return self._anonymous
+            case "user", user if user:
+                return self._users.setdefault(user, [])
+        raise ValueError(f"[{header}] is none of [all], [anonymous] and [user NAME]")
+
+    def of(self, who: Principal) -> tuple[Rule, ...]:
+        """The rules that apply to a client, in the order of the file."""
+        own = self._anonymous if who.anonymous or who.username is None else self._users.get(who.username, [])
+        return tuple(sorted([*self._everybody, *own], key=lambda rule: rule.line))
+
+
+def decide(rules: Iterable[Rule], who: Principal, action: Action, asked: str) -> bool:
+    """The first rule that speaks of it decides, and no rule means no."""
+    if action is Action.SUBSCRIBE:
+        try:
+            shared = parse_shared(asked)
+        except MqttError:
+            return False
+        asked = shared[1] if shared else asked
+    if not asked:
+        return False
+    for rule in rules:
+        if rule.decides(who, action, asked):
+            return rule.allow
+    return False
+
+
+def overlaps(one: str, other: str) -> bool:
+    """True if some topic is matched by both filters."""
+    if (one[0] == "$") != (other[0] == "$") and (one[0] in "+#" or other[0] in "+#"):
+        return False  # [MQTT-4.7.2-1]
+    left, right = one.split("/"), other.split("/")
+    for here, there in zip(left, right, strict=False):
+        if "#" in (here, there):
+            return True
+        if here != there and "+" not in (here, there):
+            return False
+    if len(left) == len(right):
+        return True
+    # "a/#" includes "a" itself.
+    longer = max(left, right, key=len)
+    return longer[min(len(left), len(right))] == "#"
+
+
+def parse_rules(text: str, path: str) -> Rules:
+    """Read an ACL file; ``FileError`` names the first line that is wrong."""
+    rules = Rules()
+    section: list[Rule] | None = None
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        try:
+            if line.startswith("["):
+                section = rules.section(_header(line))
+            elif section is None:
+                raise ValueError("a rule stands below [all], [anonymous] or [user NAME]")
+            else:
+                section.append(_rule(line, number))
+        except ValueError as error:
+            raise FileError(path, number, str(error)) from None
+        except MqttError as error:
+            raise FileError(path, number, error.detail) from None
+    return rules
+
+
+def _header(line: str) -> str:
+    if not line.endswith("]"):
+        raise ValueError("a section's line ends in ']'")
+    return line[1:-1].strip()
+
+
+def _rule(line: str, number: int) -> Rule:
+    # The filter is the rest of the line: spaces and '#' are part of it.
+    words = line.split(None, 2)
+    if len(words) != 3 or words[0] not in ("allow", "deny") or words[1] not in _ACTIONS:
+        raise ValueError(f"a rule is: allow|deny {'|'.join(_ACTIONS)} FILTER")
+    verdict, verb, filter = words
+    validate_filter(filter)
+    if filter.startswith("$share/"):
+        raise ValueError("shared subscriptions are judged by the filter behind their group: leave $share/GROUP/ out")
+    for level in filter.split("/"):
+        if level not in _PLACEHOLDERS and any(mark in level for mark in _PLACEHOLDERS):
+            raise ValueError("%c and %u stand for a whole level")
+    return Rule(verdict == "allow", _ACTIONS[verb], filter, number)

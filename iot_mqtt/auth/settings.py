@@ -1,0 +1,29 @@
+"""What the configuration says about who may: read once, frozen, passed to ``auth.service``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AuthSettings:
+    """The keys below ``auth`` in ``application.yaml``; paths are already absolute."""
+
+    #: Let clients in that name no user. Without ``users_file`` it also lets in those that name one, unverified.
+    allow_anonymous: bool = True
+    #: ``name:$argon2id$...`` per line; kept with ``iot-mqtt passwd``. None: nobody has a password.
+    users_file: str | None = None
+    #: Rules about topics. None: whoever was let in may do everything.
+    acl_file: str | None = None
+    #: The common name of a verified client certificate stands for a user name and its password.
+    certificate_as_user: bool = False
+    #: Passwords are verified on this many threads; argon2 uses about 19 MB on each.
+    hash_threads: int = 2
+    #: Verifications that may wait for a thread; beyond that a client is told 0x89 (server busy).
+    hash_queue: int = 1000
+    #: A verified (or refused) password is remembered this long, so that a reconnect storm is cheap. 0: never.
+    verdict_cache_seconds: float = 30.0
+    #: How many verdicts are remembered.
+    verdict_cache_size: int = 10_000
+    #: Both files are looked at this often, and read again if they changed. 0: only when asked to.
+    reload_seconds: float = 5.0

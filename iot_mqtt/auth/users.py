@@ -1,0 +1,67 @@
+"""The file of users: ``name:$argon2id$...`` per line, blank lines and lines that begin with ``#`` left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from iot_mqtt.auth import argon
+from iot_mqtt.auth.files import FileError
+
+
+class Users:
+    """Names and their hashes, as read. ``decoy`` stands for the hash of every name that is not there."""
+
+    __slots__ = ("_hashes", "decoy")
+
+    def __init__(self, hashes: dict[str, str]) -> None:
+        self._hashes = hashes
+        costs = Counter(map(argon.cost, hashes.values())).most_common(1)
+        # As dear as most of the real ones, so that the time of an answer does not tell who exists.
+        self.decoy = argon.decoy(costs[0][0]) if costs else argon.decoy()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._hashes
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def hash_of(self, name: str) -> str:
+        """The hash to verify a password against, whether or not there is such a user."""
+        return self._hashes.get(name, self.decoy)
+
+
+def parse_users(text: str, path: str) -> Users:
+    """Read a file of users; ``FileError`` names the first line that is wrong."""
+    hashes: dict[str, str] = {}
+    for number, name, encoded in entries(text, path):
+        if name in hashes:
+            raise FileError(path, number, f"user {name!r} is there a second time")
+        hashes[name] = encoded
+    return Users(hashes)
+
+
+def entries(text: str, path: str) -> Iterator[tuple[int, str, str]]:
+    """(line number, name, hash) of each user, checked one by one."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.rstrip("\r")
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, colon, encoded = line.partition(":")
+        if not colon:
+            raise FileError(path, number, "is not of the form name:hash")
+        try:
+            check_name(name)
+            argon.check(encoded)
+        except ValueError as error:
+            # The line is not quoted: it may hold a password in the clear.
+            raise FileError(path, number, f"user {name!r}: {error}") from None
+        yield number, name, encoded
+
+
+def check_name(name: str) -> None:
+    """Raise ``ValueError`` unless the file can hold this name."""
+    if not name or name != name.strip():
+        raise ValueError("a name is not empty and has no space around it")
+    if name.startswith("#") or ":" in name or not name.isprintable():
+        raise ValueError("a name has no ':' in it, no '#' before it and only printable characters")

@@ -1,0 +1,101 @@
+"""The tasks behind the Makefile. Sessions use the .venv that ``make setup`` has made; nox makes none of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+BIN = ROOT / ".venv" / "bin"
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "type", "docs", "test"]
+
+
+def run(session: nox.Session, program: str, *arguments: str) -> None:
+    """Run a program of the checkout's own .venv."""
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    session.run(str(BIN / program), *arguments, external=True, env={"PATH": path})
+
+
+@nox.session
+def fmt(session: nox.Session) -> None:
+    """Format, and mend what can be mended without thinking."""
+    run(session, "ruff", "check", "--fix-only", "--quiet", ".")
+    run(session, "ruff", "format", ".")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, import rules, spelling and change fragments."""
+    run(session, "ruff", "check", ".")
+    run(session, "ruff", "format", "--check", ".")
+    run(session, "lint-imports", "--no-logo")
+    run(session, "codespell")
+    run(session, "python", "scripts/changes.py", "check")
+
+
+@nox.session(name="type")
+def types(session: nox.Session) -> None:
+    """Check types, strictly."""
+    run(session, "mypy")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Check that the documentation points at things that exist."""
+    run(session, "python", "scripts/check_docs.py")
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """Run every test in one run, so that there is one closing line."""
+    run(session, "pytest", *session.posargs)
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """Run the tests that need no process but their own."""
+    run(session, "pytest", "tests/unit", "tests/property", "tests/contract", *session.posargs)
+
+
+@nox.session
+def wire(session: nox.Session) -> None:
+    """Run the wire cases."""
+    run(session, "pytest", "tests/wire", *session.posargs)
+
+
+@nox.session
+def system(session: nox.Session) -> None:
+    """Run the tests against real broker processes."""
+    run(session, "pytest", "tests/system", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the project's own benchmarks."""
+    run(session, "python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Resolve the dependencies again, with hashes and without the address of any index."""
+    group = session.run(str(BIN / "dependency-groups"), "dev", external=True, silent=True)
+    extra = ROOT / ".venv" / "dev.in"
+    extra.write_text(f"-c ../requirements/run.lock\n{group}", encoding="utf-8")
+    compile_lock(session, "run", "pyproject.toml")
+    compile_lock(session, "dev", "pyproject.toml", str(extra.relative_to(ROOT)))
+
+
+def compile_lock(session: nox.Session, name: str, *sources: str) -> None:
+    """Write requirements/<name>.lock from its sources."""
+    session.run(
+        str(BIN / "pip-compile"),
+        *("--quiet", "--generate-hashes", "--allow-unsafe", "--strip-extras", "--no-build-isolation"),
+        *("--no-emit-index-url", "--no-emit-find-links", "--no-emit-trusted-host", "--no-emit-options"),
+        *("--output-file", f"requirements/{name}.lock", *session.posargs, *sources),
+        external=True,
+        env={"CUSTOM_COMPILE_COMMAND": "make lock"},
+    )

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Brings .venv up to date: locked dependencies, the native extension, the package itself (editable).
+#
+#   scripts/setup.sh          what running and checking needs
+#   scripts/setup.sh tests    also what only the tests need from outside Python: mosquitto and mqtt.js
+#
+# A stamp with a digest of everything that went in makes a second call cheap.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+present() { command -v "$1" >/dev/null 2>&1 || [[ -x /usr/sbin/$1 ]]; }
+
+# Installs Debian packages where we are root, and otherwise says how to. Returns 1 when they are not there after it.
+packages() {
+    if [[ $(id -u) != 0 ]] || ! present apt-get; then
+        say "please install: sudo apt-get install $*"
+        return 1
+    fi
+    say "apt-get install $*"
+    # A freshly installed mosquitto would start at once and take port 1883; 101 means "do not start".
+    local policy=/usr/sbin/policy-rc.d mine=
+    if [[ ! -e $policy ]]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy && mine=1
+    fi
+    local status=0
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } \
+        >.venv/apt.log 2>&1 || status=1
+    [[ -z $mine ]] || rm -f $policy
+    [[ $status == 0 ]] || say "apt-get failed; its words are in .venv/apt.log"
+    return $status
+}
+
+digest() { cat "$@" 2>/dev/null | sha256sum | cut -d ' ' -f 1; }
+
+# A Python 3.11 or newer that really runs (a version manager's shim may not) and can make virtual environments.
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.11 /usr/bin/python3.11 python3 python3.12 python3.13; do
+        [[ -n $candidate ]] || continue
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+# Speaks only when it fails.
+pip() {
+    if ! .venv/bin/python -m pip --disable-pip-version-check "$@" >.venv/pip.log 2>&1; then
+        tail -n 30 .venv/pip.log >&2
+        die "pip failed; all of its words are in .venv/pip.log"
+    fi
+}
+
+python_part() {
+    local stamp=.venv/.setup wanted
+    wanted="$PWD $(digest scripts/setup.sh pyproject.toml setup.py requirements/dev.lock iot_mqtt/native/*.pyx)"
+    if [[ -x .venv/bin/iot-mqtt && -f $stamp && $(<$stamp) == "$wanted" ]]; then
+        return
+    fi
+    mkdir -p .venv "$HOME"
+    if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+        || ! grep -qsF "$PWD/.venv" .venv/bin/pip; then
+        local python
+        python=$(find_python) || { packages python3.11-venv && python=$(find_python); } || die "needs Python 3.11 or newer"
+        say "making .venv with $python"
+        "$python" -m venv --clear .venv
+    fi
+    say "installing the locked dependencies"
+    rm -f $stamp
+    pip install --require-hashes --no-deps -r requirements/dev.lock
+    say "building iot-mqtt"
+    pip install --no-build-isolation --no-deps --editable .
+    printf '%s' "$wanted" >$stamp
+}
+
+tests_part() {
+    local missing=()
+    present mosquitto || missing+=(mosquitto)
+    { present mosquitto_pub && present mosquitto_sub; } || missing+=(mosquitto-clients)
+    { present node && present npm; } || missing+=(nodejs npm)
+    [[ ${#missing[@]} == 0 ]] || packages "${missing[@]}" || die "the tests need ${missing[*]}"
+
+    local js=tests/system/js stamp wanted
+    [[ -f $js/package-lock.json ]] || return 0
+    stamp=$js/node_modules/.setup
+    wanted=$(digest $js/package-lock.json)
+    if [[ -f $stamp && $(<$stamp) == "$wanted" ]]; then
+        return
+    fi
+    say "installing mqtt.js for the tests"
+    npm ci --prefix $js --ignore-scripts --no-audit --no-fund --silent
+    printf '%s' "$wanted" >$stamp
+}
+
+export HOME="${HOME:-$PWD/.venv/home}"
+case ${1:-} in
+    '') python_part ;;
+    tests) tests_part ;;
+    *) die "unknown argument: $1 (nothing, or: tests)" ;;
+esac

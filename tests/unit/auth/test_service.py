@@ -1,0 +1,251 @@
+"""Authentication and rights as configured, with real files and threads that are turned by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iot_mqtt.auth import hashing
+from iot_mqtt.auth.chain import Chain
+from iot_mqtt.auth.files import FileError
+from iot_mqtt.auth.service import Access, AllowAll
+from iot_mqtt.auth.settings import AuthSettings
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
+from tests.unit.auth.authkit import Clock, Threads, attempt, cheap_hash, outcome, start
+
+WRONG = Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
+
+
+class Site:
+    """A folder with both files and the broker's access made of them."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.users, self.acl = folder / "users", folder / "acl"
+        self.threads = Threads()
+        monkeypatch.setattr(hashing, "ThreadPoolExecutor", lambda *_, **__: self.threads)
+        self.write(self.users, f"ann:{cheap_hash('pw')}\n")
+        self.write(self.acl, "[user ann]\nallow all a\n")
+
+    def write(self, path: Path, text: str) -> None:
+        """Replace a file, as editors do, so that it is another one even within a tick of the file system's clock."""
+        new = path.with_suffix(".new")
+        new.write_text(text)
+        new.replace(path)
+
+    def open(self, **settings: Any) -> Access:
+        settings = {"allow_anonymous": False, "users_file": str(self.users), "acl_file": str(self.acl), **settings}
+        self.access = Access(AuthSettings(**settings), self.threads.cross, Clock())
+        return self.access
+
+    def connect(self, connect: ConnectAttempt) -> Principal | Denied:
+        asked = start(self.access.authenticator.authenticate(connect))
+        self.threads.turn()
+        return outcome(asked)
+
+    def rights(self, username: str | None = "ann", client: str = "c1", **more: Any) -> Permissions:
+        who = Principal(client, username, anonymous=username is None, **more)
+        return outcome(start(self.access.authorizer.permissions(who)))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """User ann with password pw, who may do everything on topic a."""
+    return Site(tmp_path, monkeypatch)
+
+
+def test_a_user_with_its_password_is_let_in(site: Site) -> None:
+    """As that user, not anonymously."""
+    site.open()
+    assert site.connect(attempt("ann", b"pw")) == Principal("c1", "ann")
+
+
+@pytest.mark.parametrize(
+    "connect",
+    [attempt("ann", b"wrong"), attempt("bob", b"pw"), attempt("ann", None), attempt("ann", b""), attempt("", b"pw")],
+)
+def test_wrong_names_and_wrong_passwords_get_the_same_answer(site: Site, connect: ConnectAttempt) -> None:
+    """Anonymous access or not: who names a user must be that user."""
+    site.open(allow_anonymous=True)
+    assert site.connect(connect) == WRONG
+
+
+def test_an_unknown_user_costs_a_hash_too(site: Site) -> None:
+    """The same work is handed to the threads, so that time does not tell who exists."""
+    site.open()
+    waiting = start(site.access.authenticator.authenticate(attempt("nobody", b"pw")))
+    assert len(site.threads.work) == 1
+    site.threads.turn()
+    assert outcome(waiting) == WRONG
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_anonymous_clients_by_setting(site: Site, allowed: bool) -> None:
+    """A client without a user name, where there are users."""
+    site.open(allow_anonymous=allowed)
+    expected = Principal("c1", None, anonymous=True) if allowed else None
+    verdict = site.connect(attempt())
+    assert verdict == expected or (isinstance(verdict, Denied) and verdict.reason is ReasonCode.NOT_AUTHORIZED)
+    assert isinstance(verdict, Principal) is allowed
+
+
+def test_without_users_a_name_is_let_in_but_counts_for_nothing(site: Site) -> None:
+    """Anonymous access and no file of users: the name was not verified."""
+    site.open(allow_anonymous=True, users_file=None)
+    assert site.connect(attempt("ann", b"whatever")) == Principal("c1", "ann", anonymous=True)
+
+
+def test_without_users_and_without_anonymous_nobody_gets_in(site: Site) -> None:
+    """No answer means no."""
+    site.open(users_file=None)
+    verdict = site.connect(attempt("ann", b"pw"))
+    assert isinstance(verdict, Denied)
+    assert verdict.reason is ReasonCode.NOT_AUTHORIZED
+
+
+@pytest.mark.parametrize(
+    ("setting", "username", "name"),
+    [(True, None, "plc-7"), (True, "plc-7", "plc-7"), (True, "ann", None), (False, None, None)],
+)
+def test_a_certificate_stands_for_its_user(site: Site, setting: bool, username: str | None, name: str | None) -> None:
+    """Where the settings say so and the client claims to be no other."""
+    site.open(certificate_as_user=setting)
+    verdict = site.connect(attempt(username, None, certificate_name="plc-7"))
+    assert (verdict.username if isinstance(verdict, Principal) else None) == name
+
+
+def test_a_full_queue_is_an_answer(site: Site) -> None:
+    """The client is told that the server is busy, not that it is wrong."""
+    site.open(hash_threads=1, hash_queue=0)
+    start(site.access.authenticator.authenticate(attempt("ann", b"one")))
+    verdict = outcome(start(site.access.authenticator.authenticate(attempt("ann", b"two"))))
+    assert isinstance(verdict, Denied)
+    assert verdict.reason is ReasonCode.SERVER_BUSY
+
+
+def test_a_reload_takes_effect_for_who_comes_next(site: Site) -> None:
+    """A new password counts at once although the old one's verdict is remembered."""
+    site.open()
+    assert isinstance(site.connect(attempt("ann", b"pw")), Principal)
+    site.write(site.users, f"ann:{cheap_hash('new')}\n")
+    assert site.access.reload_if_changed() == []
+    assert site.connect(attempt("ann", b"pw")) == WRONG
+    assert isinstance(site.connect(attempt("ann", b"new")), Principal)
+
+
+def test_a_user_removed_while_a_thread_is_busy_stays_out(site: Site) -> None:
+    """What the file says when the verdict comes is what counts."""
+    site.open()
+    waiting = start(site.access.authenticator.authenticate(attempt("ann", b"pw")))
+    site.write(site.users, "")
+    site.access.reload()
+    site.threads.turn()
+    assert outcome(waiting) == WRONG
+
+
+def test_a_wrong_file_keeps_the_old_rules_and_complains_once(site: Site) -> None:
+    """Both files: the old text counts until the new one is right."""
+    access = site.open()
+    rights = site.rights()
+    site.write(site.users, "ann:oops\n")
+    site.write(site.acl, "[user ann]\nallow everything a\n")
+    assert [(error.path, error.line) for error in access.reload_if_changed()] == [
+        (str(site.users), 1),
+        (str(site.acl), 2),
+    ]
+    assert access.reload_if_changed() == []
+    assert isinstance(site.connect(attempt("ann", b"pw")), Principal)
+    assert rights.allows(Action.PUBLISH, "a")
+    assert len(access.reload()) == 2
+
+
+def test_a_file_that_vanishes_keeps_the_old_rules(site: Site) -> None:
+    """And comes back when it comes back."""
+    access = site.open()
+    site.users.unlink()
+    assert [error.line for error in access.reload_if_changed()] == [None]
+    assert isinstance(site.connect(attempt("ann", b"pw")), Principal)
+    site.write(site.users, f"bob:{cheap_hash('pw')}\n")
+    assert access.reload_if_changed() == []
+    assert isinstance(site.connect(attempt("bob", b"pw")), Principal)
+
+
+@pytest.mark.parametrize("which", ["users", "acl"])
+def test_a_wrong_file_at_the_start_is_an_error(site: Site, which: str) -> None:
+    """There is no old text to keep then."""
+    getattr(site, which).write_bytes(b"# fine\n\xff\n")
+    with pytest.raises(FileError, match=":2: is not UTF-8"):
+        site.open()
+    getattr(site, which).unlink()
+    with pytest.raises(FileError, match="No such file"):
+        site.open()
+
+
+def test_rights_follow_the_file_while_a_client_is_in(site: Site) -> None:
+    """The version moves on, so that verdicts remembered by the connection are dropped."""
+    access = site.open()
+    ann, bob = site.rights("ann"), site.rights("bob")
+    before = ann.version, bob.version
+    site.write(site.acl, "# moved down\n[user ann]\nallow all a\n[user bob]\nallow all b\n")
+    assert access.reload_if_changed() == []
+    assert ann.version == before[0], "nothing changed for ann"
+    assert bob.version != before[1]
+    assert bob.allows(Action.SUBSCRIBE, "b")
+    assert not ann.allows(Action.SUBSCRIBE, "b")
+
+
+def test_no_two_sets_of_rights_share_a_version(site: Site) -> None:
+    """A connection that authenticates again must not take old verdicts for the new principal's."""
+    site.open()
+    assert len({site.rights().version for _ in range(10)}) == 10
+
+
+def test_rights_of_clients_that_left_are_let_go(site: Site) -> None:
+    """The authorizer keeps nobody's rights alive."""
+    access = site.open()
+    site.rights()
+    assert len(access.authorizer._given) == 0
+
+
+def test_superusers_and_brokers_without_rules_are_unrestricted(site: Site) -> None:
+    """The hot path need not ask then."""
+    site.open()
+    assert site.rights("admin", superuser=True).unrestricted
+    assert not site.rights("ann").unrestricted
+    site.open(acl_file=None)
+    assert site.rights("ann").unrestricted
+
+
+def test_allow_all_allows_all() -> None:
+    """Whoever it is, whatever it asks."""
+    who = outcome(start(AllowAll().authenticate(attempt("x", b"y"))))
+    assert who == Principal("c1", "x", anonymous=True)
+    rights = outcome(start(AllowAll().permissions(Principal("c1"))))
+    assert rights.unrestricted
+    assert rights.allows(Action.PUBLISH, "$SYS/x")
+
+
+def test_closing_stops_the_threads(site: Site) -> None:
+    """No thread outlives the service."""
+    site.open().close()
+    assert site.threads.ended
+
+
+def test_the_chain_asks_in_order_and_stops_at_an_answer() -> None:
+    """None is no answer; the first answer counts, be it yes or no."""
+
+    class Says:
+        def __init__(self, answer: Principal | Denied | None) -> None:
+            self.answer = answer
+            self.asked = 0
+
+        async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
+            self.asked += 1
+            return self.answer
+
+    silent, no, yes = Says(None), Says(Denied(ReasonCode.BANNED, "no")), Says(Principal("c1"))
+    verdict = outcome(start(Chain([silent, no, yes]).authenticate(attempt())))
+    assert verdict == no.answer
+    assert (silent.asked, no.asked, yes.asked) == (1, 1, 0)
