@@ -1,0 +1,35 @@
+"""``python -m benchmarks [whole ARGS | micro [NAME]]``; without arguments, the whole broker beside mosquitto."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from benchmarks import whole
+
+MICRO = Path(__file__).parent / "micro"
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is named."""
+    if not arguments or arguments[0].startswith("-"):
+        return whole.main(arguments)
+    kind, *rest = arguments
+    if kind == "whole":
+        return whole.main(rest)
+    programs = sorted(MICRO.glob("bench_*.py"))
+    names = [program.stem.removeprefix("bench_") for program in programs]
+    if kind != "micro" or (rest and rest[0] not in names):
+        print(f"usage: python -m benchmarks [whole ARGS | micro [{' | '.join(names)}]]", file=sys.stderr)
+        return 2
+    for name, program in zip(names, programs, strict=True):
+        if not rest or rest[0] == name:
+            print(f"--- {name}", flush=True)
+            sys.argv = [str(program), *rest[1:]]
+            runpy.run_path(str(program), run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What the system tests stand on: broker processes, an MQTT client of their own, certificates."""

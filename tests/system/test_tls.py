@@ -1,0 +1,142 @@
+"""Who is kept out of the TLS port, and that the others get in."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from systemkit import wire
+from systemkit.certificates import Authority, expired
+from systemkit.plain import Plain
+from systemkit.process import MOSQUITTO, BrokerProcess, ServerTls
+from systemkit.starting import StartBroker
+
+
+def _context(ca: Path, certificate: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(ca))
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
+    return context
+
+
+@contextmanager
+def _dial(broker: BrokerProcess, context: ssl.SSLContext) -> Iterator[Plain]:
+    """An MQTT client over TLS; the handshake has been done."""
+    raw = socket.create_connection(("127.0.0.1", broker.ports["mqtts"]), 5)
+    try:
+        with Plain(0, sock=context.wrap_socket(raw, server_hostname="localhost"), timeout=5) as client:
+            yield client
+    finally:
+        raw.close()
+
+
+def _round_trip(broker: BrokerProcess, context: ssl.SSLContext) -> None:
+    """Publish to oneself over TLS."""
+    with _dial(broker, context) as client:
+        client.connect("tls")
+        client.subscribe(("tls/x", 1))
+        client.publish("tls/x", b"x" * 100_000)
+        assert client.expect_publication().payload == b"x" * 100_000
+
+
+def _assert_refused(broker: BrokerProcess, context: ssl.SSLContext) -> None:
+    """No CONNACK for this client: in TLS 1.3 a refusal of its certificate comes after its own handshake."""
+    with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)) as refusal, _dial(broker, context) as client:
+        client.connect("refused")
+    assert "CONNACK" not in str(refusal.value)
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Authority:
+    """An authority that the broker has never heard of."""
+    return Authority(tmp_path, "stranger")
+
+
+def test_a_client_that_trusts_the_authority_gets_in(shared_broker: BrokerProcess, authority: Authority) -> None:
+    """With TLS 1.3 and 1.2."""
+    for version in (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2):
+        context = _context(authority.file)
+        context.minimum_version = context.maximum_version = version
+        _round_trip(shared_broker, context)
+
+
+def test_a_client_that_trusts_another_authority_stays_out(shared_broker: BrokerProcess, stranger: Authority) -> None:
+    """The wrong CA: the client refuses the server, and the broker lives on."""
+    with pytest.raises(ssl.SSLCertVerificationError), _dial(shared_broker, _context(stranger.file)):
+        pass
+
+
+def test_an_expired_server_certificate_is_seen(start_broker: StartBroker, tmp_path: Path, authority: Authority) -> None:
+    """The client refuses it by its date."""
+    cert, key = authority.server("expired", not_after=expired())
+    broker = start_broker(tls=ServerTls(cert, key))
+    with pytest.raises(ssl.SSLCertVerificationError, match="expired"), _dial(broker, _context(authority.file)):
+        pass
+
+
+def test_tls_1_1_is_refused(shared_broker: BrokerProcess, authority: Authority) -> None:
+    """The broker ends the handshake, though this client would have gone on."""
+    context = _context(authority.file)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionError)) as refusal, _dial(shared_broker, context):
+        pass
+    assert "NO_PROTOCOLS_AVAILABLE" not in str(refusal.value), "refused by the client's own library"
+
+
+def test_plain_bytes_on_the_tls_port_are_refused(shared_broker: BrokerProcess, authority: Authority) -> None:
+    """No CONNACK in the clear; the connection is closed, and TLS clients go on getting in."""
+    with Plain(shared_broker.ports["mqtts"], timeout=5) as client:
+        client.send(wire.connect("plain"))
+        began = time.monotonic()
+        data = b""
+        while chunk := _receive(client.sock):
+            data += chunk
+        assert time.monotonic() - began < 4
+    assert data[:1] != b"\x20", "a CONNACK"
+    _round_trip(shared_broker, _context(authority.file))
+
+
+def _receive(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(1024)
+    except ConnectionError:
+        return b""
+
+
+def test_a_handshake_that_never_ends_is_cut_off(start_broker: StartBroker, authority: Authority) -> None:
+    """Connect to the TLS port and say nothing: closed at the connect time-out as well."""
+    if MOSQUITTO:
+        return  # waits longer, and its time cannot be set
+    cert, key = authority.server("patient")
+    broker = start_broker(tls=ServerTls(cert, key), settings={"mqtt.connect_timeout": 1})
+    for first in (b"", b"\x16\x03\x01"):
+        with socket.create_connection(("127.0.0.1", broker.ports["mqtts"]), 5) as sock:
+            sock.settimeout(12)
+            if first:
+                sock.send(first)
+            began = time.monotonic()
+            _receive(sock)
+            assert time.monotonic() - began < 11.5
+
+
+def test_client_certificates_when_required(
+    start_broker: StartBroker, authority: Authority, stranger: Authority
+) -> None:
+    """One from the authority gets in; none, an expired one, and a stranger's do not."""
+    cert, key = authority.server("mutual")
+    broker = start_broker(tls=ServerTls(cert, key, authority.file, require_client_certificate=True))
+    good = authority.client("device-7")
+    _round_trip(broker, _context(authority.file, good))
+    _assert_refused(broker, _context(authority.file))
+    _assert_refused(broker, _context(authority.file, authority.client("old", not_after=expired())))
+    _assert_refused(broker, _context(authority.file, stranger.client("device-8")))
+    _round_trip(broker, _context(authority.file, good))
