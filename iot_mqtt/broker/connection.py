@@ -8,6 +8,7 @@ acknowledgements that wait for a commit keep their order behind it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,18 +45,28 @@ MAX_VERDICTS = 1024
 
 
 class Waiting:
-    """Answers of one kind that wait for the same commit; ``data`` where the packet is written already."""
+    """Answers of one kind that wait for the same commit.
 
-    __slots__ = ("data", "ids", "reason", "ticket", "type")
+    ``data`` is there where the packet is written already, ``call`` where something else is to happen then.
+    """
+
+    __slots__ = ("call", "data", "ids", "reason", "ticket", "type")
 
     def __init__(
-        self, ticket: int, type: PacketType, ids: list[int], reason: ReasonCode, data: bytes | None = None
+        self,
+        ticket: int,
+        type: PacketType,
+        ids: list[int],
+        reason: ReasonCode = ReasonCode.SUCCESS,
+        data: bytes | None = None,
+        call: Callable[[], None] | None = None,
     ) -> None:
         self.ticket = ticket
         self.type = type
         self.ids = ids
         self.reason = reason
         self.data = data
+        self.call = call
 
 
 class Connection(Stage):
@@ -345,7 +356,14 @@ class Connection(Stage):
         if self._acks is None and ticket <= self.broker.store.committed:
             self.send(data)
         else:
-            self._waiting_acks().append(Waiting(ticket, packet.type, [], ReasonCode.SUCCESS, data))
+            self._waiting_acks().append(Waiting(ticket, packet.type, [], data=data))
+
+    def after_commit(self, ticket: int, call: Callable[[], None]) -> None:
+        """Do something once ``ticket`` is committed, in order behind earlier answers."""
+        if self._acks is None and ticket <= self.broker.store.committed:
+            call()
+        else:
+            self._waiting_acks().append(Waiting(ticket, PacketType.CONNACK, [], call=call))
 
     def _waiting_acks(self) -> deque[Waiting]:
         if self._acks is None:
@@ -362,6 +380,9 @@ class Connection(Stage):
         committed = self.broker.store.committed
         while acks and acks[0].ticket <= committed:
             answer = acks.popleft()
+            if answer.call is not None:
+                answer.call()
+                continue
             if answer.type is PacketType.PUBACK and self.session is not None:
                 self.session.inbound.unacknowledged -= len(answer.ids)
             self.send(answer.data or encode_acks(answer.type, answer.ids, self.version, answer.reason))

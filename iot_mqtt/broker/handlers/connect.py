@@ -72,6 +72,8 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     connection.principal, connection.permissions = principal, permissions
     will = _will(connection, connect.will) if connect.will is not None else None
     assigned = None if connect.client_id else broker.new_client_id()
+    before = broker.sessions.get(assigned or connect.client_id)
+    replaces = before is not None and before.durable
     session, present = broker.sessions.open(connection, connect, assigned or connect.client_id)
     connection.session = session
     connection.handlers = broker.handlers
@@ -82,11 +84,24 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     connection.keep_alive = broker.settings.server_keep_alive or connect.keep_alive
     broker.watch_keep_alive(connection)
     broker.counters.connects_accepted += 1
+
+    def welcome() -> None:
+        _welcome(connection, session, present, assigned, data)
+
+    if session.durable or replaces or will is not None:
+        # What CONNACK says of the session must be true after a crash as well.
+        connection.after_commit(broker.store.latest, welcome)
+    else:
+        welcome()
+
+
+def _welcome(connection: Connection, session: Session, present: bool, assigned: str | None, data: bytes | None) -> None:
+    """CONNACK, then what waits for the client, then what the client sent meanwhile."""
     connection.writable = connection.ctx is not None and connection.ctx.channel.writable
     _connack(connection, session, present, assigned, data)
     connection.connecting = False
     if present:
-        broker.outflow.resume(session)
+        connection.broker.outflow.resume(session)
     connection.proceed()
 
 
