@@ -5,7 +5,8 @@ MQTT 3.x has no DISCONNECT from the server and six CONNACK codes; what those can
 
 from __future__ import annotations
 
-from iot_mqtt.codec import Connack, Disconnect, Packet, Properties
+from iot_mqtt.codec import Connack, Disconnect, Packet, PacketType, Properties, Role
+from iot_mqtt.codec.reasons import ALLOWED
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.values import ProtocolVersion
 
@@ -26,6 +27,9 @@ TELLABLE_TO_3X = frozenset(
         ReasonCode.BANNED,
     }
 )
+
+#: Reasons CONNACK may carry, MQTT 5 table 3-1; others (a takeover before CONNACK) become "unspecified".
+CONNACK_REASONS = frozenset(ALLOWED[PacketType.CONNACK, Role.CLIENT].values())
 
 #: Reasons DISCONNECT may carry from a server, MQTT 5 table 3-13; others become "unspecified".
 DISCONNECT_REASONS = frozenset(
@@ -78,7 +82,8 @@ def farewell(
     if error.reason is ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
         return Connack(session_present=False, reason=error.reason)
     if version is ProtocolVersion.V5:
-        return Connack(session_present=False, reason=error.reason, properties=_properties(error, reference))
+        reason = error.reason if error.reason in CONNACK_REASONS else ReasonCode.UNSPECIFIED_ERROR
+        return Connack(session_present=False, reason=reason, properties=_properties(error, reference))
     if connecting and error.reason in TELLABLE_TO_3X:
         return Connack(session_present=False, reason=error.reason)
     return None

@@ -427,7 +427,8 @@ class Connection(Stage):
             self.ctx.close(CloseReason("client_disconnected", ""))
 
     def _leave(self, error: MqttError) -> None:
-        connected = self.session is not None
+        # The session may be open already while CONNACK waits for its commit.
+        connected = self.session is not None and not self.connecting
         packet = farewell(
             error,
             self.version,

@@ -11,7 +11,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.session import Delivery, Outbound
+from iot_mqtt.session import SENT_QOS1, SENT_QOS2, Delivery, Outbound
 from iot_mqtt.topics import SharedGroup
 from iot_mqtt.values import ProtocolVersion
 
@@ -165,10 +165,12 @@ class Sessions:
     def _pass_on(self, session: Session) -> None:
         """What it had from shared subscriptions goes to other members; the rest is dropped and counted."""
         broker = self._broker
-        left = [entry for entry in session.outbound.entries.values() if isinstance(entry, Delivery)]
+        entries = session.outbound.entries.values()
+        left = [entry for entry in entries if isinstance(entry, Delivery)]
+        # Sent, kept by nobody, and not confirmed.
+        lost = sum(1 for entry in entries if entry is SENT_QOS1 or entry is SENT_QOS2)
         left.extend(session.queue.take_all())
         session.outbound = Outbound(0)
-        lost = 0
         for delivery in left:
             origin = delivery.origin
             # [MQTT-4.8.2-5] a QoS 2 exchange that began with one member is never continued with another.

@@ -18,6 +18,12 @@ def _restart(broker: BrokerProcess) -> None:
     broker.restart(kill=not MOSQUITTO)
 
 
+def _settle(client: Plain) -> None:
+    """Wait until the client's last PUBACK or PUBCOMP is safe: nothing answers one, but something later is answered."""
+    client.publish("nobody/listens", b"", qos=2, packet_id=99)
+    client.expect(wire.PUBREC)
+
+
 def _session(broker: BrokerProcess, client_id: str, version: int, *, present: bool | None = None) -> Plain:
     """Connect with a session that outlives the connection; check whether it was there."""
     client = Plain(broker.ports["mqtt"], version=version)
@@ -99,9 +105,7 @@ def test_messages_in_flight_come_again_with_their_ids_and_dup(broker: BrokerProc
     assert [int(m.payload) for m in before] == [1, 2, 3, 4, 5, 6]
     assert before[1].qos == 1
     reader.send(wire.ack(wire.PUBACK, before[1].packet_id))
-    # Nothing answers a PUBACK; what it changed is safe once something later of this session is.
-    reader.publish("nobody/listens", b"", qos=2, packet_id=99)
-    reader.expect(wire.PUBREC)
+    _settle(reader)
     _restart(broker)
     with _session(broker, "reader", version, present=True) as client:
         after = [client.expect_publication() for _ in range(5)]
@@ -130,7 +134,7 @@ def test_a_released_message_is_completed_and_not_sent_again(broker: BrokerProces
     assert client.expect(wire.PUBREL).packet_id == message.packet_id
     client.expect_silence()
     client.send(wire.ack(wire.PUBCOMP, message.packet_id))
-    client.ping()
+    _settle(client)
     _restart(broker)
     with _session(broker, "reader", version, present=True) as client:
         client.expect_silence()
