@@ -76,14 +76,19 @@ class IdleStage(Stage):
     def _start(self) -> None:
         now = self._wheel.tick_now()
         self._last_read = self._last_write = now
-        for kind, seconds in ((Idle.READER, self.reader), (Idle.WRITER, self.writer), (Idle.ALL, self.all)):
-            if seconds > 0:
-                self._wait(kind, seconds, seconds)
+        # Spelt out: every CONNECT comes through here.
+        if self.reader > 0:
+            self._wait(Idle.READER, self.reader, self.reader)
+        if self.writer > 0:
+            self._wait(Idle.WRITER, self.writer, self.writer)
+        if self.all > 0:
+            self._wait(Idle.ALL, self.all, self.all)
 
     def _stop(self) -> None:
-        for timeout in self._timeouts.values():
-            timeout.cancel()
-        self._timeouts.clear()
+        if self._timeouts:
+            for timeout in self._timeouts.values():
+                timeout.cancel()
+            self._timeouts.clear()
 
     def _wait(self, kind: Idle, seconds: float, left: float) -> None:
         self._timeouts[kind] = self._wheel.schedule(left, self._check(kind, seconds))

@@ -52,7 +52,10 @@ class Pipeline:
 
     def context(self, name: str) -> Context | None:
         """The context of the stage of that name, or None."""
-        return next((context for context in self._contexts[1:-1] if context.name == name), None)
+        for context in self._contexts:
+            if context.name == name and context is not self.head and context is not self.tail:
+                return context
+        return None
 
     def __contains__(self, name: str) -> bool:
         return self.context(name) is not None

@@ -8,9 +8,9 @@ verdicts are dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from iot_mqtt.errors import ReasonCode
 
@@ -24,22 +24,23 @@ class Action(Enum):
     READ = "read"
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectAttempt:
+class ConnectAttempt(NamedTuple):
     """What is known of a client when it asks to be let in. The password stays out of ``repr``."""
 
     client_id: str
     username: str | None
-    password: bytes | None = field(repr=False)
+    password: bytes | None
     peer: str
     listener: str
     version: int
     #: Subject common name of the verified client certificate, if TLS asked for one.
     certificate_name: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<ConnectAttempt {self.client_id!r} user={self.username!r} peer={self.peer} listener={self.listener}>"
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+
+class Principal(NamedTuple):
     """Who a connection is, once let in."""
 
     client_id: str

@@ -23,6 +23,9 @@ def on_acks(connection: Connection, run: AckRun) -> None:
     assert session is not None
     connection.broker.counters.packets_received[run.type.name] += len(run.ids)
     BY_TYPE[run.type](connection, session, run)
+    if session.durable:
+        # What was finished is forgotten now, not when somebody next has something to say.
+        connection.broker.plan_turn()
 
 
 def on_puback(connection: Connection, session: Session, run: AckRun) -> None:
