@@ -42,7 +42,7 @@ class Message:
     session that waits for the message.
     """
 
-    __slots__ = ("topic", "payload", "qos", "retain", "properties", "expires_at", "publisher")
+    __slots__ = ("topic", "payload", "qos", "retain", "properties", "expires_at", "publisher", "size")
 
     def __init__(
         self,
@@ -62,11 +62,8 @@ class Message:
         self.properties = properties
         self.expires_at = expires_at
         self.publisher = publisher
-
-    @property
-    def size(self) -> int:
-        """Bytes of content, for queue and quota limits."""
-        return len(self.topic) + len(self.payload) + len(self.properties)
+        #: Bytes of content, for the limits of queues and quotas.
+        self.size = len(topic) + len(payload) + len(properties)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):

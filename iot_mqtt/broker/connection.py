@@ -326,8 +326,7 @@ class Connection(Stage):
 
     def send_pubrel(self, ids: list[int]) -> None:
         """PUBREL for exchanges whose PUBREC is safely noted."""
-        assert self.version is not None
-        self.send(encode_acks(PacketType.PUBREL, ids, self.version))
+        self.send(self._written(PacketType.PUBREL, ids, ReasonCode.SUCCESS))
 
     # Outbound: answers.
 
@@ -337,7 +336,7 @@ class Connection(Stage):
         """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
         assert self.version is not None
         if self._acks is None and ticket <= self.broker.store.committed:
-            self.send(encode_acks(type, ids, self.version, reason))
+            self.send(self._written(type, ids, reason))
             return
         if type is PacketType.PUBACK and self.session is not None:
             self.session.inbound.unacknowledged += len(ids)
@@ -347,6 +346,11 @@ class Connection(Stage):
             last.ids.extend(ids)
         else:
             acks.append(Waiting(ticket, type, list(ids), reason))
+
+    def _written(self, type: PacketType, ids: list[int], reason: ReasonCode) -> bytes:
+        assert self.version is not None
+        self.broker.counters.packets_sent[type.name] += len(ids)
+        return encode_acks(type, ids, self.version, reason)
 
     def reply(self, packet: Packet, ticket: int = 0) -> None:
         """Answer with a packet once ``ticket`` is committed, in order behind earlier answers."""
@@ -385,7 +389,7 @@ class Connection(Stage):
                 continue
             if answer.type is PacketType.PUBACK and self.session is not None:
                 self.session.inbound.unacknowledged -= len(answer.ids)
-            self.send(answer.data or encode_acks(answer.type, answer.ids, self.version, answer.reason))
+            self.send(answer.data or self._written(answer.type, answer.ids, answer.reason))
         if acks:
             self.broker.await_commit(self)
         else:

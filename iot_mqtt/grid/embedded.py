@@ -52,8 +52,11 @@ class _Commit:
 
     def merge(self, changes: dict[bytes, bytes | None], engine: Engine) -> None:
         """Add to the physical batch; a later operation on a key takes the place of an earlier one."""
+        last, tag = None, b""
         for cache, key, value in self.operations:
-            changes[TAGS[cache] + key] = value
+            if cache is not last:  # a batch comes in stretches of one cache, and an enum's hash is a call
+                last, tag = cache, TAGS[cache]
+            changes[tag + key] = value
 
     def finish(self) -> None:
         self.done(self.error)

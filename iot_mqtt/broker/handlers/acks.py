@@ -66,13 +66,12 @@ def on_pubrec(connection: Connection, session: Session, run: AckRun) -> None:
         ticket = broker.store.latest
     broker.outflow.finished(session, [entry for entry in arrived if not _is_released(entry)])
     if released:
-        broker.counters.packets_sent["PUBREL"] += len(released)
         connection.answer(PacketType.PUBREL, released, ticket)
 
 
 def on_pubrel(connection: Connection, session: Session, run: AckRun) -> None:
     """The client has freed ids: so do we, then PUBCOMP [MQTT-4.3.3-11]."""
-    broker, store = connection.broker, connection.broker.store
+    _broker, store = connection.broker, connection.broker.store
     known: list[int] = []
     for packet_id in run.ids:
         if session.inbound.release(packet_id):
@@ -84,7 +83,6 @@ def on_pubrel(connection: Connection, session: Session, run: AckRun) -> None:
         else:
             known.append(packet_id)
     if known:
-        broker.counters.packets_sent["PUBCOMP"] += len(known)
         # After PUBCOMP the client may use the id anew; a restart must not take that for a repetition.
         connection.answer(PacketType.PUBCOMP, known, store.latest if session.durable else 0)
 

@@ -21,6 +21,9 @@ from iot_mqtt.ports.counters import Drop
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
 
+#: The flag in the first byte of PUBLISH.
+RETAIN = 0x01
+
 
 def on_publish(connection: Connection, run: PublishRun) -> None:
     """A run of publishes of one client to one topic."""
@@ -35,7 +38,7 @@ def on_publish(connection: Connection, run: PublishRun) -> None:
             raise ProtocolViolation(f"QoS {qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
         if qos == 1 and connection.five:
             session.inbound.admit(run.count)
-    if run.retain and not broker.settings.retain_available:  # [MQTT-3.2.2-14]
+    if run.head & RETAIN and not broker.settings.retain_available:  # [MQTT-3.2.2-14]
         raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
     if not connection.may_publish(topic):
         _deny(connection, run)
@@ -112,10 +115,10 @@ def _publish(connection: Connection, publication: Publication) -> Outcome:
     broker = connection.broker
     match = broker.routes.match(publication.topic)
     broker.counters.messages_received += publication.count
-    outcome = fan_out(broker, publication, match, connection.session)
+    outcome = fan_out(broker, publication, match, connection.session) if match.plain or match.shared else Outcome()
     if not outcome.receivers:
         broker.counters.messages_unmatched += publication.count
-    if publication.run.retain:
+    if publication.run.head & RETAIN:
         if broker.retention.retain(publication.messages[-1]):
             outcome.ticket = broker.store.latest
         else:
@@ -125,7 +128,6 @@ def _publish(connection: Connection, publication: Publication) -> Outcome:
 
 def _acknowledge(connection: Connection, type: PacketType, ids: list[int], outcome: Outcome) -> None:
     """Answer in order, once what must be safe is; v5 learns of messages that nobody could take."""
-    connection.broker.counters.packets_sent[type.name] += len(ids)
     if not connection.five:
         connection.answer(type, ids, outcome.ticket)
         return
