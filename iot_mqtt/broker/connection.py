@@ -7,11 +7,11 @@ acknowledgements that wait for a commit keep their order behind it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.answers import Answers, Waiting
 from iot_mqtt.broker.closing import farewell
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.codec import (
@@ -44,31 +44,6 @@ ALIAS_COST = 5
 MAX_VERDICTS = 1024
 
 
-class Waiting:
-    """Answers of one kind that wait for the same commit.
-
-    ``data`` is there where the packet is written already, ``call`` where something else is to happen then.
-    """
-
-    __slots__ = ("call", "data", "ids", "reason", "ticket", "type")
-
-    def __init__(
-        self,
-        ticket: int,
-        type: PacketType,
-        ids: list[int],
-        reason: ReasonCode = ReasonCode.SUCCESS,
-        data: bytes | None = None,
-        call: Callable[[], None] | None = None,
-    ) -> None:
-        self.ticket = ticket
-        self.type = type
-        self.ids = ids
-        self.reason = reason
-        self.data = data
-        self.call = call
-
-
 class Connection(Stage):
     """One client's connection, from accept to close."""
 
@@ -97,7 +72,7 @@ class Connection(Stage):
         "_verdicts_version",
         "_out",
         "_out_bytes",
-        "_acks",
+        "_answers",
         "_stash",
     )
 
@@ -129,7 +104,7 @@ class Connection(Stage):
         self._verdicts_version = 0
         self._out: list[bytes | Packet] = []
         self._out_bytes = 0
-        self._acks: deque[Waiting] | None = None
+        self._answers: Answers | None = None
         self._stash: list[object] | None = None
 
     # Inbound events.
@@ -335,17 +310,12 @@ class Connection(Stage):
     ) -> None:
         """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
         assert self.version is not None
-        if self._acks is None and ticket <= self.broker.store.committed:
+        if self._answers is None and ticket <= self.broker.store.committed:
             self.send(self._written(type, ids, reason))
             return
         if type is PacketType.PUBACK and self.session is not None:
             self.session.inbound.unacknowledged += len(ids)
-        acks = self._waiting_acks()
-        last = acks[-1] if acks else None
-        if last is not None and last.ticket == ticket and last.type is type and last.reason is reason:
-            last.ids.extend(ids)
-        else:
-            acks.append(Waiting(ticket, type, list(ids), reason))
+        self._waiting().acknowledge(ticket, type, ids, reason)
 
     def _written(self, type: PacketType, ids: list[int], reason: ReasonCode) -> bytes:
         assert self.version is not None
@@ -357,43 +327,40 @@ class Connection(Stage):
         assert self.version is not None
         self.broker.counters.packets_sent[packet.type.name] += 1
         data = encode(packet, self.version)
-        if self._acks is None and ticket <= self.broker.store.committed:
+        if self._answers is None and ticket <= self.broker.store.committed:
             self.send(data)
         else:
-            self._waiting_acks().append(Waiting(ticket, packet.type, [], data=data))
+            self._waiting().append(Waiting(ticket, packet.type, [], data=data))
 
     def after_commit(self, ticket: int, call: Callable[[], None]) -> None:
         """Do something once ``ticket`` is committed, in order behind earlier answers."""
-        if self._acks is None and ticket <= self.broker.store.committed:
+        if self._answers is None and ticket <= self.broker.store.committed:
             call()
         else:
-            self._waiting_acks().append(Waiting(ticket, PacketType.CONNACK, [], call=call))
+            self._waiting().append(Waiting(ticket, PacketType.CONNACK, [], call=call))
 
-    def _waiting_acks(self) -> deque[Waiting]:
-        if self._acks is None:
-            self._acks = deque()
+    def _waiting(self) -> Answers:
+        if self._answers is None:
+            self._answers = Answers()
             self.broker.await_commit(self)
-        return self._acks
+        return self._answers
 
     def committed(self) -> None:
         """A commit is over: let the answers go that waited for it."""
-        acks = self._acks
-        if acks is None or self.closed:
+        answers = self._answers
+        if answers is None or self.closed:
             return
-        assert self.version is not None
-        committed = self.broker.store.committed
-        while acks and acks[0].ticket <= committed:
-            answer = acks.popleft()
+        for answer in answers.due(self.broker.store.committed):
             if answer.call is not None:
                 answer.call()
                 continue
             if answer.type is PacketType.PUBACK and self.session is not None:
                 self.session.inbound.unacknowledged -= len(answer.ids)
             self.send(answer.data or self._written(answer.type, answer.ids, answer.reason))
-        if acks:
+        if answers:
             self.broker.await_commit(self)
         else:
-            self._acks = None
+            self._answers = None
 
     def write_out(self) -> None:
         """Write what gathered; once per turn."""
