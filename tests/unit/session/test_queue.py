@@ -1,0 +1,63 @@
+"""What waits for a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.session import Delivery, DeliveryQueue
+from iot_mqtt.values import Message
+
+
+def delivery(payload: bytes) -> Delivery:
+    """One message with a topic of one byte."""
+    return Delivery(Message(b"t", payload, 1), 1)
+
+
+def test_first_in_first_out_with_its_bytes_counted() -> None:
+    """Bytes are topic, payload and properties."""
+    queue = DeliveryQueue(10, 1000)
+    queue.append(delivery(b"abc"))
+    queue.append(delivery(b"d"))
+    assert (len(queue), queue.bytes) == (2, 6)
+    assert queue.popleft().message.payload == b"abc"
+    assert (len(queue), queue.bytes) == (1, 2)
+    first = queue.first()
+    assert first is not None
+    assert first.message.payload == b"d"
+
+
+def test_the_newcomer_is_refused_with_the_reason() -> None:
+    """What is kept already stays."""
+    queue = DeliveryQueue(2, 10)
+    queue.append(delivery(b"1234"))
+    assert queue.refusal(5) is None
+    assert queue.refusal(6) is Drop.QUEUE_BYTES
+    queue.append(delivery(b"1"))
+    assert queue.refusal(1) is Drop.QUEUE_FULL
+
+
+def test_an_empty_queue_has_nothing_to_give() -> None:
+    """And costs no container."""
+    queue = DeliveryQueue(2, 10)
+    assert queue.first() is None
+    assert list(queue) == []
+    with pytest.raises(IndexError):
+        queue.popleft()
+
+
+def test_taking_all_leaves_nothing() -> None:
+    """For a session that ends."""
+    queue = DeliveryQueue(5, 100)
+    queue.append(delivery(b"a"))
+    queue.append(delivery(b"b"))
+    assert [one.message.payload for one in queue.take_all()] == [b"a", b"b"]
+    assert (len(queue), queue.bytes, bool(queue)) == (0, 0, False)
+
+
+def test_a_message_expires_at_its_second() -> None:
+    """Not before."""
+    mortal = Delivery(Message(b"t", b"", 1, expires_at=100.0), 1)
+    assert not mortal.expired(99.9)
+    assert mortal.expired(100.0)
+    assert not delivery(b"").expired(1e12)
