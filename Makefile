@@ -49,7 +49,7 @@ bench: setup ## The project's own benchmarks (ARGS selects one)
 	@scripts/setup.sh tests
 	@$(NOX) bench -- $(ARGS)
 
-docs-check: setup ## Links and command names in the documentation
+docs-check: setup ## Links and command names in the documentation, conformance matrix
 	@$(NOX) docs
 
 lock: setup ## Resolve requirements/*.lock again (ARGS=--upgrade)

@@ -45,8 +45,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Check that the documentation points at things that exist."""
+    """Check that the documentation points at things that exist, and the conformance matrix at all of its tests."""
     run(session, "python", "scripts/check_docs.py")
+    run(session, "python", "tests/wire/conformance.py", "--check")
 
 
 @nox.session

@@ -2,8 +2,8 @@
 
     python tests/wire/conformance.py            write docs/conformance.md
     python tests/wire/conformance.py --check    exit 1 if it is stale, if a server clause has neither a test nor a
-                                                reason, if a test names a clause that does not exist, or a table of
-                                                differences a test that does not exist
+                                                reason, if a test names a clause that does not exist, or clauses.yaml
+                                                or a table of differences a test that does not exist
 
 Tests are read as source (``@clauses(...)``) and cases as YAML, so nothing is imported and no broker is needed.
 """
@@ -14,20 +14,24 @@ import argparse
 import ast
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[1] / "docs" / "conformance.md"
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs" / "conformance.md"
 DOCUMENTS = {"MQTT3": "MQTT 3.1.1", "MQTT5": "MQTT 5.0"}
 SHOWN = 6
+#: A statement: whom it binds, what it says, perhaps why no wire test shows it, and which other tests do.
+Entry = dict[str, Any]
 
 
-def statements() -> dict[str, dict[str, str]]:
+def statements() -> dict[str, Entry]:
     """Every clause by its full name, ``MQTT5-3.1.2-4``."""
-    loaded: dict[str, dict[str, dict[str, str]]] = yaml.safe_load((HERE / "clauses.yaml").read_text())
+    loaded: dict[str, dict[str, Entry]] = yaml.safe_load((HERE / "clauses.yaml").read_text())
     return {f"{document}-{number}": entry for document, entries in loaded.items() for number, entry in entries.items()}
 
 
@@ -75,7 +79,7 @@ def covered(tests: dict[str, list[str]]) -> dict[str, list[str]]:
     return found
 
 
-def complaints(known: dict[str, dict[str, str]], tests: dict[str, list[str]]) -> list[str]:
+def complaints(known: dict[str, Entry], tests: dict[str, list[str]]) -> list[str]:
     """What keeps the matrix from being complete and true."""
     by_clause = covered(tests)
     found = []
@@ -86,7 +90,27 @@ def complaints(known: dict[str, dict[str, str]], tests: dict[str, list[str]]) ->
             found.append(f"{name} binds a server and has neither a test nor a reason: {entry['says']}")
         if name in by_clause and "reason" in entry:
             found.append(f"{name} has a reason for having no test, and a test: {by_clause[name][0]}")
+        if "elsewhere" in entry and "reason" not in entry:
+            found.append(f"{name} names tests of other folders, but no reason why there is none here")
+        found += [f"{name}: there is no test {test}" for test in entry.get("elsewhere", ()) if not exists(test)]
     return found + unknown_differences(tests)
+
+
+def exists(test: str) -> bool:
+    """Whether ``folder/file.py::test_name`` is there; also as ``file.py::TestClass::test_name``."""
+    file, *names = test.split("::")
+    path = ROOT / file
+    if not path.is_file() or not names or not names[-1].startswith("test_"):
+        return False
+    nodes: list[ast.stmt] = _parsed(path).body
+    for name in names[:-1]:
+        nodes = [inner for node in nodes if isinstance(node, ast.ClassDef) and node.name == name for inner in node.body]
+    return any(isinstance(node, ast.FunctionDef) and node.name == names[-1] for node in nodes)
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def unknown_differences(tests: dict[str, list[str]]) -> list[str]:
@@ -99,7 +123,7 @@ def unknown_differences(tests: dict[str, list[str]]) -> list[str]:
     return found
 
 
-def page(known: dict[str, dict[str, str]], tests: dict[str, list[str]]) -> str:
+def page(known: dict[str, Entry], tests: dict[str, list[str]]) -> str:
     """The whole of docs/conformance.md."""
     by_clause = covered(tests)
     lines = [
@@ -111,19 +135,21 @@ def page(known: dict[str, dict[str, str]], tests: dict[str, list[str]]) -> str:
         "broker to it. The tests are black-box: `pytest tests/wire` runs them against this broker, and with",
         "`--broker HOST:PORT` against any other; `tests/wire/differences/` explains where others differ.",
         "`area::name` is a test in `tests/wire/test_<area>.py`, `packet/name` a case in",
-        "`tests/wire/cases/<packet>.yaml`. Statements that bind only clients have tests where a server's answer",
-        "to their breach is defined.",
+        "`tests/wire/cases/<packet>.yaml`. Where no black-box test can show a statement of a server, the tests that",
+        "do so from inside, or with a configuration of their own, are named in full, with the reason. Statements that",
+        "bind only clients have tests where a server's answer to their breach is defined.",
         "",
     ]
     for prefix, title in DOCUMENTS.items():
         mine = {name: entry for name, entry in known.items() if name.startswith(prefix)}
         bound = [name for name, entry in mine.items() if entry["binds"] != "client"]
         shown = [name for name in bound if name in by_clause]
+        elsewhere = [name for name in bound if mine[name].get("elsewhere")]
         lines += [
             f"## {title}",
             "",
-            f"{len(mine)} statements, {len(bound)} of which bind a server; {len(shown)} of these have tests,",
-            f"{len(bound) - len(shown)} a reason why not.",
+            f"{len(mine)} statements, {len(bound)} of which bind a server; {len(shown)} of these have wire tests,",
+            f"{len(elsewhere)} other tests, {len(bound) - len(shown) - len(elsewhere)} a reason why there is none.",
             "",
             "| statement | binds | in short | shown by |",
             "|---|---|---|---|",
@@ -133,14 +159,22 @@ def page(known: dict[str, dict[str, str]], tests: dict[str, list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _row(name: str, entry: dict[str, str], tests: list[str]) -> str:
+def _row(name: str, entry: Entry, tests: list[str]) -> str:
     shown = ", ".join(f"`{test}`" for test in tests[:SHOWN])
     if len(tests) > SHOWN:
         shown += f" and {len(tests) - SHOWN} more"
     if not tests:
-        shown = f"No test: {entry['reason']}" if "reason" in entry else "–"
+        shown = _without_wire_test(entry)
     number = name.split("-", 1)[1]
     return f"| MQTT-{number} | {entry['binds']} | {entry['says'].replace('|', chr(92) + '|')} | {shown} |"
+
+
+def _without_wire_test(entry: Entry) -> str:
+    if "reason" not in entry:
+        return "–"
+    if "elsewhere" not in entry:
+        return f"No test: {entry['reason']}"
+    return ", ".join(f"`{test}`" for test in entry["elsewhere"]) + f". {entry['reason']}"
 
 
 def main() -> int:

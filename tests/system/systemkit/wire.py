@@ -47,6 +47,8 @@ def connect(
     keep_alive: int = 0,
     properties: bytes = b"",
     will: tuple[str, bytes, int, bool] | None = None,
+    user: str | None = None,
+    password: bytes | None = None,
 ) -> bytes:
     """CONNECT; ``will`` is topic, payload, QoS, retain."""
     flags = 0x02 if clean else 0
@@ -55,6 +57,12 @@ def connect(
         topic, message, qos, retain = will
         flags |= 0x04 | qos << 3 | (0x20 if retain else 0)
         payload += (b"\x00" if version == 5 else b"") + text(topic) + text(message)
+    if user is not None:
+        flags |= 0x80
+        payload += text(user)
+    if password is not None:
+        flags |= 0x40
+        payload += text(password)
     body = text(b"MQIsdp" if version == 3 else b"MQTT") + bytes((version, flags)) + struct.pack(">H", keep_alive)
     if version == 5:
         body += variable(len(properties)) + properties
@@ -62,10 +70,19 @@ def connect(
 
 
 def publish(
-    topic: str, payload: bytes, *, qos: int = 0, packet_id: int = 0, retain: bool = False, version: int = 4
+    topic: str,
+    payload: bytes,
+    *,
+    qos: int = 0,
+    packet_id: int = 0,
+    retain: bool = False,
+    version: int = 4,
+    properties: bytes = b"",
 ) -> bytes:
-    """PUBLISH without properties."""
-    body = text(topic) + (struct.pack(">H", packet_id) if qos else b"") + (b"\x00" if version == 5 else b"")
+    """PUBLISH; ``properties`` are for version 5."""
+    body = text(topic) + (struct.pack(">H", packet_id) if qos else b"")
+    if version == 5:
+        body += variable(len(properties)) + properties
     return packet(0x30 | qos << 1 | retain, body + payload)
 
 
