@@ -9,7 +9,17 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.routes import Route
-from iot_mqtt.broker.facade import BrokerInfo, ClientInfo, SessionInfo
+from iot_mqtt.broker.facade import (
+    BacklogInfo,
+    BrokerInfo,
+    ClientInfo,
+    GenerationInfo,
+    LogInfo,
+    SessionInfo,
+    ShardInfo,
+    StreamInfo,
+    VerificationInfo,
+)
 from iot_mqtt.values import Subscription
 
 Json = dict[str, Any]
@@ -28,6 +38,7 @@ _PARAMETERS: dict[str, Json] = {
         "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     },
     "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
+    "generation": {"description": "Only of this generation.", "schema": {"type": "integer"}},
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
 }
 
@@ -115,6 +126,12 @@ def _schemas() -> Json:
         "Status": status,
         "Client": _object_of(ClientInfo),
         "Session": _object_of(SessionInfo),
+        "Backlog": _object_of(BacklogInfo),
+        "Log": _object_of(LogInfo),
+        "LogShard": _object_of(ShardInfo),
+        "LogGeneration": _object_of(GenerationInfo),
+        "LogStream": _object_of(StreamInfo),
+        "LogVerification": _object_of(VerificationInfo),
         "Subscription": subscription,
         "Message": _object(message),
         "MessageWithPayload": _object({**message, **_PAYLOAD}),
@@ -155,6 +172,10 @@ def _schema(hint: Any) -> Json:
         return {"type": [_schema(inner)["type"], "null"]}
     if get_origin(hint) is dict:
         return {"type": "object", "additionalProperties": _schema(get_args(hint)[1])}
+    if get_origin(hint) in (list, tuple):
+        return {"type": "array", "items": _schema(get_args(hint)[0])}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _object_of(hint)
     return _SCALARS[hint]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 
 from iot_mqtt.admin import shapes
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.openapi import describe
 from iot_mqtt.admin.publication import read_message
 from iot_mqtt.admin.routes import Route
@@ -35,6 +37,13 @@ class Resources:
             Route("DELETE", "clients/{client_id}", "Close a client's connection.", self._kick),
             Route("GET", "sessions", "Sessions, connected or not.", self._sessions, _PAGE, "Session", paged=True),
             Route("GET", "sessions/{client_id}", "One session.", self._session, answer="Session"),
+            Route(
+                "GET",
+                "sessions/{client_id}/backlog",
+                "What waits for a session: its claims, and how many messages and bytes.",
+                self._backlog,
+                answer="Backlog",
+            ),
             Route("DELETE", "sessions/{client_id}", "End a session and all that waits for it.", self._purge),
             Route(
                 "GET",
@@ -64,6 +73,7 @@ class Resources:
                 answer="Published",
                 body="Publication",
             ),
+            *LogResources(self._view.log).routes,
         )
 
     def _openapi(self, call: Call) -> Json:
@@ -102,6 +112,13 @@ class Resources:
         if session is None:
             raise not_found(f"there is no session {client_id!r}")
         return shapes.of_session(session)
+
+    async def _backlog(self, call: Call) -> Json:
+        client_id = call.path["client_id"]
+        backlog = await self._view.backlog(client_id)
+        if backlog is None:
+            raise not_found(f"there is no session {client_id!r}")
+        return asdict(backlog)
 
     async def _purge(self, call: Call) -> None:
         client_id = call.path["client_id"]

@@ -52,7 +52,7 @@ def of_message(message: Message, *, with_payload: bool) -> Json:
 
 
 def of_status(info: BrokerInfo, counters: Counters, now: float) -> Json:
-    plain = {name: value for name, value in vars(counters).items() if not isinstance(value, dict)}
+    plain = {name: value for name, value in vars(counters).items() if isinstance(value, int | float)}
     counted = {name: dict(value) for name, value in vars(counters).items() if isinstance(value, dict)}
     return {**asdict(info), "uptime": max(0.0, now - info.started_at), "counters": {**plain, **counted}}
 

@@ -149,10 +149,13 @@ class _Root(Resource):
         return _write_json(request, HTTPStatus.OK, outcome)
 
     def _health(self, request: WebRequest) -> bytes:
-        return _write_json(request, HTTPStatus.OK, {"status": "ok"})
+        # An alarm is no reason to be killed: the status stays 200, the words are for people.
+        alarms = self._view.alarms
+        health = {"status": "alarm", "alarms": alarms} if alarms else {"status": "ok"}
+        return _write_json(request, HTTPStatus.OK, health)
 
     def _ready(self, request: WebRequest) -> bytes:
-        ready = self._view.info().ready
+        ready = self._view.ready
         status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
         return _write_json(request, status, {"ready": ready})
 

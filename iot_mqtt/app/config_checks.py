@@ -10,6 +10,7 @@ from pathlib import Path
 from iot_mqtt.app.config_errors import Layer, Problem
 from iot_mqtt.app.config_read import LoadedConfig
 from iot_mqtt.app.config_sections import ListenerConfig
+from iot_mqtt.app.log_topics import retention_of
 
 #: Values that the schema has and this version does not: key, value, and what to use instead.
 _NOT_YET = (
@@ -22,7 +23,7 @@ _NOT_YET = (
 
 def serving_problems(loaded: LoadedConfig) -> list[Problem]:
     """Everything that keeps this configuration from being served."""
-    checks = (_not_yet, _outboxes, _certificates, _files, _exposure, _collisions)
+    checks = (_not_yet, _log_topics, _outboxes, _certificates, _files, _exposure, _collisions)
     return [problem for check in checks for problem in check(loaded)]
 
 
@@ -46,6 +47,14 @@ def _not_yet(loaded: LoadedConfig) -> Iterator[Problem]:
         if listener.protocol == "frames":
             key = f"listeners.{name}.enabled"
             yield _problem(loaded, key, "listeners with a codec are not available in this version yet; set it to false")
+
+
+def _log_topics(loaded: LoadedConfig) -> Iterator[Problem]:
+    for number, entry in enumerate(loaded.config.log.topics, start=1):
+        try:
+            retention_of(entry)
+        except ValueError as wrong:
+            yield _problem(loaded, "log.topics", f"entry {number}: {wrong}")
 
 
 def _outboxes(loaded: LoadedConfig) -> Iterator[Problem]:

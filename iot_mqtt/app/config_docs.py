@@ -29,7 +29,11 @@ SECTIONS = {
     "uplink.kafka": "For uplink.kind: kafka.",
     "mqtt": "What the broker announces to clients, and the limits it keeps.",
     "auth": "Who may connect, and what they may publish and subscribe to.",
-    "log": "The node's own log. Passwords and payloads are never in it.",
+    "durable_sessions": "Sessions that outlive their connections, and the node.",
+    "log": (
+        "level, format and file: the node's own log, without passwords and payloads. Everything else: the log of "
+        "messages for durable sessions and replays."
+    ),
 }
 
 KEYS = {
@@ -57,6 +61,7 @@ KEYS = {
     "listeners.*.tls.min_version": "Lowest TLS version that is spoken.",
     "listeners.*.outbox.high": "From here on the connection counts as not writable.",
     "listeners.*.outbox.low": "Down to here it stays so.",
+    "listeners.*.durable_sessions": "false: sessions of clients that come here end with the node.",
     "listeners.*.outbox.limit": "Never more than this: QoS 0 is dropped and counted, QoS 1 and 2 wait in the session.",
     "admin.enabled": "Whether the port is opened; without it there is no API, no ctl and no metrics.",
     "admin.host": "Address to listen on.",
@@ -92,10 +97,13 @@ KEYS = {
     "mqtt.max_retained_messages": "Most retained messages on this node.",
     "mqtt.max_retained_bytes": "Most bytes of retained messages on this node.",
     "mqtt.shared_policy": "Which member of a shared subscription gets the next message.",
-    "mqtt.persist_sessions": "Write sessions that outlive their connection to the grid.",
     "mqtt.server_reference": "Another server that v5 clients are told of when they are sent away; empty: none.",
     "mqtt.response_information": "What v5 clients get that ask for response information; empty: nothing.",
     "mqtt.sys_interval": "Seconds between two rounds of the $SYS topics; 0: none.",
+    "durable_sessions.enable": (
+        "Keep sessions with an expiry interval in the grid, and their messages in the log. false: they are kept in "
+        "memory, with the limits of mqtt.max_queued_*."
+    ),
     "auth.allow_anonymous": (
         "Let clients in that name no user. When not written: true without users_file, false with it. Without "
         "users_file, clients that name a user are let in unverified, too."
@@ -111,4 +119,18 @@ KEYS = {
     "log.level": "Least important lines that are written.",
     "log.format": "console: for people; json: one object a line, for machines.",
     "log.file": "Write to this file instead of standard error.",
+    "log.shards": "Parts of the log of messages, by publisher. May be changed: it says where new messages go.",
+    "log.generation": "Seconds of messages that are kept, and later dropped, together.",
+    "log.retention": "Seconds that messages are kept for durable sessions and replays; 0: as long as there is room.",
+    "log.retention_bytes": "Bytes of messages that are kept at most; the oldest are dropped and counted. 0: no limit.",
+    "log.topics": "Exceptions, as a list of {filter, retention, retention_bytes}; the first that matches counts.",
+    "log.record": "Filters whose messages are logged for replays even if no durable session wants them.",
+    "log.batch_size": "Messages that one session reads from the log at once.",
+    "log.max_streams": "Groups of like topics in one generation; more topics share one per shard.",
+    "log.page_cache": "Bytes of the log kept in memory for readers of the same stretch.",
+    "log.disk_limit": (
+        "Bytes that the grid may take on disk. From 80 % on there is an alarm; at the limit, QoS 1 and 2 publishes for "
+        "durable sessions are refused (v5: 0x97) or wait (3.x). 0: no limit but the disk's."
+    ),
+    "log.disk_reserve": "The same as soon as the disk has fewer bytes left than this.",
 }

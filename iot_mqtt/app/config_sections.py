@@ -61,6 +61,7 @@ class ListenerConfig:
     proxy_protocol: bool = False
     path: str = "/mqtt"
     codec: str | None = None
+    durable_sessions: bool = True
     tls: TlsConfig = TlsConfig()
     outbox: OutboxConfig = OutboxConfig()
 
@@ -138,12 +139,30 @@ class UplinkConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DurableSessionsConfig:
+    """``durable_sessions.*``: sessions that outlive the node."""
+
+    enable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
-    """``log.*``."""
+    """``log.*``: what the node says of itself (``level``, ``format``, ``file``), and the log of messages."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
     file: str | None = None
+    shards: int = 4
+    generation: float = 3600.0
+    retention: float = 7 * 24 * 3600.0
+    retention_bytes: int = 8 * 1024**3
+    topics: tuple[Mapping[str, object], ...] = ()
+    record: tuple[str, ...] = ()
+    batch_size: int = 500
+    max_streams: int = 65_536
+    page_cache: int = 16 * 1024**2
+    disk_limit: int = 0
+    disk_reserve: int = 64 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +176,7 @@ class Config:
     registry: RegistryConfig = RegistryConfig()
     uplink: UplinkConfig = UplinkConfig()
     mqtt: MqttSettings = field(default_factory=MqttSettings)
+    durable_sessions: DurableSessionsConfig = DurableSessionsConfig()
     auth: AuthSettings = field(default_factory=AuthSettings)
     log: LogConfig = LogConfig()
 

@@ -63,6 +63,8 @@ def plain(value: object) -> str:
         return f"{value:.3f}".rstrip("0").rstrip(".")
     if isinstance(value, Mapping):
         return ", ".join(f"{plain(name)} {plain(item)}" for name, item in sorted(value.items())) or "-"
+    if isinstance(value, list):
+        return "; ".join(map(plain, value)) or "-"
     return "".join(_printable(character) for character in str(value))
 
 

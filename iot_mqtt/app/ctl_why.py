@@ -13,13 +13,19 @@ Json = Mapping[str, Any]
 #: Filters that are named; the rest is counted.
 _FILTERS_SHOWN = 8
 
-_STATES = {
+STATES = {
     "ready": "messages flow",
     "caught_up": "nothing waits to be sent",
-    "offline": "not connected; QoS 1 and 2 wait in the queue",
+    "offline": "not connected; QoS 1 and 2 wait for it",
+    "reading": "reading what it missed from the log",
     "inflight_full": "the client has to acknowledge what it was sent before it gets more",
     "outbox_full": "the client does not read from its connection fast enough",
     "committing": "waiting for the store",
+}
+
+_PAUSES = {
+    "disk_full": "it is not read from until the disk has room for what it publishes",
+    "uncommitted": "it is not read from until the store has taken what waits",
 }
 
 
@@ -41,14 +47,19 @@ def screen(client_id: str, client: Json | None, session: Json | None, subscripti
     if session is None:
         return
     yield "last disconnect", plain(session["last_disconnect"])
-    yield "state", f"{session['state']}: {_STATES.get(session['state'], 'unknown to this version of ctl')}"
-    yield "session", _session(session)
+    yield "state", f"{session['state']}: {STATES.get(session['state'], 'unknown to this version of ctl')}"
+    yield "session", kept(session)
     yield "queue", f"{session['queued']} messages, {size(session['queued_bytes'])}"
+    if session["position"] is not None:
+        backlog = "messages are being counted" if session["backlog"] is None else f"{session['backlog']} messages"
+        yield "in the log", f"{backlog}, {session['lag']} batches behind"
     yield "in flight", f"{session['inflight']} to the client, of them {session['awaiting_release']} after PUBREC"
     yield "received", f"{session['received']} QoS 2 messages from the client wait for its PUBREL"
     if client is not None:
         writable = "writable" if client["writable"] else "NOT writable"
         yield "outbox", f"{size(client['outbox_bytes'])}, {writable}"
+        if client["paused"] is not None:
+            yield "paused", f"{client['paused']}: {_PAUSES.get(client['paused'], 'unknown to this version of ctl')}"
     yield "delivered", plain(session["delivered"])
     yield "dropped", plain(session["dropped"])
     yield "denied", plain(session["denied"])
@@ -78,7 +89,7 @@ def _connected(client: Json | None, session: Json | None, now: float) -> str:
     return "no" if left is None else f"no, since {moment(left)} ({span(max(0.0, now - left))} ago)"
 
 
-def _session(session: Json) -> str:
+def kept(session: Json) -> str:
     expiry = session["expiry_interval"]
     kept = "never ends" if expiry == 0xFFFF_FFFF else f"ends {span(expiry)} after the connection"
     durable = "durable" if session["durable"] else "not durable"

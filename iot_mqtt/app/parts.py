@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from iot_mqtt.app.config_sections import Config, ListenerConfig
+from iot_mqtt.app.config_sections import Config, ListenerConfig, LogConfig
+from iot_mqtt.app.log_topics import retention_of
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import (
     ConnectTimeoutStage,
@@ -21,6 +23,10 @@ from iot_mqtt.pipeline import (
     TlsSettings,
     WebSocketSettings,
 )
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.grid import Grid
+from iot_mqtt.ports.store import Store
 
 
 def make_grid(config: Config, cross: Callable[[Callable[[], None]], object]) -> EmbeddedGrid | MemoryGrid:
@@ -29,6 +35,25 @@ def make_grid(config: Config, cross: Callable[[Callable[[], None]], object]) -> 
         return MemoryGrid()
     directory = Path(config.node.data_dir) / "grid"
     return EmbeddedGrid(directory, cross)
+
+
+def disk_meter(grid: EmbeddedGrid | MemoryGrid) -> DiskMeter | None:
+    """What measures the room that the grid takes; None where it takes none."""
+    return grid.disk_use if isinstance(grid, EmbeddedGrid) else None
+
+
+def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock) -> GridLog:
+    """The log of messages, on whatever grid there is."""
+    settings = LogSettings(
+        shards=config.shards,
+        generation_seconds=config.generation,
+        retention_seconds=config.retention,
+        retention_bytes=config.retention_bytes,
+        topics=tuple(retention_of(entry) for entry in config.topics),
+        max_streams=config.max_streams,
+        page_cache_bytes=config.page_cache,
+    )
+    return GridLog(grid, store, clock, settings)
 
 
 def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSettings:
@@ -56,17 +81,18 @@ def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSetting
     )
 
 
-def make_layout(broker: Broker) -> Callable[[ListenerSettings], Layout]:
+def make_layout(broker: Broker, config: Config) -> Callable[[ListenerSettings], Layout]:
     """The stages of an MQTT connection above what its transport needs."""
     settings = broker.settings
 
-    def layout(_listener: ListenerSettings) -> Layout:
+    def layout(listener: ListenerSettings) -> Layout:
+        durable = config.durable_sessions.enable and config.listeners[listener.name].durable_sessions
         return Layout(
             [
                 ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
                 ("mqtt", lambda: MqttCodecStage(settings.max_packet_size)),
                 ("idle", IdleStage),
-                ("broker", lambda: Connection(broker)),
+                ("broker", lambda: Connection(broker, durable_sessions=durable)),
             ]
         )
 

@@ -21,10 +21,11 @@ from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.config_sections import Config
 from iot_mqtt.app.logging import configure_logging
-from iot_mqtt.app.parts import bound, make_grid, make_layout, make_listener_settings
+from iot_mqtt.app.parts import bound, disk_meter, make_grid, make_layout, make_listener_settings, make_log
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.broker.view import View
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.store import GridStore
@@ -43,6 +44,9 @@ log = logging.getLogger(__name__)
 SWITCH_INTERVAL = 0.0005
 #: Seconds between looks at whether the last connections are gone, while stopping.
 DRAIN_STEP = 0.02
+#: Seconds between two looks at the disk, and at what the log's retention is over for.
+DISK_SECONDS = 1.0
+UPKEEP_SECONDS = 5.0
 
 
 class Service:
@@ -58,9 +62,14 @@ class Service:
         self._access = Access(config.auth, cross, self.clock.monotonic)
         self._grid = make_grid(config, cross)
         self._store = GridStore(self._grid, self.clock, self.counters)
+        self._messages = make_log(config.log, self._grid, self._store, self.clock)
         self.broker = Broker(
             settings=config.mqtt,
             store=self._store,
+            log=self._messages,
+            log_use=LogUse(config.log.batch_size, config.log.record),
+            budget=BudgetSettings(config.log.disk_limit, config.log.disk_reserve),
+            disk=disk_meter(self._grid),
             counters=self.counters,
             clock=self.clock,
             wheel=self._wheel,
@@ -80,13 +89,15 @@ class Service:
         """Open everything; returns the line that says so."""
         await self._grid.open()
         self._opened = True
+        await self._messages.open()
         await load(self.broker)
         await self._store.settled()
         # What was loaded stays: no collection need look at it again.
         if self._config.node.gc_threshold:
             gc.set_threshold(self._config.node.gc_threshold, 20, 100)
         gc.freeze()
-        layout = make_layout(self.broker)
+        self._repeat(DISK_SECONDS, self.broker.budget.measure)
+        layout = make_layout(self.broker, self._config)
         for name, listener in self._config.enabled_listeners.items():
             settings = make_listener_settings(name, listener)
             self._listening.append(listen(self._reactor, settings, layout, wheel=self._wheel))
@@ -97,12 +108,20 @@ class Service:
         self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
         if self._config.auth.users_file or self._config.auth.acl_file:
             self._repeat(self._config.auth.reload_seconds, self._reload_access)
+        self.broker.census.begin()
+        self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
         self.view.ready = True
         return " ".join(["ready", *ports])
 
     def _open_admin(self) -> str:
         config = self._config
-        metrics = Metrics(self.counters, self.view.info, lag=self._lag, listeners=lambda: self._listening)
+        metrics = Metrics(
+            self.counters,
+            self.view.info,
+            lag=self._lag,
+            listeners=lambda: self._listening,
+            log=self.view.log.info,
+        )
         data_dir = config.node.data_dir
         site = make_site(self.view, metrics, load_token(data_dir), reactor=self._reactor)
         self._admin_port = self._reactor.listenTCP(config.admin.port, site, interface=config.admin.host)
@@ -121,7 +140,7 @@ class Service:
         facts = self.view.info()
         now = self.clock.wall()
         self._load.sample(self.counters, facts, now)
-        for topic, payload in sys_tree(self.counters, facts, now, self._load):
+        for topic, payload in sys_tree(self.counters, facts, now, self._load, self.view.log.info()):
             self.broker.publish_quietly(Message(topic, payload, retain=True))
 
     def _reload_access(self) -> None:

@@ -12,14 +12,16 @@
     [anonymous]
     allow read      public/#
 
-A rule is ``allow|deny publish|subscribe|all FILTER``, the filter being the rest of the line. ``write`` and
+A rule is ``allow|deny publish|subscribe|replay|all FILTER``, the filter being the rest of the line. ``write`` and
 ``read`` are mosquitto's words for ``publish`` and ``subscribe``. A will is published like anything else; whoever
-may subscribe may receive.
+may subscribe may receive. ``replay`` is the right to what was published in the past: a subscription that begins
+there (``$replay/<from>/<filter>``) needs it, and the right to subscribe as well. ``all`` has all three.
 
 - The sections that apply to a client are read as one list, in the order of the file. The first rule that speaks
   of what is asked decides; if none does, the answer is no.
 - A subscription is *allowed* by a rule whose filter covers all that it asks for, and *denied* by a rule that
-  meets any of it. Shared subscriptions are judged by the filter behind their group.
+  meets any of it, and so is a replay. Shared subscriptions are judged by the filter behind their group, replays
+  by the one behind their beginning.
 - ``%c`` and ``%u``, each as a whole level, are the client's id and its verified user name. One that is
   missing or has ``+``, ``#`` or ``/`` in it fits no *allow* rule, and a *deny* rule then covers all from that level on.
 - A topic that begins with ``$`` must be named: ``#`` and ``+/x`` say nothing about it, and neither does ``%c/x``.
@@ -33,17 +35,21 @@ from dataclasses import dataclass, field
 from iot_mqtt.auth.files import FileError
 from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.access import Action, Principal
-from iot_mqtt.topics.filters import covers, matches, parse_shared, validate_filter
+from iot_mqtt.topics.filters import covers, matches, parse_replay, parse_shared, validate_filter
 
 _SENDING = frozenset({Action.PUBLISH})
 _RECEIVING = frozenset({Action.SUBSCRIBE, Action.READ})
+_REPLAYING = frozenset({Action.REPLAY})
 _ACTIONS = {
     "publish": _SENDING,
     "write": _SENDING,
     "subscribe": _RECEIVING,
     "read": _RECEIVING,
-    "all": _SENDING | _RECEIVING,
+    "replay": _REPLAYING,
+    "all": _SENDING | _RECEIVING | _REPLAYING,
 }
+#: What is asked of a filter, not of a topic.
+_OF_FILTERS = frozenset({Action.SUBSCRIBE, Action.REPLAY})
 _PLACEHOLDERS = ("%c", "%u")
 
 
@@ -57,13 +63,13 @@ class Rule:
     line: int = field(default=0, compare=False)
 
     def decides(self, who: Principal, action: Action, asked: str) -> bool:
-        """True if this rule speaks of it; ``asked`` is a topic, or for SUBSCRIBE a filter that is not shared."""
+        """True if this rule speaks of it; ``asked`` is a topic, or for SUBSCRIBE and REPLAY a plain filter."""
         if action not in self.actions:
             return False
         filter = self._filter_for(who)
         if filter is None:
             return False
-        if action is not Action.SUBSCRIBE:
+        if action not in _OF_FILTERS:
             return matches(filter, asked)
         return covers(filter, asked) if self.allow else overlaps(filter, asked)
 
@@ -122,12 +128,12 @@ class Rules:
 
 def decide(rules: Iterable[Rule], who: Principal, action: Action, asked: str) -> bool:
     """The first rule that speaks of it decides, and no rule means no."""
-    if action is Action.SUBSCRIBE:
+    if action in _OF_FILTERS:
         try:
-            shared = parse_shared(asked)
+            prefixed = parse_shared(asked) or parse_replay(asked)
         except MqttError:
             return False
-        asked = shared[1] if shared else asked
+        asked = prefixed[1] if prefixed else asked
     if not asked:
         return False
     for rule in rules:
@@ -190,6 +196,8 @@ def _rule(line: str, number: int) -> Rule:
     validate_filter(filter)
     if filter.startswith("$share/"):
         raise ValueError("shared subscriptions are judged by the filter behind their group: leave $share/GROUP/ out")
+    if filter.startswith("$replay/"):
+        raise ValueError("replays are judged by the filter behind their beginning: leave $replay/FROM/ out")
     for level in filter.split("/"):
         if level not in _PLACEHOLDERS and any(mark in level for mark in _PLACEHOLDERS):
             raise ValueError("%c and %u stand for a whole level")

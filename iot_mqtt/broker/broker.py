@@ -11,24 +11,32 @@ from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.budget import Budget, Pause
+from iot_mqtt.broker.census import Census
 from iot_mqtt.broker.fanout import fan_out
+from iot_mqtt.broker.groups import Groups
 from iot_mqtt.broker.handlers import early_table, table
 from iot_mqtt.broker.handlers.connect import admit, usual_connacks
 from iot_mqtt.broker.outflow import Outflow
-from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.progress import Progress
+from iot_mqtt.broker.publication import Publication, publication_of
 from iot_mqtt.broker.retention import Retention
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions import Sessions
-from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
+from iot_mqtt.broker.subscriptions import Subscriptions
+from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.wills import Wills
 from iot_mqtt.codec import Properties
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.pipeline import ConnectTimeoutStage, IdleStage
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Permissions, Principal
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import Counters, Drop
+from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.ports.store import Store
-from iot_mqtt.topics import POLICIES, Routes
+from iot_mqtt.topics import POLICIES, Routes, matches
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.fanout import Outcome
     from iot_mqtt.pipeline import CloseReason, TimingWheel
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 #: Endings decided below this stage that count as errors.
 FAULTS = frozenset({"connect_timeout", "outbox_limit", "failed"})
@@ -50,17 +58,22 @@ class Broker:
         *,
         settings: MqttSettings,
         store: Store,
+        log: Log,
         counters: Counters,
         clock: Clock,
         wheel: TimingWheel,
         authenticator: Authenticator,
         authorizer: Authorizer,
         methods: Mapping[str, AuthenticationMethod] | None = None,
+        log_use: LogUse | None = None,
+        budget: BudgetSettings | None = None,
+        disk: DiskMeter | None = None,
         call_soon: Callable[[Callable[[], None]], None],
         new_id: Callable[[], str] = lambda: token_hex(12),
     ) -> None:
         self.settings = settings
         self.store = store
+        self.log = log
         self.counters = counters
         self.clock = clock
         self.wheel = wheel
@@ -73,7 +86,13 @@ class Broker:
         self.early_handlers = early_table()
         self.routes: Routes[Session] = Routes(pick=POLICIES[settings.shared_policy])
         self.sessions = Sessions(self)
+        self.subscriptions = Subscriptions(self)
         self.outflow = Outflow(self)
+        self.progress = Progress(self)
+        self.groups = Groups(self)
+        self.census = Census(self)
+        self.upkeep = Upkeep(self)
+        self.budget = Budget(self, budget or BudgetSettings(), disk)
         self.retention = Retention(self)
         self.wills = Wills(self)
         self.connections: set[Connection] = set()
@@ -85,6 +104,9 @@ class Broker:
         self._awaiting: list[Connection] = []
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
+        log_use = log_use or LogUse()
+        self.read_messages = log_use.batch_size
+        self._recorded = log_use.record
         store.on_committed = self._committed
 
     # The turn.
@@ -102,10 +124,16 @@ class Broker:
             self._turn_planned = True
             self.call_soon(self.end_turn)
 
+    def reserve(self) -> int:
+        """The ticket of the next batch, which will be committed soon: a stager has something for it."""
+        self.plan_turn()
+        return self.store.reserve()
+
     def end_turn(self) -> None:
         """One batch to the grid, one write to each connection that has something."""
         self._turn_planned = False
         self.store.flush()
+        self.budget.weigh()
         dirty = self._dirty
         if dirty:
             self._dirty = []
@@ -173,6 +201,7 @@ class Broker:
         """The socket is gone."""
         self.counters.connections_closed += 1
         self.connections.discard(connection)
+        self.budget.forget(connection)
         if connection.ctx is not None:
             self._closed_bytes[0] += connection.ctx.channel.bytes_received
             self._closed_bytes[1] += connection.ctx.channel.bytes_sent
@@ -206,17 +235,51 @@ class Broker:
             if self.sessions.get(candidate) is None:
                 return candidate
 
+    # The log.
+
+    def record(self, publication: Publication) -> LogRun:
+        """Put a publication into the log, once however many readers want it."""
+        logged = publication.logged
+        if logged is None:
+            logged = publication.logged = self.log.append(
+                publication.run, publication.topic, publication.publisher, self.clock.wall()
+            )
+            self.budget.added(len(publication.run.wire))
+        return logged
+
+    def record_if_asked(self, publication: Publication) -> None:
+        """Log what is to be kept for replays whether or not somebody durable wants it now."""
+        if self._recorded and publication.logged is None and self.is_recorded(publication.topic):
+            if self.budget.full:
+                self.counters.messages_refused[Pause.DISK_FULL] += publication.count
+            else:
+                self.record(publication)
+
+    def is_recorded(self, topic: bytes) -> bool:
+        """Whether messages of a topic are logged in any case."""
+        name = topic.decode() if self._recorded else ""
+        return any(matches(filter, name) for filter in self._recorded)
+
+    def drop(self, session: Session, reason: Drop, count: int) -> None:
+        """Count messages that a session did not get."""
+        session.count_drop(reason, count)
+        self.counters.dropped[reason] += count
+
     # Publishing as the node itself.
 
     def publish(self, message: Message) -> Outcome:
         """Publish a message that no connection brought: a will, the API's, ``$SYS``."""
         publication = publication_of(message, self.clock.wall())
         self.counters.messages_received += 1
-        outcome = fan_out(self, publication, self.routes.match(message.topic), None)
+        outcome = fan_out(self, publication, self.routes.match(message.topic), self.sessions.get(message.publisher))
+        self.record_if_asked(publication)
         if not outcome.receivers:
             self.counters.messages_unmatched += 1
-        if message.retain and self.retention.retain(message):
-            outcome.ticket = self.store.latest
+        if message.retain:
+            if self.retention.retain(message):
+                outcome.ticket = self.store.latest
+            else:
+                self.counters.dropped[Drop.RETAINED_QUOTA] += 1
         self.plan_turn()
         return outcome
 
@@ -233,7 +296,7 @@ class Broker:
         """A client broke a rule: one line, no traceback, no payload."""
         peer = connection.ctx.channel.peer if connection.ctx is not None else "?"
         client_id = connection.session.client_id if connection.session is not None else None
-        log.info(
+        logger.info(
             "connection closed: %s",
             error.detail,
             extra={"peer": peer, "client": client_id, "reason": error.reason.name},
@@ -241,7 +304,7 @@ class Broker:
 
     def report(self, connection: Connection, error: BaseException) -> None:
         """A fault of ours, with its traceback."""
-        log.error("unexpected error while serving a connection", exc_info=error)
+        logger.error("unexpected error while serving a connection", exc_info=error)
 
 
 def announcement_of(settings: MqttSettings) -> Properties:

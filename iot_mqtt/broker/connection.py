@@ -8,28 +8,19 @@ acknowledgements that wait for a commit keep their order behind it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.answers import Answers, Waiting
+from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.closing import farewell
+from iot_mqtt.broker.fitting import fitting
 from iot_mqtt.broker.publication import Publication, hop_properties
-from iot_mqtt.codec import (
-    NO_PROPERTIES,
-    Connack,
-    Connect,
-    Disconnect,
-    Packet,
-    PacketType,
-    encode,
-    encode_acks,
-    encode_publish,
-)
-from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
+from iot_mqtt.codec import Connect, Packet, PacketType, encode_acks, encode_publish
+from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, Stage
 from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases
+from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases, Piece
 from iot_mqtt.values import ProtocolVersion
 
 if TYPE_CHECKING:
@@ -68,6 +59,7 @@ class Connection(Stage):
         "keep_alive",
         "connected_at",
         "problem_information",
+        "durable_sessions",
         "_verdicts",
         "_verdicts_version",
         "_out",
@@ -76,8 +68,10 @@ class Connection(Stage):
         "_stash",
     )
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, durable_sessions: bool = True) -> None:
         self.broker = broker
+        #: Whether sessions that begin here are kept in the store, if they outlive their connection.
+        self.durable_sessions = durable_sessions
         self.ctx: Context | None = None
         self.session: Session | None = None
         self.version: ProtocolVersion | None = None
@@ -122,9 +116,13 @@ class Connection(Stage):
                 if self.closed:
                     return
                 self.handlers[type(item)](self, item)
-                if self.connecting:
+                if self._answers is not None and self.broker.budget.crowded and not self.connecting:
+                    self.broker.budget.pause(self, Pause.UNCOMMITTED, [])
+                if self.connecting or self._stash is not None:
                     self.hold(batch[position + 1 :])
                     return
+            if self._answers is not None:
+                self.broker.budget.weigh()
         except MqttError as error:
             self.fail(error)
 
@@ -135,6 +133,8 @@ class Connection(Stage):
 
     def event(self, ctx: Context, event: object) -> None:
         if isinstance(event, IdleEvent):
+            if self.broker.budget.paused(self) is not None:
+                return  # it may be talking; nobody listens
             if self.session is None:
                 self.fail(ProtocolViolation("no CONNECT in time", ReasonCode.UNSPECIFIED_ERROR))
             else:
@@ -164,11 +164,14 @@ class Connection(Stage):
         self.writable = False
         self.ctx = None
 
-    # While CONNECT is being answered.
+    # While CONNECT is being answered, or there is no room for more.
 
     def hold(self, items: list[object]) -> None:
-        """Keep what came behind a packet that is still being answered, and read no further."""
-        self._stash = items
+        """Keep what has to wait, behind what waits already, and read no further."""
+        if self._stash is None:
+            self._stash = items
+        else:
+            self._stash.extend(items)
         if self.ctx is not None:
             self.ctx.set_reading(False)
 
@@ -216,10 +219,18 @@ class Connection(Stage):
             self.write_out()
 
     def send_packet(self, packet: Packet) -> None:
-        """Add a packet to this turn's write."""
-        assert self.version is not None
+        """Add a packet to this turn's write; an error when it is larger than the client takes."""
+        data = self.written_to_fit(packet)
         self.broker.counters.packets_sent[packet.type.name] += 1
-        self.send(encode(packet, self.version))
+        self.send(data)
+
+    def written_to_fit(self, packet: Packet) -> bytes:
+        """A packet that the client waits for; without it there is no way on but to close [MQTT-3.1.2-24]."""
+        assert self.version is not None
+        data = fitting(packet, self.version, self.max_packet_size)
+        if data is None:
+            raise Refused(f"{packet.type.name} is larger than the client takes", ReasonCode.PACKET_TOO_LARGE)
+        return data
 
     def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
         """A run in a form of its own."""
@@ -277,6 +288,26 @@ class Connection(Stage):
         self.send(data)
         return True
 
+    def send_piece(self, piece: Piece, *, dup: bool) -> list[int]:
+        """Messages of a flight; returns the packet ids of those that are larger than the client takes."""
+        flight, start = piece.flight, piece.offset - piece.base
+        publication: Publication = piece.publication
+        wall = self.broker.clock.wall() if publication.run.raw_properties else None
+        if not self.max_packet_size and self.outbound_aliases is None:
+            self.send(
+                publication.with_ids(
+                    self.five, flight.qos, flight.retain, flight.identifiers, piece.ids, start, dup=dup, wall=wall
+                )
+            )
+            return []
+        too_large = []
+        for packet_id, message in zip(piece.ids, publication.messages[start : start + len(piece)], strict=True):
+            delivery = Delivery(message, flight.qos, retain=flight.retain, identifiers=flight.identifiers)
+            delivery.packet_id, delivery.sent = packet_id, dup
+            if not self.send_delivery(delivery):
+                too_large.append(packet_id)
+        return too_large
+
     def _aliased(self, data: bytes, delivery: Delivery, properties: bytes) -> bytes:
         """The same packet with an alias for its topic, unless that makes it too large for the client."""
         aliases, topic, limit = self.outbound_aliases, delivery.message.topic, self.max_packet_size
@@ -324,9 +355,8 @@ class Connection(Stage):
 
     def reply(self, packet: Packet, ticket: int = 0) -> None:
         """Answer with a packet once ``ticket`` is committed, in order behind earlier answers."""
-        assert self.version is not None
+        data = self.written_to_fit(packet)
         self.broker.counters.packets_sent[packet.type.name] += 1
-        data = encode(packet, self.version)
         if self._answers is None and ticket <= self.broker.store.committed:
             self.send(data)
         else:
@@ -408,12 +438,8 @@ class Connection(Stage):
             reference=self.broker.settings.server_reference,
         )
         if packet is not None:
-            version = self.version or ProtocolVersion.V311
-            data = encode(packet, version)
-            if self.max_packet_size and len(data) > self.max_packet_size and isinstance(packet, Connack | Disconnect):
-                # [MQTT-3.14.2-3] the reason string must not make it larger than the client takes.
-                data = encode(replace(packet, properties=NO_PROPERTIES), version)
-            if not self.max_packet_size or len(data) <= self.max_packet_size:
+            data = fitting(packet, self.version or ProtocolVersion.V311, self.max_packet_size)
+            if data is not None:
                 self.broker.counters.packets_sent[packet.type.name] += 1
                 self.send(data)
         self.write_out()

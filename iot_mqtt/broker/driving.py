@@ -43,3 +43,10 @@ def drive(
         drive(coroutine, done, failed, error=failure.value)
 
     awaited.addCallbacks(resume, resume_failed)
+
+
+def breath(call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
+    """Wait for the next turn, so that others get theirs."""
+    waiting: Deferred[None] = Deferred()
+    call_soon(lambda: waiting.callback(None))
+    return waiting

@@ -32,6 +32,8 @@ class ClientInfo:
     subscriptions: int
     inflight: int
     queued: int
+    #: Why it is not read from: "disk_full", "uncommitted"; None: it is.
+    paused: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,49 @@ class SessionInfo:
     received: int
     queued: int
     queued_bytes: int
+    #: Messages that wait in the log; None while they are being counted.
+    backlog: int | None
+    #: How far it has read the log; None if it does not read it.
+    position: int | None
+    #: Batches written since then, if anything waits.
+    lag: int
     delivered: int
     dropped: dict[str, int]
     denied: dict[str, int]
     has_will: bool
-    #: "ready", or why nothing is being sent: "offline", "inflight_full", "outbox_full", "caught_up", "committing".
+    #: Why nothing more is being sent: "offline", "committing", "outbox_full", "inflight_full", "reading", "caught_up".
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimInfo:
+    """What a session, or a group it is in, is owed from the log for one filter."""
+
+    filter: str
+    #: "subscription", "ended" (still owed something), "shared" or "replay".
+    kind: str
+    #: The claim begins there; None: it began elsewhere.
+    since: int | None
+    #: It ends there; None: it goes on.
+    until: int | None
+    #: How far it was read.
+    position: int
+    live: bool
+    #: Messages found for it, at least; of a group: that wait for it, None while they are being counted.
+    messages: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogInfo:
+    """What waits for one session."""
+
+    client_id: str
+    #: None while messages are being counted.
+    messages: int | None
+    bytes: int
+    #: False: there are more bytes, the log was not read to its end.
+    complete: bool
+    claims: list[ClaimInfo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +120,156 @@ class BrokerInfo:
     subscriptions: int
     retained: int
     retained_bytes: int
+    #: Messages in queues and in the log that wait for a session or a group.
     queued: int
     inflight: int
+    #: received = delivered + waiting + dropped, per receiver.
+    waiting: int
+    #: Of ``queued``, those in the log.
+    backlog: int
+    #: Sessions and groups whose part of the log is still being counted.
+    uncounted: int
+    largest_backlog: int
+    #: Batches that the reader furthest behind has not read.
+    furthest_lag: int
+    #: Connections that are not read from because there is no room.
+    paused: int
+    #: What an operator should know, in words.
+    alarms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogInfo:
+    """The log and the room for it."""
+
+    #: Behind the newest message.
+    end: int
+    messages: int
+    bytes: int
+    generations: int
+    streams: int
+    messages_appended: int
+    bytes_appended: int
+    pages_written: int
+    pages_read: int
+    bytes_read: int
+    damaged_pages: int
+    #: "none", "alarm", "full"
+    disk_level: str
+    disk_used: int
+    disk_limit: int
+    disk_free: int
+    uncommitted_bytes: int
+    uncommitted_operations: int
+    #: Why commits fail; None: they do not.
+    trouble: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """One shard over all generations."""
+
+    shard: int
+    streams: int
+    pages: int
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationInfo:
+    """Messages that will be dropped together."""
+
+    generation: int
+    retention_class: int
+    began_at: float
+    first: int
+    end: int
+    messages: int
+    bytes: int
+    streams: int
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """Topics of like structure, of one shard and generation."""
+
+    generation: int
+    stream: int
+    shard: int
+    structure: str
+    bucket: int
+    buckets: int
+    pages: int
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DamageInfo:
+    """A page that cannot be read."""
+
+    generation: int
+    stream: int
+    turn: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationInfo:
+    """The last check of every page, or the one that is under way."""
+
+    running: bool
+    began_at: float | None
+    ended_at: float | None
+    #: Why it ended early.
+    failure: str | None
+    damaged: int
+    #: The first of them.
+    damages: list[DamageInfo]
+
+
+class LogPart(Protocol):
+    """The log, for tools."""
+
+    def info(self) -> LogInfo: ...
+
+    async def shards(self) -> list[ShardInfo]: ...
+
+    def generations(self, after: int | None = None, limit: int = 100) -> list[GenerationInfo]: ...
+
+    async def streams(
+        self, generation: int | None = None, after: tuple[int, int] | None = None, limit: int = 100
+    ) -> list[StreamInfo]:
+        """``after``: generation and stream."""
+        ...
+
+    def verify(self) -> VerificationInfo:
+        """Begin to check every page, in the background, unless that is being done."""
+        ...
+
+    def verification(self) -> VerificationInfo: ...
+
+    async def drop(self, generation: int) -> bool:
+        """Drop a closed generation, and count what is lost; False if there is none of that number."""
+        ...
 
 
 class BrokerView(Protocol):
     """The facade. ``after`` is the last key of the page before."""
 
     counters: Counters
+    #: Every listener accepts, and all that is stored is loaded.
+    ready: bool
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should know, in words; cheap, for it is asked often."""
+        ...
+
+    @property
+    def log(self) -> LogPart: ...
 
     def info(self) -> BrokerInfo: ...
 
@@ -99,6 +280,10 @@ class BrokerView(Protocol):
     def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]: ...
 
     def session(self, client_id: str) -> SessionInfo | None: ...
+
+    async def backlog(self, client_id: str) -> BacklogInfo | None:
+        """What waits for a session; reads the log for it, as far as is reasonable."""
+        ...
 
     def subscriptions(
         self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100

@@ -6,8 +6,9 @@ append for the whole run. Everything else goes message by message through ``outf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from iot_mqtt.broker.replay import ReplayCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.topics import Match, SharedGroup, merged
@@ -47,6 +48,9 @@ def fan_out(broker: Broker, publication: Publication, match: Match[Session], sou
     """Hand a publication to every receiver of ``match``; ``source`` is left out where no-local says so."""
     outcome = Outcome()
     for route in match.plain:
+        if route.receiver.__class__ is not Session:
+            _to_replay(broker, publication, route, source, outcome)
+            continue
         if route.parts and route.receiver is source:
             own = merged(route.parts, exclude_no_local=True, receiver=source)  # [MQTT-3.8.3-3]
             if own is None:
@@ -74,9 +78,9 @@ def _to_session(
     connection = session.connection
     if qos == 0:
         if connection is None:
-            _drop(broker, session, Drop.OFFLINE_QOS0, publication.count)
+            broker.drop(session, Drop.OFFLINE_QOS0, publication.count)
         elif not connection.writable:
-            _drop(broker, session, Drop.OUTBOX_FULL, publication.count)
+            broker.drop(session, Drop.OUTBOX_FULL, publication.count)
         elif connection.plain and connection.plain == publication.plain and not route.identifiers:
             connection.send(publication.run.wire)
             session.delivered += publication.count
@@ -85,12 +89,32 @@ def _to_session(
             connection.send_qos0(publication, publication.run.retain and route.retain_as_published, route.identifiers)
         return
     retain = publication.run.retain and route.retain_as_published
+    if session.cursor is not None and origin is None:
+        logged = broker.record(publication)
+        session.cursor.offer(broker, publication, logged, qos, retain, route.identifiers)
+        outcome.ticket = broker.store.latest
+        return
     start = 0
-    if not session.durable and origin is None and connection is not None and not session.queue:
+    if not session.expiry_interval and origin is None and connection is not None and not session.queue:
         start = connection.send_now(publication, qos, retain, route.identifiers)
         if start == publication.count:
             return
     _keep(broker, publication, start, session, qos, retain, route.identifiers, outcome, origin, offset)
+
+
+def _to_replay(
+    broker: Broker, publication: Publication, route: Route[Session], source: Session | None, outcome: Outcome
+) -> None:
+    """A ``$replay/`` subscription: its history and what is live come from one cursor, through the log."""
+    replay = cast(ReplayCursor, route.receiver)
+    if replay.session is source and replay.subscription.no_local:  # [MQTT-3.8.3-3]
+        return
+    outcome.receivers += 1
+    if broker.budget.full and not publication.qos:
+        broker.drop(replay.session, Drop.DISK_FULL, publication.count)
+        return
+    replay.offer(broker, publication, broker.record(publication))
+    outcome.ticket = broker.store.latest
 
 
 def _keep(
@@ -110,7 +134,7 @@ def _keep(
     for position in range(start, publication.count):
         reason = outflow.accept(session, messages[position], qos, retain, identifiers, origin)
         if reason is not None:
-            _drop(broker, session, reason, 1)
+            broker.drop(session, reason, 1)
             outcome.refuse(offset + position)
     if session.durable:
         outcome.ticket = broker.store.latest
@@ -120,6 +144,15 @@ def _keep(
 def _to_group(broker: Broker, publication: Publication, group: SharedGroup[Session], outcome: Outcome) -> None:
     """One member gets each message; a member that can be reached now comes before one that can't."""
     outcome.receivers += 1
+    cursor = broker.groups.of(group)
+    if cursor is not None and publication.qos:
+        cursor.offer(broker, publication, broker.record(publication))
+        outcome.ticket = broker.store.latest
+        return
+    _to_members(broker, publication, group, outcome)
+
+
+def _to_members(broker: Broker, publication: Publication, group: SharedGroup[Session], outcome: Outcome) -> None:
     position = 0
     while position < publication.count:
         picked = group.pick_many(
@@ -140,14 +173,12 @@ def _reachable(session: Session) -> bool:
 
 
 def _persistent(session: Session) -> bool:
-    return session.durable or session.connection is not None
+    return session.expiry_interval > 0 or session.connection is not None
 
 
 def redispatch(broker: Broker, publication: Publication, group: SharedGroup[Session]) -> None:
-    """Give a message that a vanished member did not acknowledge to another one [MQTT-4.8.2-6]."""
-    _to_group(broker, publication, group, Outcome())
+    """Give a message that a vanished member did not acknowledge to another one [MQTT-4.8.2-6].
 
-
-def _drop(broker: Broker, session: Session, reason: Drop, count: int) -> None:
-    session.count_drop(reason, count)
-    broker.counters.dropped[reason] += count
+    By value: in the log it would be a second message, for every reader.
+    """
+    _to_members(broker, publication, group, Outcome())

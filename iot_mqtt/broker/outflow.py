@@ -1,27 +1,38 @@
-"""Message by message towards one session: accept, store, number, send, repeat.
+"""Towards one session: take or accept, number, send, repeat.
 
-A delivery's way::
+Messages of the log come as flights, by reference; their way is short, because a session takes only what its
+window has room for and leaves the rest in the log::
+
+    take ─▶ sending ─(committed, outbox has room)─▶ on the wire ─▶ acknowledged
+
+Others (retained ones, everything for sessions that are not durable) come as deliveries, by value::
 
     accept ─▶ queue ─(window has room)─▶ sending ─(committed, outbox has room)─▶ on the wire ─▶ acknowledged
-                 └──────── stored sessions: one record from here until the acknowledgement ───────┘
+                 └──────── durable sessions: one record from here until the acknowledgement ──────┘
 
-``pump`` moves a session's deliveries as far as they go and stops with a reason; what lifts that reason
+``pump`` moves what a session has as far as it goes and stops with a reason; what lifts that reason
 (acknowledgement, commit, writability, reconnect) calls it again. It never blocks.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.groups import GroupCursor
+from iot_mqtt.broker.refetching import Refetching
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.session import Delivery
+from iot_mqtt.session import Delivery, Flight, Piece
 from iot_mqtt.session.outbound import Entry
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.cursors import Cursor
+    from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.ports.log import Reference
 
 #: Packet ids handed out in one go; bounds what one session adds to a batch.
 STRIDE = 256
@@ -32,12 +43,54 @@ PAGES_A_TURN = 4
 class Outflow:
     """What the sessions of one node have under way."""
 
-    __slots__ = ("_broker", "_waiting")
+    __slots__ = ("_broker", "_waiting", "_refetching")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._refetching = Refetching(broker)
         #: Sessions whose next delivery waits for a commit.
         self._waiting: dict[Session, None] = {}
+
+    # Messages of the log.
+
+    def take(
+        self,
+        session: Session,
+        publication: Publication,
+        reference: Reference,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        cursor: Cursor,
+    ) -> int:
+        """Put as much of a publication under way as the window has room for; how many messages that is."""
+        outbound = session.outbound
+        count = min(outbound.room, publication.count)
+        if count <= 0 or session.connection is None:
+            return 0
+        if count < publication.count:
+            reference = reference.part(0, count)
+        broker = self._broker
+        ids = outbound.reserve(count)
+        flight = Flight(
+            session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
+        )
+        outbound.entries.update(dict.fromkeys(ids, flight))
+        shared = isinstance(cursor, GroupCursor)
+        if session.durable or shared:
+            flight.ticket = broker.reserve()
+            # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
+            if session.durable and (qos == 2 or not shared):
+                broker.progress.numbered(session, flight)
+            if isinstance(cursor, GroupCursor):
+                broker.groups.numbered(cursor, flight)
+        self._line_up(session, Piece(flight, 0, ids, publication))
+        self._waiting[session] = None
+        if not flight.ticket:
+            broker.call_soon(self.committed)
+        return count
+
+    # Messages that are kept by value.
 
     def accept(
         self,
@@ -60,26 +113,34 @@ class Outflow:
         else:
             session.queue.append(delivery)
         if session.durable:
-            store = self._broker.store
-            session.sequence += 1
-            delivery.sequence = session.sequence
-            store.save_delivery(
-                session.client_id,
-                delivery.sequence,
-                message,
-                qos,
-                retain,
-                identifiers,
-                delivery.packet_id,
-                origin is not None,
-            )
-            delivery.ticket = store.latest
+            self.store(session, delivery)
         return None
 
-    def _line_up(self, session: Session, delivery: Delivery) -> None:
+    def store(self, session: Session, delivery: Delivery) -> None:
+        """Keep a delivery of a durable session; it is sent when that is safe."""
+        store = self._broker.store
+        session.sequence += 1
+        delivery.sequence = session.sequence
+        store.save_delivery(
+            session.client_id,
+            delivery.sequence,
+            delivery.message,
+            delivery.qos,
+            delivery.retain,
+            delivery.identifiers,
+            delivery.packet_id,
+            delivery.origin is not None,
+        )
+        delivery.ticket = store.latest
+
+    @staticmethod
+    def _line_up(session: Session, item: Delivery | Piece) -> None:
         if session.sending is None:
             session.sending = deque()
-        session.sending.append(delivery)
+        session.sending.append(item)
+        session.unsent += 1 if isinstance(item, Delivery) else len(item)
+
+    # Sending.
 
     def pump(self, session: Session) -> None:
         """Send what may be sent now."""
@@ -96,7 +157,20 @@ class Outflow:
                     return
                 pages += 1
             else:
+                self._read_on(session)
                 return
+
+    def _read_on(self, session: Session) -> None:
+        """There is room: let the cursors that are behind read."""
+        broker = self._broker
+        if session.cursor is not None and not session.cursor.live:
+            session.cursor.read_on(broker)
+        if session.replays:
+            for replay in list(session.replays.values()):
+                replay.read_on(broker)
+        if session.groups:
+            for group in list(session.groups):
+                group.read_on(broker)
 
     def _send_lined_up(self, session: Session) -> bool:
         """Send deliveries that have their id; True when none is left and the window has room."""
@@ -107,17 +181,73 @@ class Outflow:
         if sending:
             committed = self._broker.store.committed
             while sending:
-                delivery = sending[0]
-                if delivery.ticket > committed:
+                item = sending[0]
+                if item.ticket > committed:
                     self._waiting[session] = None
                     return False
-                if not connection.writable or len(outbound) - len(sending) >= outbound.limit:
+                room = outbound.limit - len(outbound) + session.unsent
+                if not connection.writable or room <= 0:
                     return False
+                if isinstance(item, Piece):
+                    if item.publication is None:
+                        self._refetching.fetch(session, sending)
+                        return False
+                    if len(item) > room:
+                        # There may be room again, if some of it was not sent at all.
+                        self._send_piece(session, item.first(room))
+                        continue
+                    sending.popleft()
+                    self._send_piece(session, item)
+                    continue
                 sending.popleft()
-                if outbound.entries.get(delivery.packet_id) is delivery:
-                    self._send(session, delivery)
+                session.unsent -= 1
+                if outbound.entries.get(item.packet_id) is item:
+                    self._send(session, item)
         session.sending = None
         return outbound.room > 0 and connection.writable
+
+    def _send_piece(self, session: Session, piece: Piece) -> None:
+        """Messages of a flight, as one run where nothing has happened to them meanwhile."""
+        connection, flight = session.connection, piece.flight
+        assert connection is not None
+        session.unsent -= len(piece)
+        broker = self._broker
+        wall = broker.clock.wall()
+        if not flight.sent and piece.publication.expired(wall):  # [MQTT-3.3.2-5]
+            self.discard_flight(session, flight, piece.ids, Drop.EXPIRED)
+            return
+        # What was sent before is sent again with DUP; where only part of it was, that is two runs.
+        again = min(max(flight.sent - piece.offset, 0), len(piece))
+        if again:
+            self._send_again(session, piece.first(again))
+        if len(piece):
+            flight.sent = piece.offset + len(piece)
+            self._send_run(session, piece, dup=False)
+
+    def _send_again(self, session: Session, piece: Piece) -> None:
+        """What was not confirmed meanwhile: a client may remember what came over its last connection."""
+        for offset, ids in piece.flight.outstanding(session.outbound.entries):
+            start, stop = max(offset, piece.offset), min(offset + len(ids), piece.offset + len(piece))
+            if start < stop:
+                part = Piece(piece.flight, start, ids[start - offset : stop - offset], piece.publication, piece.base)
+                self._broker.counters.messages_resent += len(part)
+                self._send_run(session, part, dup=True)
+
+    def _send_run(self, session: Session, piece: Piece, *, dup: bool) -> None:
+        connection = session.connection
+        assert connection is not None
+        too_large = connection.send_piece(piece, dup=dup)
+        if too_large:  # [MQTT-3.1.2-25]
+            self.discard_flight(session, piece.flight, too_large, Drop.TOO_LARGE)
+
+    def discard_flight(self, session: Session, flight: Flight, ids: Sequence[int], reason: Drop) -> None:
+        """Give up messages of a flight, with the reason counted."""
+        entries = session.outbound.entries
+        given_up = [packet_id for packet_id in ids if entries.get(packet_id) is flight]
+        for packet_id in given_up:
+            del entries[packet_id]
+        self._broker.progress.finished(session, flight)
+        self._broker.drop(session, reason, len(given_up))
 
     def _send(self, session: Session, delivery: Delivery) -> None:
         connection = session.connection
@@ -155,6 +285,9 @@ class Outflow:
                 store.save_dup(session.client_id, delivery.packet_id, delivery.sequence)
                 delivery.ticket = store.latest
             self._line_up(session, delivery)
+        if session.durable:
+            # What called may be nothing but a client that reads again: then nobody else would commit the ids.
+            broker.plan_turn()
         return moved
 
     def discard(self, session: Session, delivery: Delivery, reason: Drop) -> None:
@@ -162,35 +295,43 @@ class Outflow:
         if delivery.packet_id:
             session.outbound.entries.pop(delivery.packet_id, None)
         self.forget(session, delivery)
-        session.count_drop(reason)
-        self._broker.counters.dropped[reason] += 1
+        self._broker.drop(session, reason, 1)
 
     def finished(self, session: Session, entries: list[Entry]) -> None:
         """QoS 1 exchanges are over, or QoS 2 messages have arrived: their messages need not be kept."""
         count = len(entries)
         session.delivered += count
         self._broker.counters.messages_delivered += count
-        if session.durable:
-            for entry in entries:
-                if isinstance(entry, Delivery):
-                    self.forget(session, entry)
+        for entry in entries:
+            if isinstance(entry, Delivery | Flight):
+                self.forget(session, entry)
 
-    def forget(self, session: Session, delivery: Delivery) -> None:
-        """Remove what the store keeps of a delivery."""
-        if delivery.sequence:
+    def forget(self, session: Session, entry: Delivery | Flight) -> None:
+        """Remove what the store keeps of a message that is over."""
+        if isinstance(entry, Flight):
+            self._broker.progress.finished(session, entry)
+        elif entry.sequence:
             store = self._broker.store
-            store.remove_delivery(session.client_id, delivery.sequence)
-            if delivery.dup_stored:
-                store.remove_dup(session.client_id, delivery.packet_id)
+            store.remove_delivery(session.client_id, entry.sequence)
+            if entry.dup_stored:
+                store.remove_dup(session.client_id, entry.packet_id)
 
     def resume(self, session: Session) -> None:
         """After a reconnect: everything unacknowledged again, in order [MQTT-4.4.0-1], then the rest."""
         connection = session.connection
         assert connection is not None
         session.sending = None
+        session.unsent = 0
         released: list[int] = []
-        for packet_id, entry in session.outbound.entries.items():
-            if isinstance(entry, Delivery):
+        entries = session.outbound.entries
+        flight: Flight | None = None
+        for packet_id, entry in entries.items():
+            if isinstance(entry, Flight):
+                if entry is not flight:
+                    flight = entry
+                    for offset, ids in entry.outstanding(entries):
+                        self._line_up(session, Piece(entry, offset, ids))
+            elif isinstance(entry, Delivery):
                 self._line_up(session, entry)
             else:
                 released.append(packet_id)
@@ -214,6 +355,8 @@ class Outflow:
             return "committing"
         if not connection.writable:
             return "outbox_full"
-        if session.queue and session.outbound.room <= 0:
+        if session.outbound.room <= 0:
             return "inflight_full"
+        if session.cursor is not None and not session.cursor.live:
+            return "reading"
         return "caught_up"

@@ -12,6 +12,7 @@ from struct import pack
 
 from iot_mqtt.codec import Decoder, PublishRun, encode_publish, encode_run
 from iot_mqtt.codec.wire import varint
+from iot_mqtt.ports.log import LogRun
 from iot_mqtt.values import Message, ProtocolVersion
 
 
@@ -38,7 +39,19 @@ def hop_properties(
 class Publication:
     """One run, its topic (aliases resolved) and the forms it was written in so far."""
 
-    __slots__ = ("run", "topic", "qos", "count", "publisher", "plain", "_properties", "_forms", "_messages", "_wall")
+    __slots__ = (
+        "run",
+        "topic",
+        "qos",
+        "count",
+        "publisher",
+        "plain",
+        "logged",
+        "_properties",
+        "_forms",
+        "_messages",
+        "_wall",
+    )
 
     def __init__(self, run: PublishRun, topic: bytes, publisher: str, wall: float) -> None:
         self.run = run
@@ -54,6 +67,8 @@ class Publication:
                 self.plain = 3
             elif run.properties.topic_alias is None:
                 self.plain = 5
+        #: Where it is in the log, once some receiver needed that.
+        self.logged: LogRun | None = None
         self._properties: bytes | None = None
         self._forms: dict[tuple[bool, bool, tuple[int, ...]], bytes] | None = None
         self._messages: list[Message] | None = None
@@ -95,8 +110,14 @@ class Publication:
         identifiers: tuple[int, ...],
         ids: Sequence[int],
         start: int = 0,
+        *,
+        dup: bool = False,
+        wall: float | None = None,
     ) -> bytes:
-        """Packets ``start`` and on, as many as there are ids, for one receiver."""
+        """Packets ``start`` and on, as many as there are ids, for one receiver.
+
+        ``wall``: it is sent at that time, and may have waited until then [MQTT-3.3.2-6].
+        """
         run = self.run
         if start or len(ids) != self.count:
             run = run.part(start, start + len(ids))
@@ -105,14 +126,31 @@ class Publication:
             five=five,
             qos=qos,
             retain=retain,
+            dup=dup,
             ids=ids,
-            properties=self._hop(five, identifiers),
+            properties=self._hop(five, identifiers, wall),
             topic=self.topic,
         )
 
-    def _hop(self, five: bool, identifiers: tuple[int, ...]) -> bytes:
+    @property
+    def expires_at(self) -> float | None:
+        """When the time of its messages is over, by the wall clock."""
+        if not self.run.raw_properties:
+            return None
+        interval = self.run.properties.message_expiry_interval
+        return None if interval is None else self._wall + interval
+
+    def expired(self, wall: float) -> bool:
+        """True when the time of its messages is over."""
+        expires_at = self.expires_at
+        return expires_at is not None and expires_at <= wall
+
+    def _hop(self, five: bool, identifiers: tuple[int, ...], wall: float | None = None) -> bytes:
         if not five:
             return b""
+        if wall is not None and self.expires_at is not None:
+            remaining = max(1, round(self.expires_at - wall))
+            return hop_properties(self.run.forwardable, expiry=remaining, identifiers=identifiers)
         return hop_properties(self.properties, identifiers=identifiers) if identifiers else self.properties
 
     @property
@@ -120,8 +158,7 @@ class Publication:
         """The run as single messages, split at most once and shared by all who keep them."""
         if self._messages is None:
             run = self.run
-            interval = run.properties.message_expiry_interval
-            expires_at = None if interval is None else self._wall + interval
+            expires_at = self.expires_at
             topic, qos, retain, publisher = self.topic, self.qos, run.retain, self.publisher
             passed_on = run.forwardable
             self._messages = [

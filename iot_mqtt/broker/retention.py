@@ -46,6 +46,8 @@ class Retention:
         index.set(topic, message)
         if not topic.startswith(SYS_PREFIX):
             self._broker.store.save_retained(message)
+            self._broker.budget.added(message.size)
+            self._broker.plan_turn()
         return True
 
     def remove(self, topic: bytes) -> bool:
@@ -54,6 +56,7 @@ class Retention:
             return False
         if not topic.startswith(SYS_PREFIX):
             self._broker.store.remove_retained(topic)
+            self._broker.plan_turn()
         return True
 
     def restore(self, message: Message) -> None:
@@ -101,6 +104,7 @@ class RetainedReader:
             if message.expires_at is not None and message.expires_at <= wall:
                 broker.retention.remove(message.topic)
                 continue
+            broker.counters.messages_matched += 1
             qos = min(message.qos, subscription.qos)
             if qos == 0:
                 self._send(broker, session, Delivery(message, 0, retain=True, identifiers=identifiers))

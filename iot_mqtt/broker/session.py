@@ -6,11 +6,14 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from iot_mqtt.ports.store import StoredSession
-from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound
+from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece
 from iot_mqtt.values import NEVER, Subscription, Will
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.cursors import SessionCursor
+    from iot_mqtt.broker.groups import GroupCursor
+    from iot_mqtt.broker.replay import ReplayCursor
     from iot_mqtt.broker.retention import RetainedReader
     from iot_mqtt.pipeline import Timeout
 
@@ -18,8 +21,8 @@ if TYPE_CHECKING:
 class Session:
     """One client's session, connected or not. It is also the receiver that ``topics.Routes`` holds.
 
-    ``durable`` sessions outlive their connection and are kept in the store. For the others nothing is kept
-    that only a later connection could need.
+    A session with an expiry interval outlives its connection, and a ``durable`` one, which is kept in the store,
+    the node as well. For a session without one nothing is kept that only a later connection could need.
     """
 
     __slots__ = (
@@ -37,6 +40,10 @@ class Session:
         "inbound",
         "outbound",
         "sending",
+        "unsent",
+        "cursor",
+        "replays",
+        "groups",
         "queue",
         "readers",
         "sequence",
@@ -66,8 +73,16 @@ class Session:
         self.subscriptions: dict[str, Subscription] = {}
         self.inbound = Inbound(receive_maximum)
         self.outbound = Outbound(0)
-        #: Deliveries that have their packet id and wait for a commit or for the outbox, in order.
-        self.sending: deque[Delivery] | None = None
+        #: What has its packet id and wait for a commit or for the outbox, in order.
+        self.sending: deque[Delivery | Piece] | None = None
+        #: How many messages ``sending`` holds.
+        self.unsent = 0
+        #: How far a durable session has read the log.
+        self.cursor: SessionCursor | None = None
+        #: ``$replay/`` filter → how far that one has.
+        self.replays: dict[str, ReplayCursor] | None = None
+        #: The durable shared groups it is a member of.
+        self.groups: list[GroupCursor] | None = None
         self.queue = DeliveryQueue(*limits)
         #: Retained messages still to be read for new subscriptions.
         self.readers: deque[RetainedReader] | None = None
@@ -84,6 +99,17 @@ class Session:
     def inflight_count(self) -> int:
         """For the ``least_inflight`` policy of shared subscriptions."""
         return len(self.outbound) + len(self.queue)
+
+    @property
+    def backlog(self) -> int | None:
+        """Messages in the log that it has not taken yet; None when they have not been counted since the start."""
+        count = 0
+        for cursor in (self.cursor, *(self.replays or {}).values()):
+            if cursor is not None:
+                if cursor.backlog is None:
+                    return None
+                count += cursor.backlog
+        return count
 
     @property
     def never_expires(self) -> bool:

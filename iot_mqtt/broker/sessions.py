@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.fanout import redispatch
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.session import SENT_QOS1, SENT_QOS2, Delivery, Outbound
-from iot_mqtt.topics import SharedGroup
+from iot_mqtt.session import SENT_QOS1, SENT_QOS2, Delivery, Flight, Outbound
+from iot_mqtt.topics import SharedGroup, parse_shared
 from iot_mqtt.values import ProtocolVersion
 
 if TYPE_CHECKING:
@@ -80,16 +81,35 @@ class Sessions:
         if session.expiry_timer is not None:
             session.expiry_timer.cancel()
             session.expiry_timer = None
-        session.expiry_interval = self._interval(connect)
+        session.expiry_interval = self.interval(connect)
         was_durable = session.durable
-        session.durable = session.expiry_interval > 0 and broker.settings.persist_sessions
+        session.durable = session.expiry_interval > 0 and connection.durable_sessions
         if session.durable:
             broker.store.save_session(session.stored())
+            if not was_durable:
+                self._keep(session)
         elif was_durable:
             # It was kept and is now to end with this connection; a crash must not bring it back.
             self._forget(session)
 
-    def _interval(self, connect: Connect) -> int:
+    def _keep(self, session: Session) -> None:
+        """It becomes durable: from now on it reads the log, and what it has is stored."""
+        broker, end = self._broker, self._broker.log.end
+        if session.cursor is None:
+            session.cursor = SessionCursor(session, end, live=True)
+        for subscription in session.subscriptions.values():
+            if is_plain(subscription.filter):
+                session.cursor.since.setdefault(subscription.filter, end)
+            elif parse_shared(subscription.filter) is not None:
+                broker.groups.joined(session, subscription.filter)
+            broker.store.save_subscription(session.client_id, subscription, end)
+        for entry in (*session.outbound.entries.values(), *session.queue):
+            if isinstance(entry, Delivery) and not entry.sequence:
+                broker.outflow.store(session, entry)
+        broker.progress.moved(session)
+
+    def interval(self, connect: Connect) -> int:
+        """The expiry interval that this CONNECT gets, within what is granted here."""
         longest = self._broker.settings.session_expiry_interval
         if connect.version is ProtocolVersion.V5:
             return min(connect.properties.session_expiry_interval or 0, longest)
@@ -106,16 +126,29 @@ class Sessions:
         broker = self._broker
         session.connection = None
         session.sending = None
+        session.unsent = 0
         session.last_disconnect = reason
         session.disconnected_at = broker.clock.wall()
         if session.expiry_interval == 0:  # [MQTT-3.1.2-23]
             self.end(session, ReasonCode.SUCCESS)
             return
         broker.wills.connection_lost(session)
+        self._fall_behind(session)
+        broker.groups.member_gone(session, ended=False)
         if session.durable:
             broker.store.save_session(session.stored())
+            broker.progress.moved(session)
         if not session.never_expires:
             self.expire_after(session, session.expiry_interval)
+
+    def _fall_behind(self, session: Session) -> None:
+        """Nobody is there to take messages; what comes now is read later."""
+        end = self._broker.log.end
+        for cursor in (session.cursor, *(session.replays or {}).values()):
+            if cursor is not None and cursor.live:
+                cursor.fall_behind(end, 0)
+        if session.cursor is not None and session.cursor.backlog is None:
+            self._broker.census.begin()
 
     def expire_after(self, session: Session, seconds: float) -> None:
         """End the session unless it is connected again by then."""
@@ -125,6 +158,7 @@ class Sessions:
         session.expiry_timer = None
         if session.connection is None and not session.ended:
             self.end(session, ReasonCode.SUCCESS)
+            self._broker.plan_turn()
 
     def end(self, session: Session, reason: ReasonCode) -> None:
         """Forget everything of a session; its will goes out now at the latest [MQTT-3.1.3-9]."""
@@ -135,16 +169,20 @@ class Sessions:
         if session.connection is not None:
             session.connection.disconnect(reason)
             session.connection = None
-        for timer in (session.expiry_timer,):
-            if timer is not None:
-                timer.cancel()
-        broker.routes.drop(session, list(session.subscriptions))
+        if session.expiry_timer is not None:
+            session.expiry_timer.cancel()
+        broker.groups.member_gone(session, ended=True)
+        broker.subscriptions.drop_all(session)
         if self._by_id.get(session.client_id) is session:
             del self._by_id[session.client_id]
         if session.durable:
             self._forget(session)
         broker.wills.session_ended(session)
         self._pass_on(session)
+        for cursor in (session.cursor, *(session.replays or {}).values()):
+            if cursor is not None:
+                cursor.closed = True
+        session.cursor = session.replays = session.groups = None
 
     def _forget(self, session: Session) -> None:
         """Remove every record, one by one: the store keeps no index of them."""
@@ -152,30 +190,38 @@ class Sessions:
         store.remove_session(client_id)
         for filter in session.subscriptions:
             store.remove_subscription(client_id, filter)
+        self._broker.progress.forget(session)
         for packet_id, entry in session.outbound.entries.items():
             if isinstance(entry, Delivery):
                 self._broker.outflow.forget(session, entry)
-            else:
+                entry.sequence = 0
+            elif not isinstance(entry, Flight):
                 store.remove_pubrel(client_id, packet_id)
         for delivery in session.queue:
             self._broker.outflow.forget(session, delivery)
+            delivery.sequence = 0
         for packet_id in session.inbound.received:
             store.remove_received(client_id, packet_id)
 
     def _pass_on(self, session: Session) -> None:
         """What it had from shared subscriptions goes to other members; the rest is dropped and counted."""
         broker = self._broker
+        now = broker.clock.wall()
         entries = session.outbound.entries.values()
         left = [entry for entry in entries if isinstance(entry, Delivery)]
         # Sent, kept by nobody, and not confirmed.
-        lost = sum(1 for entry in entries if entry is SENT_QOS1 or entry is SENT_QOS2)
+        lost = sum(1 for entry in entries if entry is SENT_QOS1 or entry is SENT_QOS2 or isinstance(entry, Flight))
+        lost += session.backlog or 0
         left.extend(session.queue.take_all())
         session.outbound = Outbound(0)
         for delivery in left:
             origin = delivery.origin
             # [MQTT-4.8.2-5] a QoS 2 exchange that began with one member is never continued with another.
             if isinstance(origin, SharedGroup) and not (delivery.qos == 2 and delivery.sent) and origin:
-                redispatch(broker, publication_of(delivery.message, broker.clock.wall()), origin)
+                if delivery.expired(now):
+                    broker.counters.dropped[Drop.EXPIRED] += 1
+                else:
+                    redispatch(broker, publication_of(delivery.message, now), origin)
             else:
                 lost += 1
         if lost:

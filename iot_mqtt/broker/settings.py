@@ -45,10 +45,31 @@ class MqttSettings:
     max_retained_bytes: int = 1_073_741_824
     #: round_robin | sticky | hash_client | hash_topic | least_inflight
     shared_policy: str = "round_robin"
-    #: Sessions with expiry > 0 are written to the grid.
-    persist_sessions: bool = True
     #: Given in CONNACK and DISCONNECT when set (MQTT 5 server reference).
     server_reference: str = ""
     response_information: str = ""
     #: Seconds between refreshes of the ``$SYS`` tree; 0 turns it off.
     sys_interval: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogUse:
+    """The part of ``log.*`` that the broker itself needs."""
+
+    #: Messages that one reader takes at once.
+    batch_size: int = 500
+    #: Filters whose messages are logged even if nobody durable wants them, for replays.
+    record: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """What the node may fill before publishers are held off."""
+
+    #: Bytes of the grid on disk; 0: no limit but the disk's.
+    disk_limit: int = 0
+    #: Bytes that the file system keeps free.
+    disk_reserve: int = 0
+    #: Bytes and operations that may wait for a commit.
+    uncommitted_bytes: int = 64 * 1024 * 1024
+    uncommitted_operations: int = 200_000

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from typing import TypeVar
 
+from iot_mqtt.broker.backlog import backlog_of, lag_of, position_of, tally
 from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.connection import Connection
-from iot_mqtt.broker.facade import BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.facade import BacklogInfo, BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.log_view import LogView
 from iot_mqtt.broker.session import Session
-from iot_mqtt.errors import ReasonCode
+from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.topics import validate_topic
 from iot_mqtt.values import Message
 
@@ -25,15 +28,22 @@ class View:
     def __init__(self, broker: Broker, *, node_id: str, version: str, started_at: float) -> None:
         self._broker = broker
         self.counters = broker.counters
+        self.log = LogView(broker)
         self._node_id = node_id
         self._version = version
         self._started_at = started_at
         self.ready = False
 
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should know."""
+        return self._broker.budget.alarms
+
     def info(self) -> BrokerInfo:
         """Figures for the node as a whole."""
         broker = self._broker
         broker.count_bytes()
+        found = tally(broker)
         return BrokerInfo(
             node_id=self._node_id,
             version=self._version,
@@ -44,8 +54,15 @@ class View:
             subscriptions=broker.routes.subscription_count,
             retained=broker.retention.index.count,
             retained_bytes=broker.retention.index.bytes,
-            queued=sum(len(session.queue) for session in broker.sessions),
-            inflight=sum(len(session.outbound) for session in broker.sessions),
+            queued=found.queued + found.backlog,
+            inflight=found.inflight,
+            waiting=found.queued + found.backlog + found.inflight - found.released,
+            backlog=found.backlog,
+            uncounted=found.uncounted,
+            largest_backlog=found.largest,
+            furthest_lag=found.furthest,
+            paused=broker.budget.paused_count,
+            alarms=broker.budget.alarms,
         )
 
     def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]:
@@ -73,6 +90,11 @@ class View:
         session = self._broker.sessions.get(client_id)
         return None if session is None else self._session(session)
 
+    async def backlog(self, client_id: str) -> BacklogInfo | None:
+        """What waits for one session, in messages and bytes."""
+        session = self._broker.sessions.get(client_id)
+        return None if session is None else await backlog_of(self._broker, session)
+
     def subscriptions(
         self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100
     ) -> list[SubscriptionInfo]:
@@ -96,7 +118,12 @@ class View:
 
     async def publish(self, message: Message) -> int:
         """Publish as the node and wait until it is as safe as an acknowledged one."""
-        validate_topic(message.topic.decode(), max_levels=self._broker.settings.max_topic_levels)
+        broker = self._broker
+        validate_topic(message.topic.decode(), max_levels=broker.settings.max_topic_levels)
+        kept = message.retain and bool(message.payload)
+        if broker.budget.full and broker.budget.takes_room(message.topic, message.qos, kept=kept):
+            broker.counters.messages_refused[Pause.DISK_FULL] += 1
+            raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
         outcome = self._broker.publish(message)
         await self._broker.store.settled()
         return outcome.receivers
@@ -142,6 +169,9 @@ class View:
             received=len(session.inbound.received),
             queued=len(session.queue),
             queued_bytes=session.queue.bytes,
+            backlog=session.backlog,
+            position=position_of(self._broker, session),
+            lag=lag_of(self._broker, session),
             delivered=session.delivered,
             dropped=dict(session.dropped or {}),
             denied=dict(session.denied or {}),
@@ -179,4 +209,5 @@ def _client(connection: Connection, session: Session) -> ClientInfo:
         subscriptions=len(session.subscriptions),
         inflight=len(session.outbound),
         queued=len(session.queue),
+        paused=connection.broker.budget.paused(connection),
     )

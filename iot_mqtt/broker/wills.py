@@ -31,6 +31,7 @@ class Wills:
         session.will = will
         if will is not None:
             self._broker.store.save_will(session.client_id, StoredWill(will, None))
+            self._broker.budget.added(len(will.message.payload))
 
     def cancel(self, session: Session) -> None:
         """Forget the will [MQTT-3.1.2-10]."""

@@ -23,9 +23,11 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.bridge import Bridge, Cross, Finish
+from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.engine import TAGS, Engine
 from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
+from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
 
 log = logging.getLogger(__name__)
@@ -34,9 +36,11 @@ Done = Callable[[BaseException | None], None]
 
 #: Operations after which a physical batch takes no further commit: its CPU part holds the interpreter lock.
 TURN_OPERATIONS: Final = 2000
+#: Where a removed prefix is worth the files that held it; elsewhere they go with later compactions.
+BULKY: Final = TAGS[CacheName.LOG]
 #: Seconds until the database is opened anew after a failure: first, and at most.
 RETRY_FIRST: Final = 0.25
-RETRY_LAST: Final = 5.0
+RETRY_LAST: Final = 2.0
 
 
 class _Commit:
@@ -50,8 +54,10 @@ class _Commit:
         self.fence = fence
         self.error: BaseException | None = None
 
-    def merge(self, changes: dict[bytes, bytes | None], engine: Engine) -> None:
-        """Add to the physical batch; a later operation on a key takes the place of an earlier one."""
+    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
+        """Add to the physical batch, which removes the prefixes first; a later operation on a key takes the place
+        of an earlier one.
+        """
         last, tag = None, b""
         for cache, key, value in self.operations:
             if cache is not last:  # a batch comes in stretches of one cache, and an enum's hash is a call
@@ -72,15 +78,33 @@ class _Swap(_Commit):
         self.expected = expected
         self.swapped = False
 
-    def merge(self, changes: dict[bytes, bytes | None], engine: Engine) -> None:
+    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
         cache, key, _ = self.operations[0]
         tagged = TAGS[cache] + key
-        present = changes[tagged] if tagged in changes else engine.get(tagged)
+        if tagged in changes:
+            present = changes[tagged]
+        else:
+            present = None if tagged.startswith(tuple(prefixes)) else engine.get(tagged)
         self.swapped = present == self.expected
         if self.swapped:
-            super().merge(changes, engine)
+            super().merge(changes, prefixes, engine)
         else:
             self.operations = ()
+
+
+class _Removal(_Commit):
+    """Everything under a prefix, in its place in the order: what the batch has put there so far goes too."""
+
+    __slots__ = ("prefix",)
+
+    def __init__(self, prefix: bytes, done: Done, fence: int) -> None:
+        super().__init__((), done, fence)
+        self.prefix = prefix
+
+    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
+        for key in [key for key in changes if key.startswith(self.prefix)]:
+            del changes[key]
+        prefixes.append(self.prefix)
 
 
 class EmbeddedGrid:
@@ -124,6 +148,10 @@ class EmbeddedGrid:
         """What is wrong with the disk, for status pages; None when nothing is."""
         return self._failure
 
+    def disk_use(self) -> DiskUse:
+        """The room that the files take and that is left; raises ``OSError``."""
+        return measure(self._engine.directory)
+
     # The life of the grid.
 
     async def open(self) -> None:
@@ -159,6 +187,11 @@ class EmbeddedGrid:
         self._submit(swap, 2)
         await waiting
         return swap.swapped
+
+    async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
+        waiting: Deferred[None] = Deferred()
+        self._submit(_Removal(TAGS[cache] + prefix, partial(_settle, waiting), self._fence), 1)
+        await waiting
 
     def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
         return self._watchers.add(cache, listener, prefix)
@@ -245,6 +278,7 @@ class EmbeddedGrid:
 
     def _write(self, commits: list[_Commit]) -> None:
         changes: dict[bytes, bytes | None] = {}
+        prefixes: list[bytes] = []
         live: list[_Commit] = []
         try:
             for commit in commits:
@@ -254,9 +288,12 @@ class EmbeddedGrid:
                     commit.error = Unavailable("an earlier commit failed")
                 else:
                     live.append(commit)
-                    commit.merge(changes, self._engine)
-            if changes:
-                self._engine.write(changes)
+                    commit.merge(changes, prefixes, self._engine)
+            if changes or prefixes:
+                self._engine.write(changes, prefixes)
+            for prefix in prefixes:
+                if prefix.startswith(BULKY):
+                    self._engine.reclaim(prefix)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
             trouble = error if isinstance(error, Unavailable) else Unavailable(f"the grid cannot write: {error!r}")
             for commit in live:

@@ -80,6 +80,15 @@ class MemoryGrid:
             found.append((key, values[key]))
         return found
 
+    async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
+        self._check()
+        keys, values = self._keys[cache], self._values[cache]
+        start = stop = bisect_left(keys, prefix)
+        while stop < len(keys) and keys[stop].startswith(prefix):
+            del values[keys[stop]]
+            stop += 1
+        del keys[start:stop]
+
     async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
         self._check()
         if self._values[cache].get(key) != expected:

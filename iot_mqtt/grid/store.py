@@ -12,7 +12,7 @@ A commit that fails is repeated with a growing pause until the grid takes it; wh
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from twisted.internet.defer import Deferred
@@ -23,19 +23,27 @@ from iot_mqtt.grid.records import (
     WillRecord,
     client_prefix,
     decode_dup,
+    decode_group,
+    decode_progress,
     decode_pubrel,
     decode_queue,
     decode_retained,
+    decode_segment,
     decode_session,
+    decode_share,
     decode_subscription,
     decode_will,
     encode_dup,
+    encode_group,
     encode_message,
+    encode_progress,
     encode_pubrel,
     encode_queue,
     encode_received,
     encode_retained,
+    encode_segment,
     encode_session,
+    encode_share,
     encode_subscription,
     encode_will,
     packet_id_of,
@@ -50,7 +58,16 @@ from iot_mqtt.grid.records import (
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
-from iot_mqtt.ports.store import StoredDelivery, StoredSession, StoredWill
+from iot_mqtt.ports.log import Reference
+from iot_mqtt.ports.store import (
+    Stager,
+    StoredDelivery,
+    StoredFlight,
+    StoredGroup,
+    StoredProgress,
+    StoredSession,
+    StoredWill,
+)
 from iot_mqtt.values import Message, Subscription
 
 log = logging.getLogger(__name__)
@@ -85,13 +102,20 @@ class GridStore:
         self.failing = False
         self.trouble: str | None = None
         self.unreadable = 0
+        self.stagers: list[Stager] = []
+        self._reserved = False
 
     # Committing.
 
     @property
     def latest(self) -> int:
         """The newest batch that holds anything."""
-        return self._submitted + 1 if self._gathering else self._submitted
+        return self._submitted + 1 if self._gathering or self._reserved else self._submitted
+
+    def reserve(self) -> int:
+        """A stager will have something for the next batch; its ticket."""
+        self._reserved = True
+        return self._submitted + 1
 
     @property
     def waiting(self) -> int:
@@ -100,9 +124,11 @@ class GridStore:
 
     def flush(self) -> None:
         """Hand over what gathered, unless a batch is under way; its end hands over the next."""
-        if self._gathering and self._under_way is None:
-            self._under_way, self._gathering = self._gathering, WriteBatch()
+        if (self._gathering or self._reserved) and self._under_way is None:
             self._submitted += 1
+            for stager in self.stagers:
+                stager.stage(self._gathering, self._submitted)
+            self._under_way, self._gathering, self._reserved = self._gathering, WriteBatch(), False
             self._submitted_at = self._clock.monotonic()
             self._submit()
 
@@ -118,12 +144,16 @@ class GridStore:
         counters = self._counters
         counters.commits += 1
         counters.commit_operations += len(self._under_way)
-        counters.commit_seconds += self._clock.monotonic() - self._submitted_at
+        elapsed = self._clock.monotonic() - self._submitted_at
+        counters.commit_seconds += elapsed
+        counters.commit_latency.observe(elapsed)
         if self.failing:
             log.warning("the grid takes writes again")
         self.failing, self.trouble, self._pause = False, None, FIRST_PAUSE
         self._under_way = None
         self.committed = self._submitted
+        for stager in self.stagers:
+            stager.committed(self.committed)
         self.on_committed()
         self._release_settled()
         self.flush()
@@ -182,9 +212,9 @@ class GridStore:
         self._gathering.remove(CacheName.SESSIONS, session_key(client_id))
         self._prefixes.pop(client_id, None)
 
-    def save_subscription(self, client_id: str, subscription: Subscription) -> None:
+    def save_subscription(self, client_id: str, subscription: Subscription, since: int) -> None:
         key = subscription_key(self._prefix(client_id), subscription.filter)
-        self._gathering.put(CacheName.SUBSCRIPTIONS, key, encode_subscription(subscription))
+        self._gathering.put(CacheName.SUBSCRIPTIONS, key, encode_subscription(subscription, since))
 
     def remove_subscription(self, client_id: str, filter: str) -> None:
         self._gathering.remove(CacheName.SUBSCRIPTIONS, subscription_key(self._prefix(client_id), filter))
@@ -212,6 +242,30 @@ class GridStore:
 
     def remove_dup(self, client_id: str, packet_id: int) -> None:
         self._gathering.remove(CacheName.DUP, packet_key(self._prefix(client_id), packet_id))
+
+    def save_progress(self, client_id: str, progress: StoredProgress) -> None:
+        self._gathering.put(CacheName.PROGRESS, session_key(client_id), encode_progress(progress))
+
+    def remove_progress(self, client_id: str) -> None:
+        self._gathering.remove(CacheName.PROGRESS, session_key(client_id))
+
+    def save_segment(self, client_id: str, number: int, flights: Sequence[StoredFlight]) -> None:
+        self._gathering.put(CacheName.SEGMENTS, queue_key(self._prefix(client_id), number), encode_segment(flights))
+
+    def remove_segment(self, client_id: str, number: int) -> None:
+        self._gathering.remove(CacheName.SEGMENTS, queue_key(self._prefix(client_id), number))
+
+    def save_group(self, filter: str, group: StoredGroup) -> None:
+        self._gathering.put(CacheName.GROUPS, session_key(filter), encode_group(group))
+
+    def remove_group(self, filter: str) -> None:
+        self._gathering.remove(CacheName.GROUPS, session_key(filter))
+
+    def save_group_segment(self, filter: str, number: int, references: Sequence[Reference]) -> None:
+        self._gathering.put(CacheName.SHARES, queue_key(self._prefix(filter), number), encode_share(references))
+
+    def remove_group_segment(self, filter: str, number: int) -> None:
+        self._gathering.remove(CacheName.SHARES, queue_key(self._prefix(filter), number))
 
     def save_pubrel(self, client_id: str, packet_id: int, order: int) -> None:
         key = packet_key(self._prefix(client_id), packet_id)
@@ -268,9 +322,25 @@ class GridStore:
                 epoch=record.epoch,
             )
 
-    async def subscriptions(self) -> AsyncIterator[tuple[str, Subscription]]:
+    async def subscriptions(self) -> AsyncIterator[tuple[str, Subscription, int]]:
         async for key, record in self._records(CacheName.SUBSCRIPTIONS, decode_subscription):
-            yield split_prefix(key)[0], record.subscription
+            yield split_prefix(key)[0], record.subscription, record.since
+
+    async def progress(self) -> AsyncIterator[tuple[str, StoredProgress]]:
+        async for key, progress in self._records(CacheName.PROGRESS, decode_progress):
+            yield key.decode(), progress
+
+    async def segments(self) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
+        async for key, flights in self._records(CacheName.SEGMENTS, decode_segment):
+            yield split_prefix(key)[0], sequence_of(key), flights
+
+    async def groups(self) -> AsyncIterator[tuple[str, StoredGroup]]:
+        async for key, group in self._records(CacheName.GROUPS, decode_group):
+            yield key.decode(), group
+
+    async def group_segments(self) -> AsyncIterator[tuple[str, int, list[Reference]]]:
+        async for key, references in self._records(CacheName.SHARES, decode_share):
+            yield split_prefix(key)[0], sequence_of(key), references
 
     async def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
         async for key, record in self._records(CacheName.QUEUE, decode_queue):

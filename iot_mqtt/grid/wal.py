@@ -26,8 +26,10 @@ BLOCK = 32768
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 #: Whether a batch is whole with this fragment; others say nothing about it.
 _ENDS = {FULL: True, FIRST: False, MIDDLE: False, LAST: True}
-#: Everything RocksDB writes today: the four, their recyclable twins, and marks about the file itself.
-KNOWN = frozenset(range(1, 12)) | {130, 131}
+#: Their twins in a log file that is used again, which ours never are. RocksDB reads one at the end of a log for ever.
+RECYCLED = frozenset(range(5, 9))
+#: Everything RocksDB writes today: the four, and marks about the file itself.
+KNOWN = frozenset(range(1, 12)) - RECYCLED | {130, 131}
 
 _FRAGMENT = Struct("<IHB")
 _BATCH = Struct("<QI")
@@ -40,27 +42,32 @@ class Survey:
     """What a walk along all logs found.
 
     Every operation up to number ``safe`` was acknowledged: a batch begins behind it. ``hidden`` names the file
-    and offset of a damaged spot with such a batch behind it; RocksDB may not notice, and stop there.
+    and offset of a damaged spot with such a batch behind it; RocksDB may not notice, and stop there. ``endless`` is the
+    file and offset of a spot that RocksDB must not get to see: it would never come back.
     """
 
     safe: int = 0
     hidden: str | None = None
+    endless: tuple[str, int] | None = None
 
 
 def survey(directory: Path) -> Survey:
     """Walk every log in the order it was written, reading headers only."""
     walk = _Walk()
     broken: str | None = None
+    endless: tuple[str, int] | None = None
     for name, data in _logs(directory):
         batches = walk.batches
         spot = walk.along(data)
         if spot is not None:
+            if endless is None and data[spot + 6 : spot + 7] and data[spot + 6] in RECYCLED:
+                endless = name, spot
             if broken is None:
                 broken, batches = f"{name} at byte {spot}", walk.batches
             walk.behind(data, spot)
         if broken is not None and walk.batches != batches:
-            return Survey(walk.safe, broken)
-    return Survey(walk.safe)
+            return Survey(walk.safe, broken, endless)
+    return Survey(walk.sure(), endless=endless)
 
 
 def _logs(directory: Path) -> Iterator[tuple[str, bytes]]:
@@ -79,6 +86,9 @@ class _Walk:
         self.safe = 0
         self._end = 0
         self._whole = True
+        # The newest batch as it stands in the logs, and what was safe without it.
+        self._newest: list[tuple[bytes, int, int]] = []
+        self._before = 0
 
     def along(self, data: bytes, offset: int = 0) -> int | None:
         """Go on from a fragment; returns where that is impossible, or None at the end."""
@@ -99,6 +109,9 @@ class _Walk:
                 if not self._follows(sequence):
                     return self._stop(offset)
                 self._begin(sequence, count)
+                self._newest.clear()
+            if kind in _ENDS:
+                self._newest.append((data, offset, body + length))
             self._whole = (self._whole and kind != FIRST) or kind in (FULL, LAST)
             offset = body + length
         return self._stop(offset) if any(data[offset:]) else None
@@ -117,11 +130,21 @@ class _Walk:
             if self.batches != batches:
                 return
 
+    def sure(self) -> int:
+        """``safe``, as far as the newest batch can be believed: torn, its numbers say nothing. That it stands there
+        still says that the one before it was acknowledged.
+        """
+        for data, start, end in self._newest:
+            if _FRAGMENT.unpack_from(data, start)[0] != masked_crc(data[start + 6 : end]):
+                return self._before
+        return self.safe
+
     def _follows(self, sequence: int) -> bool:
         return self._end < sequence and (not self.batches or sequence < self._end + _NEAR)
 
     def _begin(self, sequence: int, count: int) -> None:
         self.batches += 1
+        self._before = max(self.safe, self._end)
         self.safe = max(self.safe, sequence - 1)
         self._end = sequence + count - 1
 

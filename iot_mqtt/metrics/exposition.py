@@ -10,9 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from iot_mqtt.metrics.facts import ListenerFacts, NodeFacts
+from iot_mqtt.metrics.facts import ListenerFacts, LogFacts, NodeFacts
 from iot_mqtt.metrics.loop_lag import LoopLag
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import Counters, Histogram
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
@@ -41,6 +41,8 @@ _LABELLED = (
     ("packets_received", "packets_received", "type", "Packets received."),
     ("packets_sent", "packets_sent", "type", "Packets sent."),
     ("dropped", "messages_dropped", "reason", "Messages that did not reach a receiver."),
+    ("messages_refused", "messages_refused", "reason", "Messages that were not stored because there was no room."),
+    ("publishers_paused", "publishers_paused", "reason", "Times that a connection was not read from for a while."),
     ("denied", "requests_denied", "action", "Requests that the rules did not allow."),
     ("errors", "protocol_errors", "reason", "Errors of clients that ended their connection."),
 )
@@ -52,11 +54,40 @@ _GAUGES = (
     ("subscriptions", "subscriptions", "Subscriptions of all sessions."),
     ("retained", "retained_messages", "Retained messages."),
     ("retained_bytes", "retained_bytes", "Bytes of retained messages."),
-    ("queued", "queued_messages", "Messages that wait for a session."),
+    ("queued", "queued_messages", "Messages that wait for a session, in its queue or in the log."),
+    ("waiting", "messages_waiting", "Messages that some receiver has not confirmed: queued or in flight."),
+    ("backlog", "backlog_messages", "Messages in the log that wait for a session or a group."),
+    ("uncounted", "backlog_uncounted", "Sessions and groups whose part of the log is still being counted."),
+    ("largest_backlog", "backlog_largest_messages", "Messages in the log that wait for one session or group at most."),
+    ("furthest_lag", "backlog_furthest_batches", "Batches that the reader furthest behind has not read."),
+    ("paused", "connections_paused", "Connections that are not read from because there is no room."),
     ("inflight", "inflight_messages", "Messages under way to a client and not acknowledged."),
     ("started_at", "start_time_seconds", "When the node started, in seconds since 1970."),
     ("ready", "ready", "1 when every listener accepts and every stored route is loaded."),
 )
+
+#: Attribute of ``LogFacts``, name, help.
+_LOG_GAUGES = (
+    ("messages", "log_messages", "Messages that the log holds."),
+    ("bytes", "log_bytes", "Bytes that the log holds."),
+    ("generations", "log_generations", "Generations of the log."),
+    ("streams", "log_streams", "Streams of all generations."),
+    ("disk_used", "disk_used_bytes", "Bytes that the grid takes on disk."),
+    ("disk_limit", "disk_limit_bytes", "Bytes that it may take."),
+    ("disk_free", "disk_free_bytes", "Bytes that its file system still has."),
+    ("uncommitted_bytes", "uncommitted_bytes", "Bytes of messages that wait for a commit."),
+    ("uncommitted_operations", "uncommitted_operations", "Writes that wait for a commit."),
+)
+_LOG_COUNTERS = (
+    ("messages_appended", "log_messages_appended", "Messages put into the log."),
+    ("bytes_appended", "log_appended_bytes", "Bytes put into the log."),
+    ("pages_written", "log_pages_written", "Pages written."),
+    ("pages_read", "log_pages_read", "Pages read."),
+    ("bytes_read", "log_read_bytes", "Bytes of pages and of the index that were read."),
+    ("damaged_pages", "log_damaged_pages", "Pages that could not be read."),
+)
+#: What ``iot_mqtt_disk_alarm`` is.
+_DISK_LEVELS = {"none": 0.0, "alarm": 1.0, "full": 2.0}
 
 
 class Metrics:
@@ -75,9 +106,12 @@ class Metrics:
         *,
         lag: LoopLag | None = None,
         listeners: Callable[[], Iterable[ListenerFacts]] = tuple,
+        log: Callable[[], LogFacts] | None = None,
     ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_NodeCollector(counters, facts, lag, listeners))
+        if log is not None:
+            self._registry.register(_LogCollector(log))
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
@@ -108,8 +142,27 @@ class _NodeCollector(Collector):
         for attribute, name, label, text in _LABELLED:
             yield _labelled(name, label, text, getattr(self._counters, attribute))
         yield from _listeners(self._listeners())
+        yield _histogram(
+            "grid_commit_latency_seconds", "How long batches took to be committed.", self._counters.commit_latency
+        )
         if self._lag is not None:
-            yield _lag(self._lag)
+            yield _histogram("loop_lag_seconds", "How late the event loop served a timer.", self._lag)
+
+
+class _LogCollector(Collector):
+    def __init__(self, facts: Callable[[], LogFacts]) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Family]:
+        facts = self._facts()
+        for attribute, name, text in _LOG_GAUGES:
+            yield GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
+        for attribute, name, text in _LOG_COUNTERS:
+            yield CounterMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
+        text = "0: there is room; 1: 80 % of it are used; 2: what would be stored is refused."
+        yield GaugeMetricFamily("iot_mqtt_disk_alarm", text, value=_DISK_LEVELS[facts.disk_level])
+        trouble = float(facts.trouble is not None)
+        yield GaugeMetricFamily("iot_mqtt_grid_failing", "1 while the grid takes no writes.", value=trouble)
 
 
 def _info(facts: NodeFacts) -> Family:
@@ -139,7 +192,7 @@ def _listeners(listeners: Iterable[ListenerFacts]) -> tuple[Family, ...]:
     return accepted, refused, present
 
 
-def _lag(lag: LoopLag) -> Family:
-    family = HistogramMetricFamily("iot_mqtt_loop_lag_seconds", "How late the event loop served a timer.")
-    family.add_metric((), lag.cumulative(), lag.total)
+def _histogram(name: str, text: str, histogram: Histogram) -> Family:
+    family = HistogramMetricFamily(f"iot_mqtt_{name}", text)
+    family.add_metric((), histogram.cumulative(), histogram.total)
     return family

@@ -41,6 +41,79 @@ class NodeFacts(Protocol):
     @property
     def inflight(self) -> int: ...
 
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def backlog(self) -> int: ...
+
+    @property
+    def uncounted(self) -> int: ...
+
+    @property
+    def largest_backlog(self) -> int: ...
+
+    @property
+    def furthest_lag(self) -> int: ...
+
+    @property
+    def paused(self) -> int: ...
+
+
+class LogFacts(Protocol):
+    """The log of messages, and the room for it."""
+
+    @property
+    def messages(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def generations(self) -> int: ...
+
+    @property
+    def streams(self) -> int: ...
+
+    @property
+    def messages_appended(self) -> int: ...
+
+    @property
+    def bytes_appended(self) -> int: ...
+
+    @property
+    def pages_written(self) -> int: ...
+
+    @property
+    def pages_read(self) -> int: ...
+
+    @property
+    def bytes_read(self) -> int: ...
+
+    @property
+    def damaged_pages(self) -> int: ...
+
+    @property
+    def disk_level(self) -> str: ...
+
+    @property
+    def disk_used(self) -> int: ...
+
+    @property
+    def disk_limit(self) -> int: ...
+
+    @property
+    def disk_free(self) -> int: ...
+
+    @property
+    def uncommitted_bytes(self) -> int: ...
+
+    @property
+    def uncommitted_operations(self) -> int: ...
+
+    @property
+    def trouble(self) -> str | None: ...
+
 
 class ConnectionCounts(Protocol):
     """What a listener counted."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.ports.counters import Histogram
 
 #: Upper bounds in seconds; what is later falls into +Inf.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
-class LoopLag:
+class LoopLag(Histogram):
     """A histogram of the loop's lateness, sampled every ``interval`` seconds from ``start`` to ``stop``."""
 
     def __init__(self, clock: Clock, interval: float = 0.25) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
-        self.total = 0.0
+        super().__init__(BUCKETS)
         #: The latest sample, for those who shed load by it.
         self.latest = 0.0
         self._clock = clock
@@ -34,17 +32,8 @@ class LoopLag:
 
     def observe(self, seconds: float) -> None:
         """Count one lateness."""
+        super().observe(seconds)
         self.latest = seconds
-        self.total += seconds
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        """Upper bound and how many samples were at most that, as Prometheus counts them."""
-        running, rows = 0, []
-        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self.counts, strict=True):
-            running += count
-            rows.append((bound, float(running)))
-        return rows
 
     def _sample(self) -> None:
         self.observe(max(0.0, self._clock.monotonic() - self._due))

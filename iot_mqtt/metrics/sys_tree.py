@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from iot_mqtt.metrics.facts import NodeFacts
+from iot_mqtt.metrics.facts import LogFacts, NodeFacts
 from iot_mqtt.ports.counters import Counters
 
 ROOT = "$SYS/broker/"
@@ -52,9 +52,13 @@ class Load:
             averages[place] = averages[place] * decay + per_minute * (1.0 - decay)
 
 
-def sys_tree(counters: Counters, facts: NodeFacts, now: float, load: Load | None = None) -> list[tuple[bytes, bytes]]:
+def sys_tree(
+    counters: Counters, facts: NodeFacts, now: float, load: Load | None = None, log: LogFacts | None = None
+) -> list[tuple[bytes, bytes]]:
     """Topic and payload of every leaf. ``now`` is wall-clock seconds; ``load`` adds what needs a memory."""
     pairs = _node(facts, now) + _figures(facts) + _counted(counters)
+    if log is not None:
+        pairs += _room(log)
     if load is not None:
         pairs.append(("clients/maximum", str(load.clients_maximum)))
         pairs += load.topics()
@@ -79,6 +83,18 @@ def _figures(facts: NodeFacts) -> list[tuple[str, str]]:
         "retained messages/bytes": facts.retained_bytes,
         "store/messages/count": facts.queued,
         "messages/inflight": facts.inflight,
+        "clients/paused": facts.paused,
+    }
+    return [(name, str(value)) for name, value in figures.items()]
+
+
+def _room(log: LogFacts) -> list[tuple[str, str]]:
+    figures = {
+        "store/messages/bytes": log.bytes,
+        "disk/used": log.disk_used,
+        "disk/limit": log.disk_limit,
+        "disk/free": log.disk_free,
+        "disk/alarm": log.disk_level,
     }
     return [(name, str(value)) for name, value in figures.items()]
 

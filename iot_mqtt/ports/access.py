@@ -20,6 +20,8 @@ class Action(Enum):
 
     PUBLISH = "publish"
     SUBSCRIBE = "subscribe"
+    #: Having what was published in the past; asked for a filter, on top of subscribing to it.
+    REPLAY = "replay"
     #: Receiving a message that matched an allowed filter.
     READ = "read"
 

@@ -6,7 +6,9 @@ receiver. A drop always has a reason from ``Drop``.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 
 
@@ -19,11 +21,42 @@ class Drop(StrEnum):
     EXPIRED = "expired"
     TOO_LARGE = "too_large"  # larger than the client's Maximum Packet Size
     SESSION_ENDED = "session_ended"
+    UNSUBSCRIBED = "unsubscribed"  # owed to a replay that its client gave up
     OFFLINE_QOS0 = "offline_qos0"
     NO_SHARED_MEMBER = "no_shared_member"
     NOT_AUTHORIZED = "not_authorized"
     RETAINED_QUOTA = "retained_quota"  # delivered, but not retained
+    RETENTION = "retention"  # the log's retention was over before the session came for it
     REJECTED = "rejected"  # the client answered with a reason of 0x80 or more
+    DISK_FULL = "disk_full"  # QoS 0 that only the log could have brought
+
+
+#: Upper bounds in seconds; what takes longer falls into +Inf.
+LATENCIES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Histogram:
+    """How often something took how long: one bisection and two additions each time."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float] = LATENCIES) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.total += seconds
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Upper bound and how many were at most that, as Prometheus counts them."""
+        running, rows = 0, []
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            running += count
+            rows.append((bound, float(running)))
+        return rows
 
 
 class Counters:
@@ -45,9 +78,12 @@ class Counters:
         self.messages_delivered = 0  # handed to an outbox (QoS 0) or sent and acknowledged (QoS 1/2)
         self.messages_resent = 0
         self.dropped: Counter[str] = Counter()  # by Drop
+        self.messages_refused: Counter[str] = Counter()  # not stored because there was no room, by why
+        self.publishers_paused: Counter[str] = Counter()  # times that a connection was not read from, by why
         self.denied: Counter[str] = Counter()  # by action
         self.errors: Counter[str] = Counter()  # protocol errors by reason name
         self.commits = 0
         self.commit_operations = 0
         self.commit_seconds = 0.0
+        self.commit_latency = Histogram()
         self.commit_failures = 0

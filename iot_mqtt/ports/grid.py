@@ -28,6 +28,14 @@ class CacheName(StrEnum):
     PUBREL = "pubrel"
     RECEIVED = "received"
     WILLS = "wills"
+    LOG = "log"
+    LOG_INDEX = "log_index"
+    LOG_META = "log_meta"
+    LOG_TURNS = "log_turns"
+    PROGRESS = "progress"
+    SEGMENTS = "segments"
+    GROUPS = "groups"
+    SHARES = "shares"
 
 
 Pair = tuple[bytes, bytes]
@@ -87,6 +95,13 @@ class Grid(Protocol):
         self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
     ) -> list[Pair]:
         """Up to ``limit`` entries in key order whose keys start with ``prefix`` and come after ``after``."""
+        ...
+
+    async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
+        """Everything whose key starts with ``prefix`` and that was committed before is gone when this returns.
+
+        In its place among the commits, as safe as they are, and not atomic for readers. Watchers hear nothing.
+        """
         ...
 
     async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:

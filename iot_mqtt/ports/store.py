@@ -10,10 +10,12 @@ A failed commit is "not ready": it is repeated until it succeeds, and nothing be
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import Message, Subscription, Will
 
 
@@ -53,6 +55,63 @@ class StoredWill:
     due_at: float | None
 
 
+class StoredPast(NamedTuple):
+    """A subscription that is over and still has a claim on the log, from one position to another."""
+
+    subscription: Subscription
+    since: int
+    until: int
+
+
+class StoredReplay(NamedTuple):
+    """How far a replay is, by the filter that its subscription is kept under."""
+
+    filter: str
+    position: int
+    #: The time that it begins at, while the place of that in the log is still being looked for.
+    sought: float | None = None
+
+
+class StoredProgress(NamedTuple):
+    """How far a session has read the log."""
+
+    position: int
+    past: tuple[StoredPast, ...] = ()
+    replays: tuple[StoredReplay, ...] = ()
+
+
+class StoredFlight(NamedTuple):
+    """Messages of the log that are under way to a session, with those packet ids that are not acknowledged."""
+
+    reference: Reference
+    qos: int
+    retain: bool
+    identifiers: tuple[int, ...]
+    #: Name of the cursor they were taken by: ``""``, or the filter of a shared group or of a replay.
+    origin: str
+    #: (offset from the reference, packet ids of consecutive messages)
+    pieces: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+class StoredGroup(NamedTuple):
+    """How far a durable shared group has read the log, and what was returned to it."""
+
+    position: int
+    returned: tuple[Reference, ...] = ()
+
+
+class Stager(Protocol):
+    """Somebody who gathers by himself and adds to a batch when that is about to leave."""
+
+    def stage(self, batch: WriteBatch, ticket: int) -> None:
+        """Called before every batch; once only, however often the batch is repeated."""
+        ...
+
+    def committed(self, ticket: int) -> None:
+        """The batch is safe. Called before whoever waits for it goes on."""
+        ...
+
+
 class Store(Protocol):
     """Staging, committing and reading back. The writing half never blocks and never fails."""
 
@@ -63,8 +122,20 @@ class Store(Protocol):
     failing: bool
     trouble: str | None
 
+    #: Asked in this order before each batch.
+    stagers: list[Stager]
+
     @property
     def latest(self) -> int: ...
+
+    @property
+    def waiting(self) -> int:
+        """Operations that are not committed yet."""
+        ...
+
+    def reserve(self) -> int:
+        """The ticket of the batch that leaves next, which there will be: a stager has something for it."""
+        ...
 
     def flush(self) -> None: ...
 
@@ -76,7 +147,9 @@ class Store(Protocol):
 
     def remove_session(self, client_id: str) -> None: ...
 
-    def save_subscription(self, client_id: str, subscription: Subscription) -> None: ...
+    def save_subscription(self, client_id: str, subscription: Subscription, since: int) -> None:
+        """``since``: where in the log its claim begins."""
+        ...
 
     def remove_subscription(self, client_id: str, filter: str) -> None: ...
 
@@ -100,6 +173,24 @@ class Store(Protocol):
 
     def remove_dup(self, client_id: str, packet_id: int) -> None: ...
 
+    # The way through the log.
+
+    def save_progress(self, client_id: str, progress: StoredProgress) -> None: ...
+
+    def remove_progress(self, client_id: str) -> None: ...
+
+    def save_segment(self, client_id: str, number: int, flights: Sequence[StoredFlight]) -> None: ...
+
+    def remove_segment(self, client_id: str, number: int) -> None: ...
+
+    def save_group(self, filter: str, group: StoredGroup) -> None: ...
+
+    def remove_group(self, filter: str) -> None: ...
+
+    def save_group_segment(self, filter: str, number: int, references: Sequence[Reference]) -> None: ...
+
+    def remove_group_segment(self, filter: str, number: int) -> None: ...
+
     def save_pubrel(self, client_id: str, packet_id: int, order: int) -> None: ...
 
     def remove_pubrel(self, client_id: str, packet_id: int) -> None: ...
@@ -120,7 +211,21 @@ class Store(Protocol):
 
     def sessions(self) -> AsyncIterator[StoredSession]: ...
 
-    def subscriptions(self) -> AsyncIterator[tuple[str, Subscription]]: ...
+    def subscriptions(self) -> AsyncIterator[tuple[str, Subscription, int]]:
+        """(client id, subscription, since)"""
+        ...
+
+    def progress(self) -> AsyncIterator[tuple[str, StoredProgress]]: ...
+
+    def segments(self) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
+        """(client id, number, flights), in the order of each session's numbers."""
+        ...
+
+    def groups(self) -> AsyncIterator[tuple[str, StoredGroup]]: ...
+
+    def group_segments(self) -> AsyncIterator[tuple[str, int, list[Reference]]]:
+        """(filter, number, references)"""
+        ...
 
     def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
         """In the order of each session's sequence."""

@@ -2,6 +2,7 @@
 
 from iot_mqtt.session.aliases import InboundAliases, OutboundAliases
 from iot_mqtt.session.delivery import Delivery
+from iot_mqtt.session.flight import Flight, Piece, Segment
 from iot_mqtt.session.inbound import Inbound
 from iot_mqtt.session.outbound import RELEASED, SENT_QOS1, SENT_QOS2, Outbound
 from iot_mqtt.session.queue import DeliveryQueue
@@ -12,8 +13,11 @@ __all__ = [
     "SENT_QOS2",
     "Delivery",
     "DeliveryQueue",
+    "Flight",
     "Inbound",
     "InboundAliases",
     "Outbound",
+    "Piece",
+    "Segment",
     "OutboundAliases",
 ]

@@ -10,8 +10,9 @@ An id is in ``entries`` from the moment it is reserved until its exchange is ove
 twice. Entries keep their order: PUBLISH in the order of sending, PUBREL in the order of the PUBRECs
 [MQTT-4.6.0-1] [MQTT-4.6.0-4], which is the order in which a reconnect repeats them.
 
-An entry is a ``Delivery`` where the message must be kept for that repetition, and one of the markers below
-where the session ends with its connection and nothing will be repeated.
+An entry is a ``Delivery`` where the message must be kept for that repetition, a ``Flight`` where the log keeps it
+(one object for many ids), and one of the markers below where the session ends with its connection and nothing
+will be repeated.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Final
 
 from iot_mqtt.errors import ProtocolViolation
 from iot_mqtt.session.delivery import Delivery
+from iot_mqtt.session.flight import Flight
 
 MAX_PACKET_ID: Final = 65_535
 
@@ -37,7 +39,7 @@ class Marker(Enum):
 SENT_QOS1: Final = Marker.SENT_QOS1
 SENT_QOS2: Final = Marker.SENT_QOS2
 RELEASED: Final = Marker.RELEASED
-Entry = Delivery | Marker
+Entry = Delivery | Flight | Marker
 
 
 class Outbound:
@@ -109,16 +111,19 @@ class Outbound:
         self.entries[packet_id] = entry
         self._last = packet_id
 
-    def acknowledge(self, ids: Iterable[int]) -> list[Entry]:
-        """PUBACK: the entries that are over. Unknown ids are passed over: a late repetition is no fault."""
-        over: list[Entry] = []
+    def acknowledge(self, ids: Iterable[int], over: list[Entry] | None = None) -> list[Entry]:
+        """PUBACK: the entries that are over. Unknown ids are passed over: a late repetition is no fault.
+
+        ``over`` is the list to add to, for a caller who wants those in front of an id that is wrong.
+        """
+        over = [] if over is None else over
         pop = self.entries.pop
         for packet_id in ids:
             entry = pop(packet_id, None)
             if entry is SENT_QOS1:
                 over.append(entry)
             elif entry is not None:
-                if not isinstance(entry, Delivery) or entry.qos != 1:
+                if isinstance(entry, Marker) or entry.qos != 1:
                     self.entries[packet_id] = entry
                     raise ProtocolViolation(f"PUBACK for packet id {packet_id}, which is in a QoS 2 exchange")
                 over.append(entry)
@@ -132,7 +137,7 @@ class Outbound:
         entry = self.entries.pop(packet_id, None)
         if entry is None:
             return None
-        if entry is SENT_QOS1 or (isinstance(entry, Delivery) and entry.qos == 1):
+        if entry is SENT_QOS1 or (not isinstance(entry, Marker) and entry.qos == 1):
             self.entries[packet_id] = entry
             raise ProtocolViolation(f"PUBREC for packet id {packet_id}, which is in a QoS 1 exchange")
         # Popped and put back at the end: PUBRELs keep the order of the PUBRECs [MQTT-4.6.0-4].

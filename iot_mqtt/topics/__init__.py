@@ -5,6 +5,7 @@ from iot_mqtt.topics.filters import (
     covers,
     is_wildcard,
     matches,
+    parse_replay,
     parse_shared,
     validate_filter,
     validate_topic,
@@ -20,11 +21,12 @@ from iot_mqtt.topics.policies import (
     Sticky,
 )
 from iot_mqtt.topics.retained import Page, RetainedIndex
-from iot_mqtt.topics.route import Receiver, Route, merged
+from iot_mqtt.topics.route import Receiver, Route, combined, merged
 from iot_mqtt.topics.routes import PolicyFactory, Routes
 from iot_mqtt.topics.shared import SharedGroup
 
 __all__ = [
+    "combined",
     "MAX_LEVELS",
     "POLICIES",
     "HashClient",
@@ -46,6 +48,7 @@ __all__ = [
     "is_wildcard",
     "matches",
     "merged",
+    "parse_replay",
     "parse_shared",
     "validate_filter",
     "validate_topic",

@@ -1,4 +1,4 @@
-"""Topic names and topic filters: what is allowed, what matches what, and the form of shared filters.
+"""Topic names and topic filters: what is allowed, what matches what, and the forms of shared filters and replays.
 
 The clauses of MQTT 5.0 section 4.7 and 4.8.2 live here; the ones that carry the same number in 3.1.1 say the
 same. What can't be right under any broker is ``Malformed``; what only exceeds this broker's limits is
@@ -15,6 +15,7 @@ MAX_LEVELS = 128
 MAX_BYTES = 65_535
 
 _SHARE = "$share/"
+_REPLAY = "$replay/"
 
 
 def validate_topic(topic: str, max_levels: int = MAX_LEVELS) -> None:
@@ -28,11 +29,11 @@ def validate_topic(topic: str, max_levels: int = MAX_LEVELS) -> None:
 
 
 def validate_filter(filter: str, max_levels: int = MAX_LEVELS) -> None:
-    """Raise unless ``filter`` may be subscribed to; shared filters included."""
+    """Raise unless ``filter`` may be subscribed to; shared filters and replays included."""
     reason = ReasonCode.TOPIC_FILTER_INVALID
     _validate_text(filter, "filter", reason)
-    shared = parse_shared(filter)
-    plain = filter if shared is None else shared[1]
+    prefixed = parse_shared(filter) or parse_replay(filter)
+    plain = filter if prefixed is None else prefixed[1]
     levels = plain.split("/")
     if len(levels) > max_levels:
         raise Refused(f"filter has more than {max_levels} levels", reason)
@@ -65,7 +66,23 @@ def parse_shared(filter: str) -> tuple[str, str] | None:
         raise Malformed("share name is empty or has a wildcard", ReasonCode.TOPIC_FILTER_INVALID)
     if not slash or not plain:
         raise Malformed("share name without a filter", ReasonCode.TOPIC_FILTER_INVALID)  # [MQTT-4.8.2-2]
+    if plain.startswith(_REPLAY):
+        raise Refused("a replay can't be shared", ReasonCode.TOPIC_FILTER_INVALID)
     return group, plain
+
+
+def parse_replay(filter: str) -> tuple[str, str] | None:
+    """Split ``$replay/<from>/<filter>`` into where it begins and the filter; None if it is no replay.
+
+    This form is ours, so what is wrong with it is ``Refused``. What ``<from>`` may be is not decided here; it has no
+    slash, but the "+" of an offset from UTC.
+    """
+    if not filter.startswith(_REPLAY):
+        return None
+    begin, slash, plain = filter[len(_REPLAY) :].partition("/")
+    if not slash or not plain or plain.startswith((_SHARE, _REPLAY)):
+        raise Refused("a replay is $replay/<from>/<filter>, the filter a plain one", ReasonCode.TOPIC_FILTER_INVALID)
+    return begin, plain
 
 
 def is_wildcard(filter: str) -> bool:

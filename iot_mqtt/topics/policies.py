@@ -23,6 +23,9 @@ class Policy(Generic[R]):
 
     __slots__ = ()
 
+    #: Whether messages must wait for the member that is theirs while that is connected, full or not.
+    keeps_order = False
+
     def joined(self, receiver: R) -> None:
         """A member was added, at the end."""
 
@@ -93,6 +96,8 @@ class Sticky(_Rotating[R]):
 
     __slots__ = ("_holder",)
 
+    keeps_order = True
+
     def __init__(self) -> None:
         super().__init__()
         self._holder: R | None = None
@@ -154,6 +159,7 @@ class _Hashed(Policy[R]):
 
     __slots__ = ("_ranked",)
 
+    keeps_order = True
     _BEST = 4
     _REMEMBERED = 10_000
 

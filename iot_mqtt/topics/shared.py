@@ -42,6 +42,11 @@ class SharedGroup(Generic[R]):
         """Everyone in it with the subscription; a copy."""
         return {receiver: route.subscription for receiver, route in self._routes.items()}
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the policy promises that the messages of one publisher or topic go to one member."""
+        return self._policy.keeps_order
+
     def route(self, receiver: R) -> Route[R]:
         """How a picked member wants its messages. KeyError for one that isn't a member."""
         return self._routes[receiver]

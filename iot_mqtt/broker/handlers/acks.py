@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from iot_mqtt.codec import AckRun, PacketType
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.session import Delivery
+from iot_mqtt.session import RELEASED, Delivery, Flight
 from iot_mqtt.session.outbound import Entry
 
 if TYPE_CHECKING:
@@ -30,11 +30,15 @@ def on_acks(connection: Connection, run: AckRun) -> None:
 
 def on_puback(connection: Connection, session: Session, run: AckRun) -> None:
     """QoS 1 exchanges end, for good or bad: a refused message is not sent again."""
-    entries = session.outbound.acknowledge(run.ids)
-    if run.reason >= FAILURE:
-        _rejected(connection, session, entries)
-    else:
-        connection.broker.outflow.finished(session, entries)
+    entries: list[Entry] = []
+    try:
+        session.outbound.acknowledge(run.ids, entries)
+    finally:
+        # Those in front of one that is wrong are over all the same.
+        if run.reason >= FAILURE:
+            _rejected(connection, session, entries)
+        else:
+            connection.broker.outflow.finished(session, entries)
     connection.broker.outflow.pump(session)
 
 
@@ -48,15 +52,23 @@ def on_pubrec(connection: Connection, session: Session, run: AckRun) -> None:
         return
     arrived: list[Entry] = []
     released: list[int] = []
-    for packet_id in run.ids:
-        entry = outbound.receive(packet_id)
-        if entry is None:
-            # v5 is told that we know nothing of it; 3.x gets a PUBREL so that its exchange can end.
-            reason = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if connection.five else ReasonCode.SUCCESS
-            connection.answer(PacketType.PUBREL, [packet_id], reason=reason)
-            continue
-        arrived.append(entry)
-        released.append(packet_id)
+    try:
+        for packet_id in run.ids:
+            entry = outbound.receive(packet_id)
+            if entry is None:
+                # v5 is told that we know nothing of it; 3.x gets a PUBREL so that its exchange can end.
+                reason = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if connection.five else ReasonCode.SUCCESS
+                connection.answer(PacketType.PUBREL, [packet_id], reason=reason)
+                continue
+            arrived.append(entry)
+            released.append(packet_id)
+    finally:
+        # Those in front of one that is wrong have arrived all the same.
+        _release(connection, session, arrived, released)
+
+
+def _release(connection: Connection, session: Session, arrived: list[Entry], released: list[int]) -> None:
+    broker = connection.broker
     ticket = 0
     if session.durable and released:
         for packet_id in released:
@@ -98,7 +110,7 @@ def on_pubcomp(connection: Connection, session: Session, run: AckRun) -> None:
 
 def _is_released(entry: Entry) -> bool:
     """A repeated PUBREC: the message was counted when the first one came."""
-    return not isinstance(entry, Delivery) and entry.name == "RELEASED"
+    return entry is RELEASED
 
 
 def _rejected(connection: Connection, session: Session, entries: list[Entry]) -> None:
@@ -106,7 +118,7 @@ def _rejected(connection: Connection, session: Session, entries: list[Entry]) ->
     broker.counters.dropped[Drop.REJECTED] += len(entries)
     session.count_drop(Drop.REJECTED, len(entries))
     for entry in entries:
-        if isinstance(entry, Delivery):
+        if isinstance(entry, Delivery | Flight):
             broker.outflow.forget(session, entry)
 
 

@@ -72,6 +72,9 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     connection.principal, connection.permissions = principal, permissions
     will = _will(connection, connect.will) if connect.will is not None else None
     assigned = None if connect.client_id else broker.new_client_id()
+    if connection.max_packet_size:
+        # Before anything is done for a client that could not be told.
+        connection.written_to_fit(_connack_with(connection, _particular(connection, assigned, data), present=False))
     before = broker.sessions.get(assigned or connect.client_id)
     replaces = before is not None and before.durable
     session, present = broker.sessions.open(connection, connect, assigned or connect.client_id)
@@ -98,7 +101,7 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
 def _welcome(connection: Connection, session: Session, present: bool, assigned: str | None, data: bytes | None) -> None:
     """CONNACK, then what waits for the client, then what the client sent meanwhile."""
     connection.writable = connection.ctx is not None and connection.ctx.channel.writable
-    _connack(connection, session, present, assigned, data)
+    _connack(connection, present, assigned, data)
     connection.connecting = False
     if present:
         connection.broker.outflow.resume(session)
@@ -140,28 +143,31 @@ def _will(connection: Connection, will: ConnectWill) -> Will:
     )
 
 
-def _connack(connection: Connection, session: Session, present: bool, assigned: str | None, data: bytes | None) -> None:
+def _connack(connection: Connection, present: bool, assigned: str | None, data: bytes | None) -> None:
     """Nearly every CONNACK of a version is the same; those are written once, at start."""
     broker = connection.broker
-    particular = _particular(connection, session, assigned, data) if connection.five else {}
-    if any(value is not None for value in particular.values()):
-        properties = replace(broker.announcement, **particular)  # type: ignore[arg-type]
-        connection.send_packet(Connack(session_present=present, reason=ReasonCode.SUCCESS, properties=properties))
+    particular = _particular(connection, assigned, data) if connection.five else {}
+    if connection.max_packet_size or any(value is not None for value in particular.values()):
+        connection.send_packet(_connack_with(connection, particular, present=present))
         return
     broker.counters.packets_sent["CONNACK"] += 1
     connection.send(broker.usual_connacks[connection.five, present])
 
 
-def _particular(
-    connection: Connection, session: Session, assigned: str | None, data: bytes | None
-) -> dict[str, object]:
+def _connack_with(connection: Connection, particular: dict[str, object], *, present: bool) -> Connack:
+    properties = replace(connection.broker.announcement, **particular)  # type: ignore[arg-type]
+    return Connack(session_present=present, reason=ReasonCode.SUCCESS, properties=properties)
+
+
+def _particular(connection: Connection, assigned: str | None, data: bytes | None) -> dict[str, object]:
     """What this v5 client is told beside what all are told."""
     settings, connect = connection.broker.settings, connection.connect
     assert connect is not None
     properties = connect.properties
     asked = properties.session_expiry_interval or 0
+    granted = connection.broker.sessions.interval(connect)
     return {
-        "session_expiry_interval": session.expiry_interval if asked != session.expiry_interval else None,
+        "session_expiry_interval": granted if asked != granted else None,
         "assigned_client_identifier": assigned,  # [MQTT-3.1.3-7]
         "server_keep_alive": settings.server_keep_alive or None,  # [MQTT-3.1.2-21]
         "response_information": (settings.response_information or None)

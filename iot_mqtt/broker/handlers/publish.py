@@ -1,6 +1,6 @@
 """PUBLISH: the order of effects, in one list.
 
-validate → authorise → (QoS 2: remember the id) → match → keep and deliver → retain → commit → acknowledge.
+room → validate → authorise → (QoS 2: remember the id) → match → keep and deliver → retain → commit → acknowledge.
 
 Keeping, retaining and remembering are staged in the turn's one batch; what a receiver must get only after
 the commit (stored sessions) and the acknowledgement wait for it. A QoS 2 message goes on to its receivers
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.codec import PacketType, PublishRun
@@ -19,7 +20,9 @@ from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Drop
 
 if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.session import Session
 
 #: The flag in the first byte of PUBLISH.
 RETAIN = 0x01
@@ -28,6 +31,9 @@ RETAIN = 0x01
 def on_publish(connection: Connection, run: PublishRun) -> None:
     """A run of publishes of one client to one topic."""
     broker = connection.broker
+    if broker.budget.full and not connection.five and _waits(connection, run):
+        broker.budget.pause(connection, Pause.DISK_FULL, [run])
+        return
     broker.counters.packets_received["PUBLISH"] += run.count
     session = connection.session
     assert session is not None
@@ -50,6 +56,20 @@ def on_publish(connection: Connection, run: PublishRun) -> None:
     outcome = _publish(connection, publication)
     if qos:
         _acknowledge(connection, PacketType.PUBACK, run.ids, outcome)
+
+
+def _waits(connection: Connection, run: PublishRun) -> bool:
+    """Whether a publisher of 3.x has to wait for room on the disk: it can't be told anything else."""
+    return (
+        run.qos > 0
+        and connection.may_publish(run.topic)
+        and connection.broker.budget.takes_room(run.topic, run.qos, kept=_is_kept(run))
+    )
+
+
+def _is_kept(run: PublishRun) -> bool:
+    """Whether it becomes its topic's retained message; an empty one only removes that."""
+    return bool(run.head & RETAIN and run.payloads()[-1])
 
 
 def _topic(connection: Connection, run: PublishRun) -> bytes:
@@ -81,49 +101,87 @@ def _deny(connection: Connection, run: PublishRun) -> None:
 
 def _at_qos2(connection: Connection, publication: Publication) -> None:
     """New ids are published and remembered; known ones are only acknowledged again [MQTT-4.3.3-10]."""
-    session, store = connection.session, connection.broker.store
+    session = connection.session
     assert session is not None
-    run = publication.run
-    positions = session.inbound.fresh(run.ids)
+    positions = session.inbound.fresh(publication.run.ids)
     if connection.five:
-        session.inbound.admit(0)
+        _check_quota(session, publication.run, positions)
     if positions is None:
-        outcome = _publish(connection, publication)
-        fresh = run.ids
-    else:
-        outcome = Outcome()
-        for position in positions:
-            part = _publish(connection, publication.part(position, position + 1))
-            outcome.ticket = max(outcome.ticket, part.ticket)
-        fresh = [run.ids[position] for position in positions]
-    if session.durable and fresh:
-        store.save_received(session.client_id, fresh)
+        _begin_exchange(connection, session, publication)
+        return
+    fresh = frozenset(positions)
+    for position in range(publication.count):
+        if position in fresh:
+            _begin_exchange(connection, session, publication.part(position, position + 1))
+        else:
+            # The first PUBREC may still be waiting for its commit; the repeated one must not overtake it.
+            repeated = [publication.run.ids[position]]
+            connection.answer(PacketType.PUBREC, repeated, connection.broker.store.latest)
+
+
+def _check_quota(session: Session, run: PublishRun, positions: list[int] | None) -> None:
+    """Refuse a client that has more exchanges open than it was told to; the new ones go nowhere."""
+    try:
+        session.inbound.admit(0)
+    except ProtocolViolation:
+        # When they come again they must not be taken for repetitions.
+        fresh = run.ids if positions is None else [run.ids[position] for position in positions]
+        session.inbound.received.difference_update(fresh)
+        raise
+
+
+def _begin_exchange(connection: Connection, session: Session, publication: Publication) -> None:
+    """Publish messages whose ids are remembered from now on; an id whose message nobody could take is free again."""
+    store, ids = connection.broker.store, publication.run.ids
+    outcome = _publish(connection, publication)
+    refused = outcome.wholly_refused() if connection.five else []
+    stored = session.durable and len(refused) < len(ids)
+    if stored:
+        store.save_received(session.client_id, ids)
         outcome.ticket = store.latest
-    elif positions is not None:
-        # The first PUBREC may still be waiting for its commit; the repeated one must not overtake it.
-        outcome.ticket = store.latest
-    refused = outcome.wholly_refused()
-    if refused and connection.five:
-        for position in refused:
-            session.inbound.release(run.ids[position])
-            store.remove_received(session.client_id, run.ids[position])
-    _acknowledge(connection, PacketType.PUBREC, run.ids, outcome)
+    for position in refused:
+        session.inbound.release(ids[position])
+        if stored:
+            store.remove_received(session.client_id, ids[position])
+    _acknowledge(connection, PacketType.PUBREC, ids, outcome)
 
 
 def _publish(connection: Connection, publication: Publication) -> Outcome:
     """Match, keep, deliver and retain."""
-    broker = connection.broker
+    broker, run = connection.broker, publication.run
+    if broker.budget.full and run.qos and broker.budget.takes_room(publication.topic, run.qos, kept=_is_kept(run)):
+        return _no_room(broker, publication)
     match = broker.routes.match(publication.topic)
     broker.counters.messages_received += publication.count
     outcome = fan_out(broker, publication, match, connection.session) if match.plain or match.shared else Outcome()
+    broker.record_if_asked(publication)
     if not outcome.receivers:
         broker.counters.messages_unmatched += publication.count
-    if publication.run.head & RETAIN:
-        if broker.retention.retain(publication.messages[-1]):
-            outcome.ticket = broker.store.latest
-        else:
-            broker.counters.dropped[Drop.RETAINED_QUOTA] += publication.count
+    if run.head & RETAIN:
+        _retain(broker, publication, outcome)
+    if not run.qos and broker.budget.crowded and (outcome.ticket or publication.logged is not None):
+        # Nothing is to be acknowledged, but it waits for a commit all the same.
+        broker.budget.pause(connection, Pause.UNCOMMITTED, [])
     return outcome
+
+
+def _no_room(broker: Broker, publication: Publication) -> Outcome:
+    """The disk has no room for it: nobody gets it, and a publisher of v5 is told so."""
+    broker.counters.messages_refused[Pause.DISK_FULL] += publication.count
+    outcome = Outcome()
+    for position in range(publication.count):
+        outcome.refuse(position)
+    return outcome
+
+
+def _retain(broker: Broker, publication: Publication, outcome: Outcome) -> None:
+    if broker.budget.full and _is_kept(publication.run):
+        # QoS 0, which has gone to its receivers all the same.
+        broker.counters.messages_refused[Pause.DISK_FULL] += publication.count
+    elif broker.retention.retain(publication.messages[-1]):
+        outcome.ticket = broker.store.latest
+    else:
+        broker.counters.dropped[Drop.RETAINED_QUOTA] += publication.count
 
 
 def _acknowledge(connection: Connection, type: PacketType, ids: list[int], outcome: Outcome) -> None:

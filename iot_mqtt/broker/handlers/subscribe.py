@@ -1,19 +1,35 @@
-"""SUBSCRIBE: one verdict per filter, kept before SUBACK, retained messages after it."""
+"""SUBSCRIBE: one verdict per filter, kept before SUBACK, retained messages after it.
+
+Retained messages are for those who want to know how things are; a replay says how they came to be so, and gets none.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from iot_mqtt.broker.cursors import is_plain
+from iot_mqtt.broker.replay import PROPERTY, beginning, by_property
 from iot_mqtt.broker.retention import RetainedReader
 from iot_mqtt.codec import Request, Suback, Subscribe
 from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Action
-from iot_mqtt.topics import parse_shared, validate_filter
+from iot_mqtt.topics import parse_replay, parse_shared, validate_filter
 from iot_mqtt.values import Subscription
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
     from iot_mqtt.broker.session import Session
+
+
+class _Asked(NamedTuple):
+    """A request, understood."""
+
+    #: What the subscription is kept under.
+    filter: str
+    #: What topics, and rights, are held against.
+    inner: str
+    #: Where a replay begins.
+    begin: int | float | None
 
 
 def on_subscribe(connection: Connection, packet: Subscribe) -> None:
@@ -25,19 +41,23 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
     if len(packet.filters) > settings.max_filters_per_subscribe:
         raise ProtocolViolation("too many filters in one SUBSCRIBE", ReasonCode.QUOTA_EXCEEDED)
     identifier = _identifier(connection, packet)
+    if connection.max_packet_size:
+        # Before anything is done that could not be answered.
+        connection.written_to_fit(Suback(packet_id=packet.packet_id, reasons=(0,) * len(packet.filters)))
     reasons: list[int] = []
     readers: list[RetainedReader] = []
     for request in packet.filters:
         try:
-            subscription, is_new = _subscribe(connection, session, request, identifier)
+            asked = _understood(connection, request, packet)
+            subscription, is_new = _subscribe(connection, session, request, asked, identifier)
         except Refused as refusal:
             reasons.append(refusal.reason if connection.five else ReasonCode.UNSPECIFIED_ERROR)
             continue
         reasons.append(subscription.qos)
         if _wants_retained(subscription, is_new):
             readers.append(RetainedReader(subscription))
-    data = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
-    connection.reply(data, broker.store.latest if session.durable else 0)
+    answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
+    connection.reply(answer, broker.store.latest if session.durable else 0)
     if readers:
         broker.retention.read_for(session, readers)
 
@@ -54,53 +74,63 @@ def _identifier(connection: Connection, packet: Subscribe) -> int | None:
 
 
 def _subscribe(
-    connection: Connection, session: Session, request: Request, identifier: int | None
+    connection: Connection, session: Session, request: Request, asked: _Asked, identifier: int | None
 ) -> tuple[Subscription, bool]:
-    """Check and add one filter; ``Refused`` becomes its reason in SUBACK, any other error ends the connection."""
+    """Add one filter; ``Refused`` becomes its reason in SUBACK, any other error ends the connection."""
     broker = connection.broker
     settings = broker.settings
-    inner = _checked(connection, request)
-    assert connection.permissions is not None
-    if not connection.permissions.unrestricted and not connection.permissions.allows(Action.SUBSCRIBE, inner):
-        broker.counters.denied["subscribe"] += 1
-        session.count_denied("subscribe")
-        raise Refused("not allowed to subscribe to that", ReasonCode.NOT_AUTHORIZED)
+    _require(connection, session, Action.SUBSCRIBE, asked.inner)
+    if asked.begin is not None:
+        _require(connection, session, Action.REPLAY, asked.inner)
     subscription = Subscription(
-        filter=request.filter,
+        filter=asked.filter,
         qos=min(request.qos, settings.max_qos),
         no_local=request.no_local,
         retain_as_published=request.retain_as_published,
         retain_handling=request.retain_handling,
         identifier=identifier,
     )
-    known = session.subscriptions.get(request.filter)
+    known = broker.subscriptions.known(session, asked.filter)
     if known is None and len(session.subscriptions) >= settings.max_subscriptions_per_client:
         raise Refused("too many subscriptions", ReasonCode.QUOTA_EXCEEDED)
-    if known != subscription:  # [MQTT-3.8.4-3] the same filter again replaces
-        session.subscriptions[request.filter] = subscription
-        broker.routes.subscribe(session, subscription)
-        if session.durable:
-            broker.store.save_subscription(session.client_id, subscription)
+    broker.subscriptions.add(session, subscription, asked.begin or 0)
     return subscription, known is None
 
 
-def _checked(connection: Connection, request: Request) -> str:
-    """The filter that topics are held against, checked against syntax and against what is offered."""
+def _require(connection: Connection, session: Session, action: Action, inner: str) -> None:
+    permissions = connection.permissions
+    assert permissions is not None
+    if not permissions.unrestricted and not permissions.allows(action, inner):
+        connection.broker.counters.denied[action.value] += 1
+        session.count_denied(action.value)
+        raise Refused(f"not allowed to {action.value} that", ReasonCode.NOT_AUTHORIZED)
+
+
+def _understood(connection: Connection, request: Request, packet: Subscribe) -> _Asked:
+    """Check a request against syntax and against what is offered."""
     settings = connection.broker.settings
-    validate_filter(request.filter, max_levels=settings.max_topic_levels)
-    shared = parse_shared(request.filter)
-    inner = request.filter
+    filter = inner = request.filter
+    validate_filter(filter, max_levels=settings.max_topic_levels)
+    shared, replay = parse_shared(filter), parse_replay(filter)
+    begin: int | float | None = None
+    now = connection.broker.clock.wall()
     if shared is not None:
         if not settings.shared_available:
             raise Refused("shared subscriptions are not offered here", ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED)
         inner = shared[1]
+    if replay is not None:
+        begin, inner = beginning(replay[0], now), replay[1]
+    else:
+        begins = [value for name, value in packet.properties.user_properties if name == PROPERTY]
+        if begins:
+            filter, begin = by_property(filter), beginning(begins[-1], now)
     if not settings.wildcard_available and ("+" in inner or "#" in inner):
         raise Refused("wildcards are not offered here", ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED)
-    return inner
+    return _Asked(filter, inner, begin)
 
 
 def _wants_retained(subscription: Subscription, is_new: bool) -> bool:
-    """Retain handling 0: always, 1: for a new subscription, 2: never; never for shared ones [MQTT-3.8.4-4]."""
-    if parse_shared(subscription.filter) is not None:
+    """Retain handling 0: always, 1: for a new subscription, 2: never; only plain ones [MQTT-3.8.4-4]."""
+    if not is_plain(subscription.filter):
         return False
     return subscription.retain_handling == 0 or (subscription.retain_handling == 1 and is_new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.replay import twin
 from iot_mqtt.codec import Unsuback, Unsubscribe
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.topics import validate_filter
@@ -17,16 +18,16 @@ def on_unsubscribe(connection: Connection, packet: Unsubscribe) -> None:
     broker, session = connection.broker, connection.session
     assert session is not None
     broker.counters.packets_received["UNSUBSCRIBE"] += 1
+    if connection.max_packet_size:
+        # Before anything is done that could not be answered.
+        connection.written_to_fit(Unsuback(packet_id=packet.packet_id, reasons=(0,) * len(packet.filters)))
     reasons = []
     for filter in packet.filters:
         validate_filter(filter, max_levels=broker.settings.max_topic_levels)
-        if session.subscriptions.pop(filter, None) is None:
+        # One that the user property made a replay has the name that the client gave it.
+        if broker.subscriptions.remove(session, filter) or broker.subscriptions.remove(session, twin(filter)):
+            reasons.append(ReasonCode.SUCCESS)
+        else:
             reasons.append(ReasonCode.NO_SUBSCRIPTION_EXISTED)
-            continue
-        broker.routes.unsubscribe(session, filter)
-        broker.retention.stop_reading(session, filter)
-        if session.durable:
-            broker.store.remove_subscription(session.client_id, filter)
-        reasons.append(ReasonCode.SUCCESS)
     answer = Unsuback(packet_id=packet.packet_id, reasons=tuple(reasons))
     connection.reply(answer, broker.store.latest if session.durable else 0)

@@ -13,6 +13,16 @@ from iot_mqtt.grid.records.keys import (
     subscription_key,
 )
 from iot_mqtt.grid.records.message import decode_message, encode_message
+from iot_mqtt.grid.records.progress import (
+    decode_group,
+    decode_progress,
+    decode_segment,
+    decode_share,
+    encode_group,
+    encode_progress,
+    encode_segment,
+    encode_share,
+)
 from iot_mqtt.grid.records.queue import (
     DupRecord,
     PubrelRecord,
@@ -39,6 +49,14 @@ from iot_mqtt.grid.records.sessions import (
 from iot_mqtt.grid.records.wills import WillRecord, decode_will, encode_will
 
 __all__ = [
+    "encode_share",
+    "encode_segment",
+    "encode_progress",
+    "encode_group",
+    "decode_share",
+    "decode_segment",
+    "decode_progress",
+    "decode_group",
     "DupRecord",
     "PubrelRecord",
     "QueueRecord",

@@ -16,7 +16,7 @@ _TIME = Struct(">d")
 # Tags of a session. On disk for ever: added, never changed or used again.
 _CLIENT_ID, _VERSION, _EXPIRY, _CREATED, _DISCONNECTED, _USERNAME, _EPOCH, _NEXT, _NODE = range(1, 10)
 # Tags of a subscription.
-_FILTER, _OPTIONS, _IDENTIFIER = range(1, 4)
+_FILTER, _OPTIONS, _IDENTIFIER, _SINCE = range(1, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,13 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRecord:
-    """One subscription of a session; its key is the client prefix and the filter."""
+    """One subscription of a session; its key is the client prefix and the filter.
+
+    ``since`` is where in the log its claim begins; 0 in records from before there was a log.
+    """
 
     subscription: Subscription
+    since: int = 0
 
 
 def encode_session(session: SessionRecord) -> bytes:
@@ -82,7 +86,7 @@ def decode_session(record: bytes) -> SessionRecord:
         raise Unreadable("a session without all its fields") from lacking
 
 
-def encode_subscription(subscription: Subscription) -> bytes:
+def encode_subscription(subscription: Subscription, since: int = 0) -> bytes:
     """Options as in SUBSCRIBE [MQTT5 3.8.3.1]: qos, 0x04 no local, 0x08 as published, 0x30 retain handling."""
     options = (
         subscription.qos
@@ -96,6 +100,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
             (_FILTER, subscription.filter.encode()),
             (_OPTIONS, _BYTE.pack(options)),
             (_IDENTIFIER, None if identifier is None else _U32.pack(identifier)),
+            (_SINCE, _U64.pack(since) if since else None),
         )
     )
 
@@ -106,8 +111,10 @@ def decode_subscription(record: bytes) -> SubscriptionRecord:
     try:
         name, options = fields[_FILTER].decode(), fields[_OPTIONS][0]
         known = None if identifier is None else int(_U32.unpack(identifier)[0])
+        since = int(_U64.unpack(fields[_SINCE])[0]) if _SINCE in fields else 0
     except (KeyError, IndexError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a subscription without all its fields") from lacking
     return SubscriptionRecord(
-        Subscription(name, options & 0x03, bool(options & 0x04), bool(options & 0x08), options >> 4 & 0x03, known)
+        Subscription(name, options & 0x03, bool(options & 0x04), bool(options & 0x08), options >> 4 & 0x03, known),
+        since,
     )

@@ -1,0 +1,78 @@
+"""Messages that are to be sent again come from the log: a flight holds none once they have been sent."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.session import Delivery, Piece
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.session import Session
+
+log = logging.getLogger(__name__)
+
+#: Pieces fetched in one go: what one client that comes back adds to memory.
+PIECES = 64
+#: Seconds until a fetch that failed is tried again.
+RETRY_SECONDS = 1.0
+
+
+class Refetching:
+    """Fetches for the pieces at the head of a session's queue, one fetch per session at a time."""
+
+    __slots__ = ("_broker", "_busy")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        #: Session → the queue that is being filled; another queue means another connection.
+        self._busy: dict[Session, deque[Delivery | Piece]] = {}
+
+    def fetch(self, session: Session, sending: deque[Delivery | Piece]) -> None:
+        """Bring the messages of the first pieces, then pump."""
+        if self._busy.get(session) is sending:
+            return
+        self._busy[session] = sending
+        pieces = [item for item in islice(sending, PIECES) if isinstance(item, Piece) and item.publication is None]
+        drive(self._fill(session, sending, pieces), _done, partial(self._failed, session, sending))
+
+    async def _fill(self, session: Session, sending: deque[Delivery | Piece], pieces: list[Piece]) -> None:
+        broker = self._broker
+        wanted = [piece.flight.reference.part(piece.offset, piece.offset + len(piece)) for piece in pieces]
+        runs = await broker.log.fetch(wanted)
+        current = self._release(session, sending)
+        if not current:
+            return
+        for piece, run in zip(pieces, runs, strict=True):
+            if run is None:
+                # Found at the head by and by; there is nothing to send for it.
+                sending.remove(piece)
+                session.unsent -= len(piece)
+                broker.outflow.discard_flight(session, piece.flight, piece.ids, Drop.RETENTION)
+                continue
+            piece.publication = Publication(run.run, run.topic, run.publisher, run.arrived)
+            piece.base = piece.offset
+        broker.outflow.pump(session)
+
+    def _release(self, session: Session, sending: deque[Delivery | Piece]) -> bool:
+        """The fetch is over; False when it is of no use any more."""
+        if self._busy.get(session) is sending:
+            del self._busy[session]
+        return session.sending is sending
+
+    def _failed(self, session: Session, sending: deque[Delivery | Piece], error: BaseException) -> None:
+        """Not ready is not gone: later again."""
+        self._release(session, sending)
+        log.error("reading the log failed; trying again: %s", error)
+        self._broker.clock.call_later(RETRY_SECONDS, partial(self._broker.outflow.pump, session))
+
+
+def _done(_: None) -> None:
+    """A fetch is over."""

@@ -1,0 +1,112 @@
+"""The log on any grid: ``ports.log.Log`` over ``ports.grid.Grid``.
+
+    append ─▶ writing ─(the store's batch)─▶ pages, turn summaries ─▶ recent ─▶ index of full blocks
+    read   ─▶ selection (which streams) ─▶ recent or index (which turns) ─▶ pages
+
+``keys`` and ``records`` say what is kept. A page and everything else of a turn is one part of one batch, the
+turn's summaries last; a turn without a summary was never acknowledged and does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from iot_mqtt.codec import PublishRun
+from iot_mqtt.grid.log.catalogue import Catalogue
+from iot_mqtt.grid.log.checking import Checker
+from iot_mqtt.grid.log.index import BlockIndex
+from iot_mqtt.grid.log.pages import Pages
+from iot_mqtt.grid.log.reading import Reader
+from iot_mqtt.grid.log.recent import Recent
+from iot_mqtt.grid.log.recovery import recover
+from iot_mqtt.grid.log.retention import Retention
+from iot_mqtt.grid.log.selection import Everything, Selections
+from iot_mqtt.grid.log.settings import LogSettings, TopicRetention
+from iot_mqtt.grid.log.writing import Writer
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.grid import Grid, WriteBatch
+from iot_mqtt.ports.log import Breath, Damage, GenerationInfo, LogFigures, LogRun, Reading, Reference, StreamInfo
+from iot_mqtt.ports.store import Store
+
+__all__ = ["GridLog", "LogSettings", "TopicRetention"]
+
+
+class GridLog:
+    """``open`` it before anything else. Everything runs in the reactor's thread."""
+
+    def __init__(self, grid: Grid, store: Store, clock: Clock, settings: LogSettings) -> None:
+        self._grid = grid
+        self._store = store
+        self.figures = LogFigures()
+        self._selections = Selections()
+        self._catalogue = Catalogue(grid, settings)
+        self._recent = Recent()
+        self._writer = Writer(store, clock, settings, self._catalogue, self._recent, self.figures)
+        self._pages = Pages(grid, self._recent, self.figures, settings.page_cache_bytes)
+        self._index = BlockIndex(grid, self._catalogue, self.figures)
+        self._reader = Reader(self._catalogue, self._recent, self._index, self._pages, self._writer)
+        self._retention = Retention(grid, store, settings, self._catalogue)
+        self._checker = Checker(
+            grid, self._catalogue, self._recent, self._index, self._pages, self._reader, self._writer
+        )
+
+    async def open(self) -> None:
+        """Read what earlier starts left. Nothing may be appended before it returns."""
+        await self._catalogue.load()
+        await recover(self._grid, self._catalogue, self._recent, self._writer)
+        self._store.stagers.append(self)
+        if self._catalogue.changed:
+            self._store.reserve()
+
+    @property
+    def end(self) -> int:
+        return self._writer.end
+
+    @property
+    def size(self) -> int:
+        return sum(generation.bytes for generation in self._catalogue.generations.values())
+
+    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> LogRun:
+        return self._writer.append(run, topic, publisher, arrived)
+
+    async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
+        return await self._reader.read(self._selections.of(filters), position, messages, budget)
+
+    async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
+        return await self._reader.fetch(references)
+
+    def scan(self, generation: int | None = None, position: int = 0) -> AsyncIterator[LogRun]:
+        return self._reader.walk(Everything(generation), position)
+
+    async def position_at(self, wall: float) -> int:
+        return await self._checker.position_at(wall)
+
+    # The store's batches.
+
+    def stage(self, batch: WriteBatch, ticket: int) -> None:
+        self._writer.stage(batch, ticket)
+
+    def committed(self, ticket: int) -> None:
+        self._writer.committed(ticket)
+
+    # Retention and tools.
+
+    def due(self, wall: float) -> list[GenerationInfo]:
+        return self._retention.due(wall)
+
+    async def drop(self, generation: int) -> None:
+        await self._retention.drop(generation)
+
+    def generations(self) -> list[GenerationInfo]:
+        return [generation.info() for generation in self._catalogue.generations.values()]
+
+    async def streams(self, generation: int | None = None) -> list[StreamInfo]:
+        found: list[StreamInfo] = []
+        for owner in list(self._catalogue.generations.values()):
+            if generation in (None, owner.id):
+                await self._catalogue.ensure(owner)
+                found += [stream.info() for stream in owner.in_order]
+        return found
+
+    def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
+        return self._checker.verify(breath)

@@ -1,0 +1,212 @@
+"""Generations and streams as the log holds them in memory, and their records."""
+
+from __future__ import annotations
+
+from math import inf
+
+from iot_mqtt.grid.log.keys import generation_key, stream_key, turn_of
+from iot_mqtt.grid.log.records import (
+    OPEN,
+    GenerationRecord,
+    StreamRecord,
+    decode_generation,
+    decode_stream,
+    encode_generation,
+    encode_stream,
+)
+from iot_mqtt.grid.log.structures import Placing
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.log import GenerationInfo, StreamInfo
+
+
+class Stream:
+    """One stream of a generation. Counters are of staged turns; ``last_turn`` includes the one that gathers."""
+
+    __slots__ = (
+        "id",
+        "generation",
+        "shard",
+        "structure",
+        "bucket",
+        "buckets",
+        "first_turn",
+        "last_turn",
+        "counted",
+        "pages",
+        "messages",
+        "bytes",
+    )
+
+    def __init__(self, id: int, generation: Generation, shard: int, placing: Placing, turn: int) -> None:
+        self.id = id
+        self.generation = generation
+        self.shard = shard
+        self.structure, self.bucket, self.buckets = placing
+        self.first_turn = self.last_turn = turn
+        self.counted = 0
+        self.pages = self.messages = self.bytes = 0
+
+    def count(self, turn: int, messages: int, size: int) -> None:
+        """A page was staged."""
+        self.last_turn = max(self.last_turn, turn)
+        self.pages += 1
+        self.messages += messages
+        self.bytes += size
+
+    def record(self, counted: int) -> bytes:
+        return encode_stream(
+            StreamRecord(
+                self.shard,
+                self.structure,
+                self.bucket,
+                self.buckets,
+                self.first_turn,
+                self.last_turn,
+                counted,
+                self.pages,
+                self.messages,
+                self.bytes,
+            )
+        )
+
+    def info(self) -> StreamInfo:
+        return StreamInfo(
+            self.id,
+            self.generation.id,
+            self.shard,
+            self.structure,
+            (self.bucket, self.buckets),
+            self.pages,
+            self.messages,
+            self.bytes,
+        )
+
+
+class Generation:
+    """A period of one retention class. ``end`` includes the turn that gathers, the counters do not."""
+
+    __slots__ = (
+        "id",
+        "retention_class",
+        "filter",
+        "began_at",
+        "ended_at",
+        "first",
+        "end",
+        "messages",
+        "bytes",
+        "state",
+        "until",
+        "full_at",
+        "counted",
+        "loaded",
+        "streams",
+        "in_order",
+        "placed",
+        "_stream_count",
+    )
+
+    def __init__(self, id: int, retention_class: int, filter: str, began_at: float, first: int) -> None:
+        self.id = id
+        self.retention_class = retention_class
+        self.filter = filter
+        self.began_at = self.ended_at = began_at
+        self.first = self.end = first
+        self.messages = self.bytes = 0
+        self.state = OPEN
+        #: When it is over: a time, and a number of bytes.
+        self.until = self.full_at = inf
+        self.counted = 0
+        #: Whether the streams are here; those of old generations are read when somebody wants them.
+        self.loaded = True
+        self.streams: dict[int, Stream] = {}
+        #: The same, so that who has seen some of them can go on there; another list after another loading.
+        self.in_order: list[Stream] = []
+        self._stream_count = 0
+        self.placed: dict[tuple[int, Placing], Stream] = {}
+
+    @property
+    def first_turn(self) -> int:
+        return turn_of(self.first)
+
+    @property
+    def last_turn(self) -> int:
+        return turn_of(self.end)
+
+    @property
+    def next_stream(self) -> int:
+        return self.in_order[-1].id + 1 if self.in_order else 0
+
+    @property
+    def stream_count(self) -> int:
+        return len(self.in_order) if self.loaded else self._stream_count
+
+    def unload(self) -> None:
+        """Forget the streams, not how many they are."""
+        self._stream_count = self.stream_count
+        self.loaded = False
+        self.streams, self.in_order, self.placed = {}, [], {}
+
+    def add(self, stream: Stream) -> None:
+        self.streams[stream.id] = stream
+        self.in_order.append(stream)
+        if self.state == OPEN:
+            self.placed[stream.shard, Placing(stream.structure, stream.bucket, stream.buckets)] = stream
+
+    def record(self, counted: int) -> bytes:
+        return encode_generation(
+            GenerationRecord(
+                began_at=self.began_at,
+                ended_at=self.ended_at,
+                filter=self.filter,
+                first=self.first,
+                end=self.end,
+                messages=self.messages,
+                bytes=self.bytes,
+                state=self.state,
+                counted=counted,
+                streams=self.stream_count,
+            )
+        )
+
+    def info(self) -> GenerationInfo:
+        return GenerationInfo(
+            self.id,
+            self.retention_class,
+            self.began_at,
+            self.first,
+            self.end,
+            self.messages,
+            self.bytes,
+            self.stream_count,
+            self.state != OPEN,
+        )
+
+
+def stage_record(batch: WriteBatch, item: Generation | Stream, counted: int) -> None:
+    """Write its record; ``counted`` is the turn up to which its counters go."""
+    item.counted = counted
+    if isinstance(item, Generation):
+        batch.put(CacheName.LOG_META, generation_key(item.id), item.record(counted))
+    else:
+        batch.put(CacheName.LOG_META, stream_key(item.generation.id, item.id), item.record(counted))
+
+
+def read_generation(id: int, record: bytes, classes: dict[str, int]) -> Generation:
+    """From its record, without its streams; one of a class that is no longer configured is one of the rest."""
+    read = decode_generation(record)
+    generation = Generation(id, classes.get(read.filter, 0), read.filter, read.began_at, read.first)
+    generation.ended_at, generation.end, generation.state = read.ended_at, read.end, read.state
+    generation.messages, generation.bytes, generation.counted = read.messages, read.bytes, read.counted
+    generation.loaded, generation._stream_count = False, read.streams
+    return generation
+
+
+def read_stream(id: int, generation: Generation, record: bytes) -> Stream:
+    """From its record."""
+    read = decode_stream(record)
+    placing = Placing(read.structure, read.bucket, read.buckets)
+    stream = Stream(id, generation, read.shard, placing, read.first_turn)
+    stream.last_turn, stream.counted = read.last_turn, read.counted
+    stream.pages, stream.messages, stream.bytes = read.pages, read.messages, read.bytes
+    return stream

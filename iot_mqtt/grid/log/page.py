@@ -1,0 +1,124 @@
+"""A page: what one turn brought to one stream.
+
+    version (1) │ crc32 of all that follows (4) │ runs (4) │ the runs │ later fields
+    a run = number of its first message in the turn (4) │ messages (4) │ flags (1) │ arrived (8, float)
+            │ publisher length (2) │ wire length (4) │ publisher │ wire
+
+    flags: 0x01 the wire is MQTT 5
+
+The wire is the run's PUBLISH packets as they were received, so that neither writing nor reading costs anything
+per message. Only a run whose topic was an alias is written anew, with its topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from zlib import crc32
+
+from iot_mqtt.codec import Decoder, PublishRun, encode_run
+from iot_mqtt.grid.records.base import VERSION, StructError
+from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
+from iot_mqtt.values import ProtocolVersion
+
+_HEAD = Struct(">BII")
+_RUN = Struct(">IIBdHI")
+_EXPIRY = Struct(">BI")
+_FIVE = 0x01
+#: Where the checksum's bytes begin and end, which it does not cover itself.
+_COVERED = 5
+_NUMBER = (1 << TURN_BITS) - 1
+
+_pack_run = _RUN.pack
+_unpack_run = _RUN.unpack_from
+_RUN_SIZE = _RUN.size
+
+
+class DamagedPage(Exception):
+    """The page is not what was written, or a later version wrote it."""
+
+
+def encode_page(runs: Sequence[LogRun]) -> bytes:
+    parts = [len(runs).to_bytes(4, "big")]
+    for found in runs:
+        run = found.run
+        wire = run.wire if _plain(run) else _with_topic(run, found.topic)
+        publisher = found.publisher.encode()
+        parts += (
+            _pack_run(
+                found.reference.position & _NUMBER, run.count, run.five, found.arrived, len(publisher), len(wire)
+            ),
+            publisher,
+            wire,
+        )
+    body = b"".join(parts)
+    return b"".join((bytes((VERSION,)), crc32(body).to_bytes(4, "big"), body))
+
+
+def _plain(run: PublishRun) -> bool:
+    return bool(run.topic) and (not run.raw_properties or run.properties.topic_alias is None)
+
+
+def _with_topic(run: PublishRun, topic: bytes) -> bytes:
+    """The run without its alias, which means nothing outside of its connection."""
+    properties = run.forwardable
+    expiry = run.properties.message_expiry_interval
+    if expiry is not None:
+        properties = _EXPIRY.pack(0x02, expiry) + properties
+    return encode_run(run, five=True, qos=run.qos, retain=run.retain, ids=run.ids, properties=properties, topic=topic)
+
+
+class PageDecoder:
+    """Pages to runs; keeps a decoder for each form of the wire."""
+
+    def __init__(self) -> None:
+        self._three = _decoder(ProtocolVersion.V311)
+        self._five = _decoder(ProtocolVersion.V5)
+
+    def decode(self, page: bytes, generation: int, stream: int, turn: int) -> list[LogRun]:
+        """The runs in order; raises ``DamagedPage``."""
+        count = check_page(page)
+        offset = _HEAD.size
+        base = turn << TURN_BITS
+        found: list[LogRun] = []
+        try:
+            for _ in range(count):
+                number, messages, flags, arrived, name_length, length = _unpack_run(page, offset)
+                offset += _RUN_SIZE
+                publisher = page[offset : offset + name_length].decode()
+                offset += name_length
+                run = self._run(page[offset : offset + length], flags & _FIVE != 0, messages)
+                offset += length
+                reference = Reference(generation, stream, base + number, messages)
+                found.append(LogRun(reference, run, run.topic, publisher, arrived))
+        except (StructError, UnicodeDecodeError) as cut:
+            raise DamagedPage("a run is cut short") from cut
+        return found
+
+    def _run(self, wire: bytes, five: bool, messages: int) -> PublishRun:
+        decoder = self._five if five else self._three
+        items = decoder.feed(wire)
+        if len(items) == 1:
+            run = items[0]
+            if isinstance(run, PublishRun) and run.count == messages and not decoder.buffered:
+                return run
+        # It may have stopped inside of a packet.
+        self._three, self._five = _decoder(ProtocolVersion.V311), _decoder(ProtocolVersion.V5)
+        raise DamagedPage(f"{messages} messages do not read back")
+
+
+def check_page(page: bytes) -> int:
+    """The number of runs of an undamaged page."""
+    try:
+        version, checksum, count = _HEAD.unpack_from(page)
+    except StructError as cut:
+        raise DamagedPage("the page is cut short") from cut
+    if version >> 4 != VERSION >> 4:
+        raise DamagedPage(f"a page of format {version >> 4}.{version & 15}; this version reads 1.x")
+    if crc32(page[_COVERED:]) != checksum:
+        raise DamagedPage("the checksum does not fit")
+    return int(count)
+
+
+def _decoder(version: ProtocolVersion) -> Decoder:
+    return Decoder(version=version)

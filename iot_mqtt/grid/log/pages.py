@@ -1,0 +1,115 @@
+"""Pages from the grid, decoded; those used last are kept, for readers of the same stretch."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from iot_mqtt.grid.log.generation import Stream
+from iot_mqtt.grid.log.keys import WRITER, page_key
+from iot_mqtt.grid.log.page import DamagedPage, PageDecoder
+from iot_mqtt.grid.log.recent import Recent
+from iot_mqtt.grid.log.records import DROPPING
+from iot_mqtt.ports.grid import CacheName, Grid
+from iot_mqtt.ports.log import LogFigures, LogRun
+
+log = logging.getLogger(__name__)
+
+#: What a decoded page takes beside its bytes, about; and each of its runs.
+_PAGE_WEIGHT = 300
+_RUN_WEIGHT = 500
+#: Damaged pages that are remembered, so that each is counted once.
+MAX_DAMAGED = 10_000
+
+#: Where a page is.
+Place = tuple[Stream, int]
+
+
+class Pages:
+    """Runs by stream and turn, from memory, from the cache, or from the grid."""
+
+    def __init__(self, grid: Grid, recent: Recent, figures: LogFigures, cache_bytes: int) -> None:
+        self._grid = grid
+        self._recent = recent
+        self._figures = figures
+        self._limit = cache_bytes
+        self._decoder = PageDecoder()
+        self._cache: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
+        self._bytes = 0
+        self._damaged: dict[Place, None] = {}
+
+    async def load(self, places: Sequence[Place]) -> dict[Place, Sequence[LogRun]]:
+        """The runs of each place. What is in memory is taken last: nothing happens between that and the return."""
+        found: dict[Place, Sequence[LogRun]] = {}
+        while True:
+            missing = [place for place in places if place not in found and not self._held(place)]
+            for place in missing:
+                known = self._cache.get(place)
+                if known is not None:
+                    self._cache.move_to_end(place)
+                    found[place] = known[0]
+            missing = [place for place in missing if place not in found]
+            if not missing:
+                break
+            await self._fetch(missing, found)
+        for place in places:
+            if place not in found:
+                found[place] = tuple(self._held(place) or ())
+        return found
+
+    def _held(self, place: Place) -> list[LogRun] | None:
+        """What is not committed yet."""
+        turn = self._recent.held.get(place[1])
+        return None if turn is None else turn.get(place[0])
+
+    async def _fetch(self, places: Sequence[Place], found: dict[Place, Sequence[LogRun]]) -> None:
+        for place, page in zip(places, await self.raw(places), strict=True):
+            runs = self._decode(place, page)
+            found[place] = runs
+            self._keep(place, runs, 0 if page is None else len(page))
+
+    async def raw(self, places: Sequence[Place]) -> list[bytes | None]:
+        """The pages as they are kept."""
+        keys = [page_key(stream.generation.id, stream.shard, stream.id, WRITER, turn) for stream, turn in places]
+        pages = await self._grid.get_many(CacheName.LOG, keys)
+        figures = self._figures
+        figures.pages_read += len(pages)
+        figures.bytes_read += sum([len(page) for page in pages if page is not None])
+        return pages
+
+    def check(self, place: Place, page: bytes | None) -> list[LogRun]:
+        """The runs of a page; raises ``DamagedPage``."""
+        stream, turn = place
+        if page is None:
+            if stream.generation.state == DROPPING:
+                return []
+            raise DamagedPage("the page is missing")
+        return self._decoder.decode(page, stream.generation.id, stream.id, turn)
+
+    def _decode(self, place: Place, page: bytes | None) -> list[LogRun]:
+        try:
+            return self.check(place, page)
+        except DamagedPage as damage:
+            if place not in self._damaged:
+                self._figures.damaged_pages += 1
+                if len(self._damaged) < MAX_DAMAGED:
+                    self._damaged[place] = None
+                stream, turn = place
+                log.error(
+                    "the log is damaged: generation %d, stream %d, turn %d: %s; its messages are skipped",
+                    stream.generation.id,
+                    stream.id,
+                    turn,
+                    damage,
+                )
+            return []
+
+    def _keep(self, place: Place, runs: list[LogRun], size: int) -> None:
+        weight = _PAGE_WEIGHT + _RUN_WEIGHT * len(runs) + size
+        if place in self._cache or weight > self._limit:
+            return
+        self._cache[place] = runs, weight
+        self._bytes += weight
+        while self._bytes > self._limit:
+            self._bytes -= self._cache.popitem(last=False)[1][1]

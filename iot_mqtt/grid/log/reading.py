@@ -1,0 +1,137 @@
+"""Reading: from the index of full blocks or from memory, pages of the wanted streams, in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from operator import attrgetter
+
+from iot_mqtt.grid.log.catalogue import Catalogue
+from iot_mqtt.grid.log.generation import Stream
+from iot_mqtt.grid.log.index import BlockIndex
+from iot_mqtt.grid.log.keys import turn_of
+from iot_mqtt.grid.log.pages import Pages, Place
+from iot_mqtt.grid.log.recent import Plan, Recent
+from iot_mqtt.grid.log.records import DROPPING
+from iot_mqtt.grid.log.selection import Selection
+from iot_mqtt.grid.log.writing import Writer
+from iot_mqtt.ports.log import TURN_BITS, LogRun, Reading, Reference
+
+#: Pages of one request to the grid, at most; a single turn may have more.
+MAX_PAGES = 256
+
+_position = attrgetter("reference.position")
+
+
+class Reader:
+    """Reads what was written, committed or not. Holds no reader's state."""
+
+    def __init__(self, catalogue: Catalogue, recent: Recent, index: BlockIndex, pages: Pages, writer: Writer) -> None:
+        self._catalogue = catalogue
+        self._recent = recent
+        self._index = index
+        self._pages = pages
+        self._writer = writer
+
+    async def read(self, selection: Selection, position: int, messages: int, budget: int) -> Reading:
+        """See the port."""
+        found: list[LogRun] = []
+        while True:
+            turn = turn_of(position)
+            if turn < self._recent.first_turn:
+                plan, behind = await self._index.plan(selection, turn, self._recent.first_turn)
+            else:
+                plan, behind = self._recent.plan(selection, turn), 0
+                if not plan:
+                    return Reading(found, max(position, self._writer.end), at_end=True)
+            rows = self._some(plan, messages, budget)
+            runs = await self._runs(rows, selection, position)
+            for number, run in enumerate(runs, 1):
+                found.append(run)
+                _, _, position, length = run.reference
+                position += length
+                messages -= length
+                budget -= len(run.run.wire)
+                if number < len(runs) and (messages <= 0 or budget <= 0):
+                    return Reading(found, position, at_end=False)
+            if rows and rows[-1][0] == self._writer.turn:
+                # It stood alone and was in memory, so nothing was waited for meanwhile.
+                return Reading(found, self._writer.end, at_end=True)
+            following = behind if behind and len(rows) == len(plan) else rows[-1][0] + 1
+            position = max(position, following << TURN_BITS)
+            if messages <= 0 or budget <= 0:
+                at_end = following >= self._recent.first_turn and not self._recent.plan(selection, following)
+                return Reading(found, position, at_end)
+
+    def _some(self, plan: Plan, messages: int, budget: int) -> Plan:
+        """The first turns of a plan that should do, as far as the size of earlier pages tells.
+
+        The turn that gathers stands alone: only then is it read at one moment.
+        """
+        pages = 0
+        for count, (turn, streams) in enumerate(plan):
+            pages += len(streams)
+            for stream in streams:
+                messages -= stream.messages // (stream.pages or 1)
+                budget -= stream.bytes // (stream.pages or 1)
+            if count and (turn == self._writer.turn or pages > MAX_PAGES):
+                return plan[:count]
+            if messages <= 0 or budget <= 0:
+                return plan[: count + 1]
+        return plan
+
+    async def _runs(self, rows: Plan, selection: Selection, position: int) -> list[LogRun]:
+        """What of these pages is wanted, in order, the first one cut at the position."""
+        places = [(stream, turn) for turn, streams in rows for stream in streams]
+        loaded = await self._pages.load(places)
+        found: list[LogRun] = []
+        matches = selection.matches
+        cut = bool(rows) and rows[0][0] << TURN_BITS < position
+        for turn, streams in rows:
+            runs = [run for stream in streams for run in loaded[stream, turn] if matches(run.topic)]
+            if len(runs) > 1 and len(streams) > 1:
+                runs.sort(key=_position)
+            if cut:
+                runs = [run.behind(position) for run in runs if run.end > position]
+                cut = False
+            found += runs
+        return found
+
+    async def walk(self, selection: Selection, position: int) -> AsyncIterator[LogRun]:
+        """Everything, from a position on."""
+        while True:
+            reading = await self.read(selection, position, 10_000, 1 << 20)
+            for run in reading.runs:
+                yield run
+            if reading.at_end:
+                return
+            position = reading.position
+
+    async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
+        """See the port."""
+        places: dict[Reference, Place] = {}
+        for reference in references:
+            stream = await self._find(reference)
+            if stream is not None:
+                places[reference] = stream, turn_of(reference.position)
+        loaded = await self._pages.load(list(dict.fromkeys(places.values())))
+        return [_cut(loaded[places[reference]], reference) if reference in places else None for reference in references]
+
+    async def _find(self, reference: Reference) -> Stream | None:
+        generation = self._catalogue.generations.get(reference.generation)
+        if generation is None or generation.state == DROPPING:
+            return None
+        await self._catalogue.ensure(generation)
+        return generation.streams.get(reference.stream)
+
+
+def _cut(runs: Sequence[LogRun], reference: Reference) -> LogRun | None:
+    position, end = reference.position, reference.position + reference.length
+    for run in runs:
+        if run.position <= position < run.end:
+            if run.position == position and run.end == end:
+                return run
+            start = position - run.position
+            stop = min(end, run.end) - run.position
+            part = run.run.part(start, stop)
+            return LogRun(run.reference.part(start, stop), part, run.topic, run.publisher, run.arrived)
+    return None

@@ -1,0 +1,161 @@
+"""The last turns, in memory: which streams they touched, and the messages themselves until they are committed.
+
+The block that fills is known from here and from nowhere else. Once it is full its index is written, some
+streams with each batch, while the next block fills; when that is committed, readers take it from the grid. A
+start finds both blocks again in the summaries of their turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from iot_mqtt.grid.log.generation import Generation, Stream, stage_record
+from iot_mqtt.grid.log.keys import (
+    ALL_STREAMS,
+    BLOCK_TURNS,
+    WRITER,
+    block_of,
+    page_key,
+    times_key,
+)
+from iot_mqtt.grid.log.records import DROPPING, TIMES, encode_directory, encode_index, encode_times
+from iot_mqtt.grid.log.selection import Selection
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.log import LogRun
+
+#: Index entries written with one turn, so that none has to write them all.
+CLOSED_PER_TURN = 512
+#: Pages of one plan, about; a reader that goes on asks again.
+PLANNED_PAGES = 512
+_TURNS_PER_TIME = BLOCK_TURNS // TIMES
+
+Plan = list[tuple[int, list[Stream]]]
+
+
+class _Block:
+    """256 turns, by stream, and how far its index is written."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.turns: dict[Stream, bytearray] = {}
+        self.times = [0.0] * TIMES
+        self._left: Iterator[tuple[Stream, bytearray]] | None = None
+        #: The batch that completed its index.
+        self.ticket: int | None = None
+
+    def add(self, turn: int, wall: float, streams: Collection[Stream]) -> None:
+        low = turn % BLOCK_TURNS
+        part = low // _TURNS_PER_TIME
+        self.times[part] = self.times[part] or wall
+        turns = self.turns
+        for stream in streams:
+            found = turns.get(stream)
+            if found is None:
+                turns[stream] = bytearray((low,))
+            else:
+                found.append(low)
+
+    def stage(self, batch: WriteBatch, ticket: int, turn: int, limit: int | None) -> None:
+        """Write up to so many entries, and the summary behind the last one."""
+        if self._left is None:
+            self._left = iter(self.turns.items())
+        for written, (stream, turns) in enumerate(self._left, 1):
+            if stream.generation.state != DROPPING:
+                key = page_key(stream.generation.id, stream.shard, stream.id, WRITER, self.number)
+                batch.put(CacheName.LOG_INDEX, key, encode_index(bytes(turns)))
+                stage_record(batch, stream, turn)
+            if written == limit:
+                return
+        self._stage_summary(batch, turn)
+        self.ticket = ticket
+
+    def _stage_summary(self, batch: WriteBatch, turn: int) -> None:
+        directories: dict[tuple[Generation, int], list[tuple[int, bytes]]] = {}
+        for stream, turns in self.turns.items():
+            if stream.generation.state != DROPPING:
+                directories.setdefault((stream.generation, stream.shard), []).append((stream.id, bytes(turns)))
+        for (generation, shard), entries in directories.items():
+            key = page_key(generation.id, shard, ALL_STREAMS, WRITER, self.number)
+            batch.put(CacheName.LOG_INDEX, key, encode_directory(entries))
+        for generation in {generation for generation, _ in directories}:
+            stage_record(batch, generation, turn)
+        batch.put(CacheName.LOG_META, times_key(self.number), encode_times(self.times))
+
+
+class Recent:
+    """``held`` is what is not committed, by turn and stream; the last turn of it is the one that gathers."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, dict[Stream, list[LogRun]]] = {}
+        self._turns: dict[int, Collection[Stream]] = {}
+        self._blocks: list[_Block] = []
+        #: Everything from this turn on is known here.
+        self.first_turn = 0
+
+    def gather(self, turn: int, gathering: dict[Stream, list[LogRun]]) -> None:
+        """The turn that gathers from now on; it is seen as it grows."""
+        self.held[turn] = gathering
+        self._turns[turn] = gathering
+
+    def staged(self, turn: int, wall: float, streams: Collection[Stream]) -> None:
+        """The turn is in a batch."""
+        number = block_of(turn)
+        if not self._blocks or self._blocks[-1].number != number:
+            self._blocks.append(_Block(number))
+        self._blocks[-1].add(turn, wall, streams)
+        self._turns[turn] = tuple(streams)
+
+    def stage(self, batch: WriteBatch, ticket: int, turn: int) -> None:
+        """Go on with the index of the block that is full, before a turn is summarised."""
+        for block in self._blocks:
+            if block.ticket is None and block.number < block_of(turn):
+                # The summaries of its turns are overwritten from the next block but one on.
+                hurry = block.number + 1 < block_of(turn)
+                block.stage(batch, ticket, turn - 1, None if hurry else CLOSED_PER_TURN)
+
+    def committed(self, ticket: int, unstaged: int) -> None:
+        """Let go of what is on the grid now; ``unstaged`` is the first turn that is not."""
+        for turn in [turn for turn in self.held if turn < unstaged]:
+            del self.held[turn]
+        while self._blocks and self._blocks[0].ticket is not None and self._blocks[0].ticket <= ticket:
+            number = self._blocks.pop(0).number
+            self.first_turn = (number + 1) * BLOCK_TURNS
+            for turn in [turn for turn in self._turns if turn < self.first_turn]:
+                del self._turns[turn]
+
+    def plan(self, selection: Selection, turn: int) -> Plan:
+        """From a turn on, the streams with pages that the selection may want: all, or the first so many pages."""
+        plan: Plan = []
+        pages = 0
+        admitted: dict[Generation, dict[Stream, None]] = {}
+        for number in self._numbers(turn):
+            wanted = []
+            for stream in self._turns.get(number, ()):
+                generation = stream.generation
+                if generation not in admitted:
+                    admitted[generation] = selection.streams(generation)
+                if stream in admitted[generation]:
+                    wanted.append(stream)
+            if wanted:
+                plan.append((number, wanted))
+                pages += len(wanted)
+                if pages >= PLANNED_PAGES:
+                    break
+        return plan
+
+    def _numbers(self, turn: int) -> Iterable[int]:
+        """The turns from this one on."""
+        last = next(reversed(self._turns), -1)
+        if last - turn < len(self._turns):
+            return range(max(turn, self.first_turn), last + 1)
+        return [number for number in self._turns if number >= turn]
+
+    @property
+    def times(self) -> list[tuple[int, float]]:
+        """Turns of the blocks in memory, with the time at which each part of the block begins."""
+        return [
+            (block.number * BLOCK_TURNS + part * _TURNS_PER_TIME, wall)
+            for block in self._blocks
+            for part, wall in enumerate(block.times)
+            if wall
+        ]

@@ -1,0 +1,249 @@
+"""What the log keeps beside its pages; versioned as all records are (``grid.records.base``).
+
+generation   tagged fields
+stream       version (1) │ writer (2) │ shard (2) │ bucket (2) │ buckets (2) │ first turn (8) │ last turn (8)
+             │ counted to turn (8) │ pages (8) │ messages (8) │ bytes (8) │ structure length (2) │ structure
+turn         version (1) │ turn (8) │ wall clock (8, float) │ count (4)
+             │ per page: generation (4) │ stream (4) │ messages (4) │ bytes (4)
+index        version (1) │ the last byte of each turn in which the stream has a page
+directory    version (1) │ count (4) │ per stream: stream (4) │ turns (2) │ their last bytes
+begun        version (1) │ first turn of the last start (8)
+times        version (1) │ wall clock at the first turn of each sixteenth of the block (8 each; 0: no turn)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from struct import Struct, iter_unpack
+from typing import Final, NamedTuple
+
+from iot_mqtt.grid.log.keys import WRITER
+from iot_mqtt.grid.records.base import (
+    VERSION,
+    StructError,
+    Unreadable,
+    check_version,
+    read_fields,
+    write_fields,
+)
+
+_U32 = Struct(">I")
+_U64 = Struct(">Q")
+_TIME = Struct(">d")
+_STREAM = Struct(">BHHHHQQQQQQH")
+_TURN = Struct(">BQdI")
+_TURN_PAGE = Struct(">IIII")
+_BEGUN = Struct(">BQ")
+_DIRECTORY = Struct(">BI")
+_DIRECTORY_STREAM = Struct(">IH")
+#: Parts of a block whose beginning in time is kept.
+TIMES: Final = 16
+_TIMES = Struct(f">B{TIMES}d")
+
+# Tags of a generation. On disk for ever: added, never changed or used again.
+_BEGAN, _ENDED, _FILTER, _FIRST, _END, _MESSAGES, _BYTES, _STATE, _COUNTED, _STREAMS = range(1, 11)
+
+#: States of a generation.
+OPEN: Final = 0
+CLOSED: Final = 1
+#: Its entries are being removed; nobody reads them any more.
+DROPPING: Final = 2
+
+_VERSION_BYTE = bytes((VERSION,))
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRecord:
+    """``filter`` names the retention class; the counters include turns up to ``counted``."""
+
+    began_at: float
+    ended_at: float
+    filter: str
+    first: int
+    end: int
+    messages: int
+    bytes: int
+    state: int
+    counted: int
+    streams: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """The counters include turns up to ``counted``."""
+
+    shard: int
+    structure: str
+    bucket: int
+    buckets: int
+    first_turn: int
+    last_turn: int
+    counted: int
+    pages: int
+    messages: int
+    bytes: int
+
+
+class WrittenPage(NamedTuple):
+    """One page of a turn's summary."""
+
+    generation: int
+    stream: int
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """What one turn wrote to one shard."""
+
+    turn: int
+    wall: float
+    pages: tuple[WrittenPage, ...]
+
+
+def encode_generation(generation: GenerationRecord) -> bytes:
+    return write_fields(
+        (
+            (_BEGAN, _TIME.pack(generation.began_at)),
+            (_ENDED, _TIME.pack(generation.ended_at)),
+            (_FILTER, generation.filter.encode()),
+            (_FIRST, _U64.pack(generation.first)),
+            (_END, _U64.pack(generation.end)),
+            (_MESSAGES, _U64.pack(generation.messages)),
+            (_BYTES, _U64.pack(generation.bytes)),
+            (_STATE, bytes((generation.state,))),
+            (_COUNTED, _U64.pack(generation.counted)),
+            (_STREAMS, _U32.pack(generation.streams)),
+        )
+    )
+
+
+def decode_generation(record: bytes) -> GenerationRecord:
+    fields = read_fields(record)
+    try:
+        return GenerationRecord(
+            began_at=_TIME.unpack(fields[_BEGAN])[0],
+            ended_at=_TIME.unpack(fields[_ENDED])[0],
+            filter=fields[_FILTER].decode(),
+            first=_U64.unpack(fields[_FIRST])[0],
+            end=_U64.unpack(fields[_END])[0],
+            messages=_U64.unpack(fields[_MESSAGES])[0],
+            bytes=_U64.unpack(fields[_BYTES])[0],
+            state=fields[_STATE][0],
+            counted=_U64.unpack(fields[_COUNTED])[0],
+            streams=_U32.unpack(fields[_STREAMS])[0],
+        )
+    except (KeyError, IndexError, StructError, UnicodeDecodeError) as lacking:
+        raise Unreadable("a generation without all its fields") from lacking
+
+
+def encode_stream(stream: StreamRecord) -> bytes:
+    structure = stream.structure.encode()
+    return (
+        _STREAM.pack(
+            VERSION,
+            WRITER,
+            stream.shard,
+            stream.bucket,
+            stream.buckets,
+            stream.first_turn,
+            stream.last_turn,
+            stream.counted,
+            stream.pages,
+            stream.messages,
+            stream.bytes,
+            len(structure),
+        )
+        + structure
+    )
+
+
+def decode_stream(record: bytes) -> StreamRecord:
+    check_version(record)
+    try:
+        _, _, shard, bucket, buckets, first, last, counted, pages, messages, size, length = _STREAM.unpack_from(record)
+        structure = record[_STREAM.size : _STREAM.size + length]
+        if len(structure) != length:
+            raise Unreadable("a stream cut short")
+        return StreamRecord(shard, structure.decode(), bucket, buckets, first, last, counted, pages, messages, size)
+    except (StructError, UnicodeDecodeError) as lacking:
+        raise Unreadable("a stream cut short") from lacking
+
+
+def encode_turn(turn: int, wall: float, pages: Sequence[WrittenPage]) -> bytes:
+    pack = _TURN_PAGE.pack
+    return b"".join((_TURN.pack(VERSION, turn, wall, len(pages)), *[pack(*page) for page in pages]))
+
+
+def decode_turn(record: bytes) -> TurnRecord:
+    check_version(record)
+    try:
+        _, turn, wall, count = _TURN.unpack_from(record)
+    except StructError as cut:
+        raise Unreadable("a turn cut short") from cut
+    end = _TURN.size + count * _TURN_PAGE.size
+    if len(record) < end:
+        raise Unreadable("a turn cut short")
+    pages = tuple(WrittenPage(*page) for page in iter_unpack(_TURN_PAGE.format, record[_TURN.size : end]))
+    return TurnRecord(turn, wall, pages)
+
+
+def encode_index(turns: bytes) -> bytes:
+    return _VERSION_BYTE + turns
+
+
+def decode_index(record: bytes) -> bytes:
+    check_version(record)
+    return record[1:]
+
+
+def encode_directory(entries: Sequence[tuple[int, bytes]]) -> bytes:
+    pack = _DIRECTORY_STREAM.pack
+    parts = [_DIRECTORY.pack(VERSION, len(entries))]
+    for stream, turns in entries:
+        parts += (pack(stream, len(turns)), turns)
+    return b"".join(parts)
+
+
+def decode_directory(record: bytes) -> dict[int, bytes]:
+    check_version(record)
+    found = {}
+    try:
+        _, count = _DIRECTORY.unpack_from(record)
+        offset = _DIRECTORY.size
+        for _ in range(count):
+            stream, turns = _DIRECTORY_STREAM.unpack_from(record, offset)
+            offset += _DIRECTORY_STREAM.size
+            found[stream] = record[offset : offset + turns]
+            offset += turns
+    except StructError as cut:
+        raise Unreadable("a directory cut short") from cut
+    if offset > len(record):
+        raise Unreadable("a directory cut short")
+    return found
+
+
+def encode_begun(turn: int) -> bytes:
+    return _BEGUN.pack(VERSION, turn)
+
+
+def decode_begun(record: bytes) -> int:
+    check_version(record)
+    try:
+        return int(_BEGUN.unpack_from(record)[1])
+    except StructError as cut:
+        raise Unreadable("a beginning cut short") from cut
+
+
+def encode_times(times: Iterable[float]) -> bytes:
+    return _TIMES.pack(VERSION, *times)
+
+
+def decode_times(record: bytes) -> tuple[float, ...]:
+    check_version(record)
+    try:
+        return _TIMES.unpack_from(record)[1:]
+    except StructError as cut:
+        raise Unreadable("times cut short") from cut

@@ -1,0 +1,87 @@
+"""Which generations are due, and how one is removed whole."""
+
+from __future__ import annotations
+
+from iot_mqtt.grid.log.catalogue import Catalogue
+from iot_mqtt.grid.log.generation import Generation, stage_record
+from iot_mqtt.grid.log.keys import (
+    block_of,
+    generation_key,
+    generation_prefix,
+    streams_prefix,
+    times_key,
+)
+from iot_mqtt.grid.log.records import CLOSED, DROPPING, OPEN
+from iot_mqtt.grid.log.settings import LogSettings
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
+from iot_mqtt.ports.log import GenerationInfo
+from iot_mqtt.ports.store import Store
+
+_TIMES_PER_BATCH = 1000
+
+
+class Retention:
+    """The rules, and the removal."""
+
+    def __init__(self, grid: Grid, store: Store, settings: LogSettings, catalogue: Catalogue) -> None:
+        self._grid = grid
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+
+    def due(self, wall: float) -> list[GenerationInfo]:
+        """See the port. An open generation whose period is over is closed first."""
+        self._close_old(wall)
+        sizes: dict[int, int] = {}
+        for generation in self._catalogue.generations.values():
+            sizes[generation.retention_class] = sizes.get(generation.retention_class, 0) + generation.bytes
+        found = []
+        for generation in self._catalogue.generations.values():
+            if self._is_due(generation, wall, sizes[generation.retention_class]):
+                sizes[generation.retention_class] -= generation.bytes
+                found.append(generation.info())
+        return found
+
+    def _close_old(self, wall: float) -> None:
+        for generation in list(self._catalogue.current.values()):
+            if wall >= generation.began_at + self._settings.generation_seconds:
+                self._catalogue.close(generation)
+                self._store.reserve()
+
+    def _is_due(self, generation: Generation, wall: float, size: int) -> bool:
+        if generation.state != CLOSED:
+            return generation.state == DROPPING
+        seconds = self._settings.seconds_of(generation.retention_class)
+        limit = self._settings.bytes_of(generation.retention_class)
+        return 0 < seconds <= wall - generation.ended_at or 0 < limit < size
+
+    async def drop(self, id: int) -> None:
+        """See the port. It can be tried again after a failure, also after a start."""
+        generation = self._catalogue.generations.get(id)
+        if generation is None:
+            return
+        if generation.state == OPEN:
+            raise ValueError(f"generation {id} still takes messages")
+        # From now on no batch writes anything of it; wait for those that do.
+        generation.state = DROPPING
+        await self._store.settled()
+        batch = WriteBatch()
+        stage_record(batch, generation, generation.counted)
+        await self._grid.commit(batch)
+        for cache in (CacheName.LOG, CacheName.LOG_INDEX):
+            await self._grid.remove_prefix(cache, generation_prefix(id))
+        await self._grid.remove_prefix(CacheName.LOG_META, streams_prefix(id))
+        await self._remove_times(generation)
+        await self._grid.remove_prefix(CacheName.LOG_META, generation_key(id))
+        if id in self._catalogue.generations:
+            self._catalogue.forget(generation)
+
+    async def _remove_times(self, generation: Generation) -> None:
+        """Of the blocks that only this generation had anything in, if it is the oldest."""
+        others = [one.first_turn for one in self._catalogue.generations.values() if one is not generation]
+        first, behind = block_of(generation.first_turn), block_of(min(others, default=self._catalogue.recent_turn))
+        for start in range(first, behind, _TIMES_PER_BATCH):
+            batch = WriteBatch()
+            for block in range(start, min(start + _TIMES_PER_BATCH, behind)):
+                batch.remove(CacheName.LOG_META, times_key(block))
+            await self._grid.commit(batch)

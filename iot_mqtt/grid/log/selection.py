@@ -1,0 +1,97 @@
+"""Which streams may hold what filters match, and which topics do: worked out once, kept for all readers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from iot_mqtt.grid.log.generation import Generation, Stream
+from iot_mqtt.grid.log.records import DROPPING
+from iot_mqtt.grid.log.structures import Needed, needed
+from iot_mqtt.topics import matches
+
+#: Bounds, not tuning knobs.
+MAX_SELECTIONS = 256
+MAX_GENERATIONS = 16
+MAX_TOPICS = 10_000
+
+
+class Selection:
+    """What a reader wants, by its filters."""
+
+    def __init__(self, filters: Sequence[str]) -> None:
+        self.filters = tuple(filters)
+        self._needed: dict[str, tuple[Needed, ...]] = {}
+        self._topics: dict[bytes, bool] = {}
+        # Per generation: its list of streams, how many of them were looked at, and those that may match.
+        self._streams: OrderedDict[int, tuple[list[Stream], int, dict[Stream, None]]] = OrderedDict()
+
+    def streams(self, generation: Generation) -> dict[Stream, None]:
+        """Those of a loaded generation that may hold something; treat as frozen."""
+        if generation.state == DROPPING:
+            return {}
+        streams = generation.in_order
+        known, seen, found = self._streams.get(generation.id) or (streams, 0, {})
+        if known is not streams:
+            seen, found = 0, {}
+        if seen != len(streams):
+            for stream in streams[seen:]:
+                if self.admits(stream):
+                    found[stream] = None
+            self._streams[generation.id] = streams, len(streams), found
+            while len(self._streams) > MAX_GENERATIONS:
+                self._streams.popitem(last=False)
+        return found
+
+    def admits(self, stream: Stream) -> bool:
+        """Whether the stream may hold a topic that matches."""
+        wanted = self._needed.get(stream.structure)
+        if wanted is None:
+            asked = (needed(filter, stream.structure) for filter in self.filters)
+            wanted = self._needed[stream.structure] = tuple(one for one in asked if one is not None)
+        return any(stream.bucket & one.mask == one.value for one in wanted)
+
+    def matches(self, topic: bytes) -> bool:
+        """Whether one of the filters matches the topic."""
+        known = self._topics.get(topic)
+        if known is None:
+            if len(self._topics) >= MAX_TOPICS:
+                self._topics.clear()
+            name = topic.decode()
+            known = self._topics[topic] = any(matches(filter, name) for filter in self.filters)
+        return known
+
+
+class Everything(Selection):
+    """All topics, of one generation or of all."""
+
+    def __init__(self, generation: int | None = None) -> None:
+        super().__init__(())
+        self._only = generation
+
+    def streams(self, generation: Generation) -> dict[Stream, None]:
+        return super().streams(generation) if self._only in (None, generation.id) else {}
+
+    def admits(self, stream: Stream) -> bool:
+        return True
+
+    def matches(self, topic: bytes) -> bool:
+        return True
+
+
+class Selections:
+    """The selections used last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, ...], Selection] = OrderedDict()
+
+    def of(self, filters: Sequence[str]) -> Selection:
+        key = tuple(filters)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Selection(key)
+            if len(self._known) > MAX_SELECTIONS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return found

@@ -1,0 +1,198 @@
+"""Appending: runs gather in memory, by stream, and leave as pages with the store's next batch."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from iot_mqtt.codec import PublishRun
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.log.catalogue import Catalogue
+from iot_mqtt.grid.log.generation import Generation, Stream
+from iot_mqtt.grid.log.keys import WRITER, page_key, ring_key
+from iot_mqtt.grid.log.page import encode_page
+from iot_mqtt.grid.log.recent import Recent
+from iot_mqtt.grid.log.records import OPEN, WrittenPage, encode_turn
+from iot_mqtt.grid.log.settings import LogSettings
+from iot_mqtt.grid.log.structures import Learner
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.log import TURN_BITS, LogFigures, LogRun, Reference
+from iot_mqtt.ports.store import Store
+from iot_mqtt.topics import matches
+
+#: Topics and publishers whose places are kept; bounds, not tuning knobs.
+MAX_PLACES = 100_000
+#: A turn takes no more than so many bytes, so that a slow grid does not make pages that are too big to read: it
+#: is followed by another one in the same batch. Only the last of so many turns takes the rest.
+TURN_BYTES = 1 << 20
+MAX_TURNS = 200
+
+
+class _Place:
+    """Where the runs of a topic go, in its present generation."""
+
+    __slots__ = ("retention_class", "generation", "streams")
+
+    def __init__(self, retention_class: int, generation: Generation, shards: int) -> None:
+        self.retention_class = retention_class
+        self.generation = generation
+        self.streams: list[Stream | None] = [None] * shards
+
+
+class Writer:
+    """One per log. ``turn`` is the one that gathers."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: LogSettings,
+        catalogue: Catalogue,
+        recent: Recent,
+        figures: LogFigures,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._catalogue = catalogue
+        self._recent = recent
+        self._figures = figures
+        self.learner = Learner()
+        self._learned = 0
+        self._places: dict[bytes, _Place] = {}
+        self._shards: dict[str, int] = {}
+        self._gathering: dict[Stream, list[LogRun]] = {}
+        self._count = 0
+        self._bytes = 0
+        self._full: list[tuple[int, dict[Stream, list[LogRun]]]] = []
+        self._unstaged = 0
+        self.turn = 0
+
+    def begin(self, turn: int) -> None:
+        """Gather for this turn from now on."""
+        self._unstaged = self._unstaged or turn
+        self.turn = turn
+        self._count = self._bytes = 0
+        self._gathering = {}
+        self._recent.gather(turn, self._gathering)
+
+    @property
+    def end(self) -> int:
+        return (self.turn << TURN_BITS) + self._count
+
+    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> LogRun:
+        count = run.count
+        number = self._count
+        if number + count > 1 << TURN_BITS:
+            raise Unavailable("the grid is too slow: the log cannot take more before its next batch")
+        stream = self._stream(topic, publisher, arrived)
+        generation = stream.generation
+        position = (self.turn << TURN_BITS) + number
+        self._count = number + count
+        generation.end, generation.ended_at = position + count, arrived
+        stream.last_turn = self.turn
+        found = LogRun(Reference(generation.id, stream.id, position, count), run, topic, publisher, arrived)
+        runs = self._gathering.get(stream)
+        if runs is None:
+            if not self._gathering:
+                self._store.reserve()
+            self._gathering[stream] = [found]
+        else:
+            runs.append(found)
+        self._bytes += len(run.wire)
+        if self._bytes >= TURN_BYTES and len(self._full) < MAX_TURNS - 1:
+            self._full.append((self.turn, self._gathering))
+            self.begin(self.turn + 1)
+        return found
+
+    # Where to.
+
+    def _stream(self, topic: bytes, publisher: str, arrived: float) -> Stream:
+        place = self._places.get(topic)
+        if place is None or _is_over(place.generation, arrived):
+            place = self._place(topic, arrived)
+        shard = self._shards.get(publisher)
+        if shard is None:
+            shard = self._shard(publisher)
+        return place.streams[shard] or self._new_stream(place, topic, shard)
+
+    def _place(self, topic: bytes, arrived: float) -> _Place:
+        if len(self._places) >= MAX_PLACES:
+            self._places.clear()
+        retention_class = self._retention_class(topic)
+        generation = self._catalogue.current.get(retention_class)
+        if generation is None or _is_over(generation, arrived):
+            generation = self._catalogue.begin(retention_class, arrived, self.end)
+        place = self._places[topic] = _Place(retention_class, generation, self._settings.shards)
+        return place
+
+    def _retention_class(self, topic: bytes) -> int:
+        name = topic.decode() if self._settings.topics else ""
+        for index, exception in enumerate(self._settings.topics, 1):
+            if matches(exception.filter, name):
+                return index
+        return 0
+
+    def _shard(self, publisher: str) -> int:
+        if len(self._shards) >= MAX_PLACES:
+            self._shards.clear()
+        shard = self._shards[publisher] = crc32(publisher.encode()) % self._settings.shards
+        return shard
+
+    def _new_stream(self, place: _Place, topic: bytes, shard: int) -> Stream:
+        placing = self.learner.place(topic)
+        if self.learner.version != self._learned:
+            # Topics that were placed before may be of this structure too.
+            self._learned = self.learner.version
+            self._places.clear()
+        stream = self._catalogue.stream(place.generation, shard, placing, self.turn)
+        place.streams[shard] = stream
+        return stream
+
+    # Into a batch.
+
+    def stage(self, batch: WriteBatch, ticket: int) -> None:
+        """Everything that gathered, in an order in which any part of the batch that comes first is harmless:
+        nothing of a turn is found before its summary is there.
+        """
+        turns, self._full = self._full, []
+        if self._gathering:
+            turns.append((self.turn, self._gathering))
+            self.begin(self.turn + 1)
+        self._catalogue.stage(batch, self._unstaged - 1)
+        summaries = WriteBatch()
+        for turn, gathered in turns:
+            self._recent.stage(batch, ticket, turn)
+            self._stage_turn(batch, summaries, turn, gathered)
+        batch.operations += summaries.operations
+        self._unstaged = self.turn
+
+    def _stage_turn(
+        self, batch: WriteBatch, summaries: WriteBatch, turn: int, gathered: dict[Stream, list[LogRun]]
+    ) -> None:
+        written: dict[int, list[WrittenPage]] = {}
+        figures = self._figures
+        for stream, runs in gathered.items():
+            generation = stream.generation
+            page = encode_page(runs)
+            batch.put(CacheName.LOG, page_key(generation.id, stream.shard, stream.id, WRITER, turn), page)
+            messages, size = sum([found.reference.length for found in runs]), len(page)
+            stream.count(turn, messages, size)
+            generation.messages += messages
+            generation.bytes += size
+            figures.messages_appended += messages
+            figures.bytes_appended += size
+            written.setdefault(stream.shard, []).append(WrittenPage(generation.id, stream.id, messages, size))
+        figures.pages_written += len(gathered)
+        wall = self._clock.wall()
+        for shard, pages in written.items():
+            summaries.put(CacheName.LOG_TURNS, ring_key(shard, turn), encode_turn(turn, wall, pages))
+        self._recent.staged(turn, wall, gathered)
+
+    def committed(self, ticket: int) -> None:
+        self._recent.committed(ticket, self._unstaged)
+        self._catalogue.recent_turn = self._recent.first_turn
+
+
+def _is_over(generation: Generation, arrived: float) -> bool:
+    return generation.state != OPEN or arrived >= generation.until or generation.bytes >= generation.full_at

@@ -1,0 +1,181 @@
+"""Caches ``progress``, ``segments`` and ``groups``: how far readers of the log are, and what is under way.
+
+progress   tagged fields: position (8); past subscriptions: since (8) │ until (8) │ subscription record;
+           replays: position (8) │ filter; replays that look for their beginning: time (8) │ filter
+segment    version (1) │ flights (2) │ flight …
+flight     reference │ flags (1) │ identifiers (2) │ origin length (2) │ pieces (2) │ identifiers (4 each) │ origin
+           │ piece …
+piece      offset (4) │ packet ids (2) │ packet id (2 each)
+reference  writer (2) │ generation (4) │ stream (4) │ position (8) │ length (4)
+group      version (1) │ position (8) │ returned (4) │ reference …
+share      version (1) │ references (4) │ reference …         what members of a group have under way
+
+flags: 0x03 qos, 0x04 retain
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+
+from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
+from iot_mqtt.grid.records.sessions import decode_subscription, encode_subscription
+from iot_mqtt.ports.log import Reference
+from iot_mqtt.ports.store import StoredFlight, StoredGroup, StoredPast, StoredProgress, StoredReplay
+
+_POSITION = Struct(">Q")
+_TIME = Struct(">d")
+_SPAN = Struct(">QQ")
+_LENGTH = Struct(">I")
+_REFERENCE = Struct(">HIIQI")
+_FLIGHT = Struct(">BHHH")
+_PIECE = Struct(">IH")
+_HEAD = Struct(">BH")
+_GROUP = Struct(">BQI")
+_SHARE = Struct(">BI")
+#: The writer of every log of one node; a cluster will have several.
+_WRITER = 0
+_RETAIN = 0x04
+
+# Tags of a progress record. On disk for ever.
+_AT, _PAST, _REPLAYS, _SEEKING = range(1, 5)
+
+
+def encode_progress(progress: StoredProgress) -> bytes:
+    past = []
+    for subscription, since, until in progress.past:
+        record = encode_subscription(subscription)
+        past.append(_SPAN.pack(since, until) + _LENGTH.pack(len(record)) + record)
+    replays, seeking = [], []
+    for filter, position, sought in progress.replays:
+        name = filter.encode()
+        sized = _LENGTH.pack(len(name)) + name
+        if sought is None:
+            replays.append(_POSITION.pack(position) + sized)
+        else:
+            seeking.append(_TIME.pack(sought) + sized)
+    return write_fields(
+        (
+            (_AT, _POSITION.pack(progress.position)),
+            (_PAST, b"".join(past) or None),
+            (_REPLAYS, b"".join(replays) or None),
+            (_SEEKING, b"".join(seeking) or None),
+        )
+    )
+
+
+def decode_progress(record: bytes) -> StoredProgress:
+    fields = read_fields(record)
+    past, replays = [], []
+    try:
+        (position,) = _POSITION.unpack(fields[_AT])
+        rest = fields.get(_PAST, b"")
+        while rest:
+            since, until = _SPAN.unpack_from(rest)
+            found, rest = _sized(rest[_SPAN.size :])
+            past.append(StoredPast(decode_subscription(found).subscription, since, until))
+        rest = fields.get(_REPLAYS, b"")
+        while rest:
+            (at,) = _POSITION.unpack_from(rest)
+            found, rest = _sized(rest[_POSITION.size :])
+            replays.append(StoredReplay(found.decode(), at))
+        rest = fields.get(_SEEKING, b"")
+        while rest:
+            (sought,) = _TIME.unpack_from(rest)
+            found, rest = _sized(rest[_TIME.size :])
+            replays.append(StoredReplay(found.decode(), 0, sought))
+    except (KeyError, StructError, UnicodeDecodeError) as lacking:
+        raise Unreadable("a progress record without all its fields") from lacking
+    return StoredProgress(position, tuple(past), tuple(replays))
+
+
+def _sized(rest: bytes) -> tuple[bytes, bytes]:
+    end = _LENGTH.size + int(_LENGTH.unpack_from(rest)[0])
+    if end > len(rest):
+        raise Unreadable("a progress record cut short")
+    return rest[_LENGTH.size : end], rest[end:]
+
+
+def encode_segment(flights: Sequence[StoredFlight]) -> bytes:
+    parts = [_HEAD.pack(VERSION, len(flights))]
+    for flight in flights:
+        origin = flight.origin.encode()
+        flags = flight.qos | (_RETAIN if flight.retain else 0)
+        parts.append(_REFERENCE.pack(_WRITER, *flight.reference))
+        parts.append(_FLIGHT.pack(flags, len(flight.identifiers), len(origin), len(flight.pieces)))
+        parts.append(Struct(f">{len(flight.identifiers)}I").pack(*flight.identifiers))
+        parts.append(origin)
+        for offset, ids in flight.pieces:
+            parts.append(_PIECE.pack(offset, len(ids)) + Struct(f">{len(ids)}H").pack(*ids))
+    return b"".join(parts)
+
+
+def decode_segment(record: bytes) -> list[StoredFlight]:
+    check_version(record)
+    flights = []
+    try:
+        _, count = _HEAD.unpack_from(record)
+        at = _HEAD.size
+        for _ in range(count):
+            flight, at = _flight(record, at)
+            flights.append(flight)
+    except (StructError, UnicodeDecodeError) as cut:
+        raise Unreadable("a segment cut short") from cut
+    return flights
+
+
+def _flight(record: bytes, at: int) -> tuple[StoredFlight, int]:
+    _, *reference = _REFERENCE.unpack_from(record, at)
+    at += _REFERENCE.size
+    flags, identifiers_count, origin_size, pieces_count = _FLIGHT.unpack_from(record, at)
+    at += _FLIGHT.size
+    identifiers = Struct(f">{identifiers_count}I").unpack_from(record, at)
+    at += 4 * identifiers_count
+    origin = record[at : at + origin_size].decode()
+    at += origin_size
+    pieces = []
+    for _ in range(pieces_count):
+        offset, count = _PIECE.unpack_from(record, at)
+        at += _PIECE.size
+        pieces.append((offset, Struct(f">{count}H").unpack_from(record, at)))
+        at += 2 * count
+    return (
+        StoredFlight(Reference(*reference), flags & 0x03, bool(flags & _RETAIN), identifiers, origin, tuple(pieces)),
+        at,
+    )
+
+
+def encode_group(group: StoredGroup) -> bytes:
+    head = _GROUP.pack(VERSION, group.position, len(group.returned))
+    return head + b"".join([_REFERENCE.pack(_WRITER, *reference) for reference in group.returned])
+
+
+def decode_group(record: bytes) -> StoredGroup:
+    check_version(record)
+    try:
+        _, position, count = _GROUP.unpack_from(record)
+        return StoredGroup(position, tuple(_references(record, _GROUP.size, count)))
+    except StructError as cut:
+        raise Unreadable("a group cut short") from cut
+
+
+def encode_share(references: Sequence[Reference]) -> bytes:
+    head = _SHARE.pack(VERSION, len(references))
+    return head + b"".join([_REFERENCE.pack(_WRITER, *reference) for reference in references])
+
+
+def decode_share(record: bytes) -> list[Reference]:
+    check_version(record)
+    try:
+        _, count = _SHARE.unpack_from(record)
+        return _references(record, _SHARE.size, count)
+    except StructError as cut:
+        raise Unreadable("a group's share cut short") from cut
+
+
+def _references(record: bytes, at: int, count: int) -> list[Reference]:
+    found = []
+    for index in range(count):
+        _, *fields = _REFERENCE.unpack_from(record, at + index * _REFERENCE.size)
+        found.append(Reference(*fields))
+    return found
