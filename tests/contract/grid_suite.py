@@ -156,6 +156,43 @@ class GridSuite:
             opened.put(cache, (b"k", cache.encode()))
         assert [opened.get(cache, b"k") for cache in CacheName] == [cache.encode() for cache in CacheName]
 
+    # Everything under a prefix.
+
+    def test_everything_under_a_prefix_is_removed(self, opened: Opened) -> None:
+        """And nothing beside it: not in other caches, not with a longer or shorter beginning."""
+        keys = [b"", b"a", b"a\xff", b"a\xff\x00", b"a\xff\xff\xff", b"b", b"\xff\xff"]
+        opened.put(A, *((key, b"v") for key in keys))
+        opened.put(B, (b"a\xff", b"v"))
+        opened.driver.run(opened.grid.remove_prefix(A, b"a\xff"))
+        assert opened.keys(A) == [b"", b"a", b"b", b"\xff\xff"]
+        assert opened.driver.run(opened.grid.get_many(A, [b"a\xff", b"a"])) == [None, b"v"]
+        assert opened.keys(B) == [b"a\xff"]
+        opened.driver.run(opened.grid.remove_prefix(A, b"\xff"))
+        assert opened.keys(A) == [b"", b"a", b"b"]
+        opened.driver.run(opened.grid.remove_prefix(A, b""))
+        assert opened.keys(A) == []
+        assert opened.keys(B) == [b"a\xff"]
+
+    def test_a_prefix_is_removed_in_its_place_among_the_commits(self, opened: Opened) -> None:
+        """What was committed before is gone, what is committed after stays, however they are merged."""
+        done: list[BaseException | None] = []
+        opened.put(C, (b"k0", b"old"))
+        opened.grid.commit_soon(puts(C, (b"k1", b"before"), (b"x", b"beside")), done.append)
+        removal = opened.driver.start(opened.grid.remove_prefix(C, b"k"))
+        swap = opened.driver.start(opened.grid.compare_and_set(C, b"k0", None, b"swapped"))
+        opened.grid.commit_soon(puts(C, (b"k2", b"after")), done.append)
+        opened.driver.until(lambda: len(done) == 2 and removal.called and swap.called)
+        assert done == [None, None]
+        assert swap.result is True
+        assert opened.all(C) == [(b"k0", b"swapped"), (b"k2", b"after"), (b"x", b"beside")]
+
+    def test_what_was_removed_may_be_put_again(self, opened: Opened) -> None:
+        """The removal is no lasting rule about the prefix."""
+        opened.put(A, (b"k1", b"1"))
+        opened.driver.run(opened.grid.remove_prefix(A, b"k"))
+        opened.put(A, (b"k1", b"2"))
+        assert opened.all(A) == [(b"k1", b"2")]
+
     # Pages.
 
     def test_pages_are_in_key_order(self, opened: Opened) -> None:

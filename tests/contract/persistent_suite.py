@@ -52,6 +52,18 @@ class PersistentGridSuite(GridSuite):
             opened.close()
         assert len(expected) == 4 * 299
 
+    def test_reopening_keeps_a_removed_prefix_removed(self, tmp_path: Path) -> None:
+        """With what was put before and after it, in the log as in the tables."""
+        opened = self.open(tmp_path)
+        opened.put(A, *((b"k%d" % number, b"v") for number in range(5)), (b"x", b"v"))
+        opened.driver.run(opened.grid.remove_prefix(A, b"k"))
+        opened.put(A, (b"k9", b"new"))
+        for _ in range(2):
+            opened.close()
+            opened = self.open(tmp_path)
+            assert opened.all(A) == [(b"k9", b"new"), (b"x", b"v")]
+        opened.close()
+
     def test_a_directory_has_one_grid(self, tmp_path: Path) -> None:
         """In one process, too; the first is not disturbed."""
         opened = self.open(tmp_path)

@@ -14,7 +14,21 @@ from twisted.internet.testing import StringTransport
 from twisted.web.server import Site
 
 from iot_mqtt.admin.site import make_site
-from iot_mqtt.broker.facade import BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.facade import (
+    BacklogInfo,
+    BrokerInfo,
+    ClaimInfo,
+    ClientInfo,
+    DamageInfo,
+    GenerationInfo,
+    LogInfo,
+    SessionInfo,
+    ShardInfo,
+    StreamInfo,
+    SubscriptionInfo,
+    VerificationInfo,
+)
+from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import matches
 from iot_mqtt.values import Message, Subscription
@@ -38,6 +52,7 @@ CLIENT = ClientInfo(
     subscriptions=1,
     inflight=0,
     queued=0,
+    paused=None,
 )
 
 SESSION = SessionInfo(
@@ -54,6 +69,9 @@ SESSION = SessionInfo(
     received=0,
     queued=3,
     queued_bytes=3000,
+    backlog=8,
+    position=4096,
+    lag=6,
     delivered=7,
     dropped={"queue_full": 4},
     denied={"publish": 5},
@@ -61,12 +79,87 @@ SESSION = SessionInfo(
     state="offline",
 )
 
+LOG = LogInfo(
+    end=5000,
+    messages=100,
+    bytes=12_000,
+    generations=3,
+    streams=4,
+    messages_appended=90,
+    bytes_appended=11_000,
+    pages_written=30,
+    pages_read=20,
+    bytes_read=9000,
+    damaged_pages=0,
+    disk_level="alarm",
+    disk_used=85_000_000,
+    disk_limit=100_000_000,
+    disk_free=15_000_000,
+    uncommitted_bytes=2500,
+    uncommitted_operations=7,
+    trouble=None,
+)
+
+
+class FakeLog:
+    """``LogPart`` with three generations of four streams each; the last one still takes messages."""
+
+    def __init__(self) -> None:
+        self.figures = LOG
+        self.numbers = [1, 2, 3]
+        self.damages: list[DamageInfo] = []
+        self.failure: str | None = None
+        #: How often a check is asked for before it is over.
+        self.patience = 0
+
+    def info(self) -> LogInfo:
+        return self.figures
+
+    async def shards(self) -> list[ShardInfo]:
+        return [ShardInfo(number, 1, 2, 50, 6000) for number in range(2)]
+
+    def generations(self, after: int | None = None, limit: int = 100) -> list[GenerationInfo]:
+        return [
+            GenerationInfo(number, 0, NOW - 3600, number * 100, number * 100 + 99, 33, 4000, 4, number != 3)
+            for number in self.numbers
+            if after is None or number > after
+        ][:limit]
+
+    async def streams(
+        self, generation: int | None = None, after: tuple[int, int] | None = None, limit: int = 100
+    ) -> list[StreamInfo]:
+        return [
+            StreamInfo(number, stream, stream % 2, "plant/+/temperature", 0, 1, 5, 8, 1000)
+            for number in self.numbers
+            for stream in range(4)
+            if generation in (None, number) and (after is None or (number, stream) > after)
+        ][:limit]
+
+    def verify(self) -> VerificationInfo:
+        return self.verification()
+
+    def verification(self) -> VerificationInfo:
+        running, self.patience = self.patience > 0, self.patience - 1
+        ended_at = None if running else NOW + 2
+        return VerificationInfo(running, NOW, ended_at, self.failure, len(self.damages), self.damages)
+
+    async def drop(self, generation: int) -> bool:
+        if generation == 3:
+            raise Refused("generation 3 still takes messages", ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
+        if generation not in self.numbers:
+            return False
+        self.numbers.remove(generation)
+        return True
+
 
 class FakeView:
     """``BrokerView`` over dictionaries; what the commands did is left in ``done``."""
 
     def __init__(self) -> None:
         self.counters = Counters()
+        self.log = FakeLog()
+        self.alarms: tuple[str, ...] = ()
+        self.complete = True
         self.ready = True
         self.by_client: dict[str, ClientInfo] = {}
         self.by_session: dict[str, SessionInfo] = {}
@@ -91,7 +184,26 @@ class FakeView:
         self.kept[topic.encode()] = Message(topic.encode(), payload, retain=True)
 
     def info(self) -> BrokerInfo:
-        return BrokerInfo("n1", "1.2", NOW - 3700, self.ready, len(self.by_client), len(self.by_session), 1, 2, 3, 4, 5)
+        return BrokerInfo(
+            node_id="n1",
+            version="1.2",
+            started_at=NOW - 3700,
+            ready=self.ready,
+            clients=len(self.by_client),
+            sessions=len(self.by_session),
+            subscriptions=1,
+            retained=2,
+            retained_bytes=3,
+            queued=4,
+            inflight=5,
+            waiting=9,
+            backlog=1,
+            uncounted=0,
+            largest_backlog=1,
+            furthest_lag=6,
+            paused=0,
+            alarms=self.alarms,
+        )
 
     def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]:
         return [self.by_client[key] for key in sorted(self.by_client) if after is None or key > after][:limit]
@@ -104,6 +216,17 @@ class FakeView:
 
     def session(self, client_id: str) -> SessionInfo | None:
         return self.by_session.get(client_id)
+
+    async def backlog(self, client_id: str) -> BacklogInfo | None:
+        session = self.by_session.get(client_id)
+        if session is None:
+            return None
+        messages = None if session.backlog is None else session.backlog + session.queued
+        claims = [
+            ClaimInfo("a/+", "subscription", 4000, None, 4096, live=False, messages=8),
+            ClaimInfo("$share/g/b", "shared", None, None, 5000, live=True, messages=None),
+        ]
+        return BacklogInfo(client_id, messages, 4500, self.complete, claims)
 
     def subscriptions(
         self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100

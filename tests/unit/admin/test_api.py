@@ -358,12 +358,20 @@ def test_the_description_covers_every_resource(browser: Browser) -> None:
         "delete /clients/{client_id}",
         "get /sessions",
         "get /sessions/{client_id}",
+        "get /sessions/{client_id}/backlog",
         "delete /sessions/{client_id}",
         "get /subscriptions",
         "get /retained",
         "get /retained/{topic}",
         "delete /retained/{topic}",
         "post /publish",
+        "get /log",
+        "get /log/shards",
+        "get /log/generations",
+        "delete /log/generations/{generation}",
+        "get /log/streams",
+        "get /log/verification",
+        "post /log/verification",
     }
     assert set(_references(document)) <= {f"#/components/schemas/{name}" for name in schemas}
 
@@ -374,6 +382,9 @@ def test_the_description_covers_every_resource(browser: Browser) -> None:
         ("status", "Status"),
         ("clients/c", "Client"),
         ("sessions/c", "Session"),
+        ("sessions/c/backlog", "Backlog"),
+        ("log", "Log"),
+        ("log/verification", "LogVerification"),
         ("retained/t", "MessageWithPayload"),
     ],
 )

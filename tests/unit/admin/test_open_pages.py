@@ -28,6 +28,16 @@ def test_a_node_that_is_not_ready_is_healthy() -> None:
     assert make_browser(view).get("/health").status == 200
 
 
+def test_an_alarm_is_told_and_no_reason_to_be_killed() -> None:
+    """Whoever looks at the words sees it; whoever restarts by the status does not."""
+    view = FakeView()
+    assert make_browser(view).get("/health").json == {"status": "ok"}
+    view.alarms = ("disk alarm: 85 of 100 bytes used (85 %)",)
+    answer = make_browser(view).get("/health")
+    assert (answer.status, answer.json["status"]) == (200, "alarm")
+    assert answer.json["alarms"] == list(view.alarms)
+
+
 def test_metrics_come_with_their_own_content_type() -> None:
     """Prometheus chooses its parser by it."""
     answer = make_browser(FakeView()).get("/metrics")

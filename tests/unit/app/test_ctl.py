@@ -227,6 +227,8 @@ def test_only_http_is_spoken(url: str) -> None:
         (plain(None), "-"),
         (plain(True), "yes"),
         (plain({}), "-"),
+        (plain([]), "-"),
+        (plain(["a", "b"]), "a; b"),
         (plain({"b": 2, "a": 1}), "a 1, b 2"),
         (plain(1.5), "1.5"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from iot_mqtt.auth.acl import decide, parse_rules
 from iot_mqtt.ports.access import Action, Principal
 
-PUB, SUB, READ = Action.PUBLISH, Action.SUBSCRIBE, Action.READ
+PUB, SUB, READ, REPLAY = Action.PUBLISH, Action.SUBSCRIBE, Action.READ, Action.REPLAY
 
 
 class Case(NamedTuple):
@@ -88,6 +88,20 @@ CASES = [
     Case("shared around $SYS", "[all]\nallow subscribe #", SUB, "$share/g/$SYS/#", False),
     Case("shared without a filter", "[all]\nallow subscribe #", SUB, "$share/g", False),
     Case("a group's name is no topic", "[all]\nallow subscribe g/#", SUB, "$share/g/a", False),
+    # Replays.
+    Case("a right to read is none to the past", "[all]\nallow read #", REPLAY, "a", False),
+    Case("a right to the past", "[all]\nallow replay a/#", REPLAY, "a/+", True),
+    Case("is none to read", "[all]\nallow replay #", SUB, "a", False),
+    Case("nor to receive", "[all]\nallow replay #", READ, "a", False),
+    Case("nor to publish", "[all]\nallow replay #", PUB, "a", False),
+    Case("all is the past too", "[all]\nallow all a", REPLAY, "a", True),
+    Case("the past of more than was allowed", "[all]\nallow replay a/+", REPLAY, "a/#", False),
+    Case("the past of what is denied", "[all]\ndeny replay a/x\nallow all #", REPLAY, "a/+", False),
+    Case("a denied past is a present", "[all]\ndeny replay a\nallow all #", SUB, "a", True),
+    Case("replay, by the filter behind the beginning", "[all]\nallow all a", REPLAY, "$replay/1h/a", True),
+    Case("read, by the filter behind the beginning", "[all]\nallow read a", SUB, "$replay/1h/a", True),
+    Case("a replay without a filter", "[all]\nallow all #", REPLAY, "$replay/1h", False),
+    Case("a beginning is no topic", "[all]\nallow all 1h/#", REPLAY, "$replay/1h/a", False),
     # $-topics.
     Case("# says nothing about $SYS", "[all]\nallow all #", SUB, "$SYS/#", False),
     Case("+ says nothing about $SYS", "[all]\nallow all +/broker", READ, "$SYS/broker", False),

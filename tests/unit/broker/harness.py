@@ -22,10 +22,11 @@ from typing import Any, TypeVar
 from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
+from iot_mqtt.broker.cursors import Cursor
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.view import View
 from iot_mqtt.codec import (
     NO_PROPERTIES,
@@ -50,6 +51,7 @@ from iot_mqtt.codec import (
     encode,
 )
 from iot_mqtt.errors import ReasonCode, Unavailable
+from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import ConnectTimeoutStage, Layout, MqttCodecStage, OutboxSettings, TimingWheel
@@ -57,11 +59,15 @@ from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import ProtocolVersion
 
 V31, V311, V5 = ProtocolVersion.V31, ProtocolVersion.V311, ProtocolVersion.V5
 P = TypeVar("P")
+
+#: What is kept for sessions; the log is kept for its own time.
+OF_SESSIONS = tuple(cache for cache in CacheName if not cache.value.startswith("log"))
 
 #: What a client answers to what it gets, step by step.
 ANSWERS = {1: PacketType.PUBACK, 2: PacketType.PUBREC}
@@ -93,11 +99,21 @@ class Node:
         methods: Mapping[str, AuthenticationMethod] | None = None,
         outbox: OutboxSettings | None = None,
         tick: float = 0.25,
+        durable: bool = True,
+        log_settings: LogSettings | None = None,
+        log_use: LogUse | None = None,
+        budget: BudgetSettings | None = None,
+        disk: DiskMeter | None = None,
     ) -> None:
         self.settings = settings or MqttSettings()
         self.grid = CrashingGrid()
         self.clock = ManualClock()
         self.outbox = outbox
+        self.durable = durable
+        self.log_settings = log_settings or LogSettings()
+        self.log_use = log_use
+        self.budget = budget
+        self.disk = disk
         self._access = (authenticator or AllowAll(), authorizer or AllowAll())
         self._methods = methods
         self._tick = tick
@@ -111,9 +127,14 @@ class Node:
         self.counters = Counters()
         self.wheel = TimingWheel(self.clock, self._tick)
         self.store = GridStore(self.grid, self.clock, self.counters)
+        self.log = GridLog(self.grid, self.store, self.clock, self.log_settings)
         self.broker = Broker(
             settings=self.settings,
             store=self.store,
+            log=self.log,
+            log_use=self.log_use,
+            budget=self.budget,
+            disk=self.disk,
             counters=self.counters,
             clock=self.clock,
             wheel=self.wheel,
@@ -129,10 +150,12 @@ class Node:
             [
                 ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
                 ("mqtt", lambda: MqttCodecStage(settings.max_packet_size)),
-                ("broker", lambda: Connection(broker)),
+                ("broker", lambda: Connection(broker, durable_sessions=self.durable)),
             ]
         )
+        run(self.log.open())
         run(load(self.broker))
+        self.broker.census.begin()
         self.turn()
 
     def _new_id(self) -> str:
@@ -234,7 +257,17 @@ class Node:
         count = 0
         for session in self.broker.sessions:
             count += len(session.queue) + len(session.outbound) - session.outbound.released
-        return count
+            count += self._owed(session)
+        return count + sum(self._count(cursor) for cursor in self.broker.groups)
+
+    def _owed(self, session: Session) -> int:
+        cursors = [session.cursor, *(session.replays or {}).values()]
+        return sum(self._count(cursor) for cursor in cursors if cursor is not None)
+
+    @staticmethod
+    def _count(cursor: Cursor) -> int:
+        assert cursor.backlog is not None, "nobody has counted what is owed"
+        return cursor.backlog
 
 
 class Client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,7 +48,7 @@ class Disk(Engine):
             raise OSError("no space left on device")
         super().probe()
 
-    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
+    def write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> None:
         if self.opens:
             self.entered.release()
         assert self.free.wait(30)
@@ -56,7 +56,7 @@ class Disk(Engine):
             self.failures -= 1
             raise Unavailable("no space left on device")
         self.writes.append(len(changes))
-        super().write(changes)
+        super().write(changes, prefixes)
 
 
 class Rig:
@@ -307,6 +307,14 @@ def test_every_cache_has_a_tag_of_its_own() -> None:
         "pubrel": "09",
         "received": "0a",
         "wills": "0b",
+        "log": "0c",
+        "log_index": "0d",
+        "log_meta": "0e",
+        "log_turns": "0f",
+        "progress": "10",
+        "segments": "11",
+        "groups": "12",
+        "shares": "13",
     }
 
 

@@ -119,3 +119,25 @@ def test_a_batch_in_a_later_log_is_found(tmp_path: Path) -> None:
     torn = log(*SMALL[:10])[:-5]
     assert surveyed(tmp_path, torn, log(*SMALL[10:])).hidden == f"000004.log at byte {len(log(*SMALL[:9]))}"
     assert surveyed(tmp_path, torn, b"") == Survey(9)
+
+
+@pytest.mark.parametrize("field", [4, 7, 8, 9, 10, 11, 12])
+def test_a_flipped_number_of_the_last_batch_is_not_believed(tmp_path: Path, field: int) -> None:
+    """Length, sequence number, count: that the batch stands there says that the one before it was acknowledged."""
+    data = bytearray(log(*SMALL))
+    data[len(log(*SMALL[:-1])) + field] ^= 0x08
+    assert surveyed(tmp_path, bytes(data)) == Survey(19)
+
+
+@pytest.mark.parametrize("kind", [5, 6, 7, 8])
+def test_a_kind_that_rocksdb_reads_for_ever_is_named(tmp_path: Path, kind: int) -> None:
+    """At the end it is torn; with batches behind it, it is damage like any other."""
+    whole, spot = log(*SMALL), len(log(*SMALL[:-1]))
+    data = bytearray(whole)
+    data[spot + 6] = kind
+    assert surveyed(tmp_path, bytes(data)) == Survey(19, endless=("000004.log", spot))
+    data = bytearray(whole)
+    data[len(log(*SMALL[:10])) + 6] = kind
+    found = surveyed(tmp_path, bytes(data))
+    assert found.hidden is not None
+    assert found.endless is not None

@@ -21,6 +21,35 @@ class Facts:
     retained_bytes: int = 13
     queued: int = 17
     inflight: int = 19
+    waiting: int = 23
+    backlog: int = 29
+    uncounted: int = 31
+    largest_backlog: int = 37
+    furthest_lag: int = 41
+    paused: int = 43
+
+
+@dataclass(frozen=True)
+class RoomFacts:
+    """``LogFacts`` with a figure in each place."""
+
+    messages: int = 2001
+    bytes: int = 2002
+    generations: int = 2003
+    streams: int = 2004
+    messages_appended: int = 2005
+    bytes_appended: int = 2006
+    pages_written: int = 2007
+    pages_read: int = 2008
+    bytes_read: int = 2009
+    damaged_pages: int = 2010
+    disk_level: str = "alarm"
+    disk_used: int = 2011
+    disk_limit: int = 2012
+    disk_free: int = 2013
+    uncommitted_bytes: int = 2014
+    uncommitted_operations: int = 2015
+    trouble: str | None = None
 
 
 @dataclass

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.loop_lag import LoopLag
-from iot_mqtt.ports.counters import Counters, Drop
-from tests.unit.metrics.metricskit import Counts, Facts, HandClock, Listener
+from iot_mqtt.ports.counters import Counters, Drop, Histogram
+from tests.unit.metrics.metricskit import Counts, Facts, HandClock, Listener, RoomFacts
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -26,7 +27,9 @@ def test_every_counter_is_exposed() -> None:
     """A counter that is added to ``Counters`` and forgotten here fails this test."""
     counters = Counters()
     for place, (name, value) in enumerate(vars(counters).items(), 101):
-        if isinstance(value, dict):
+        if isinstance(value, Histogram):
+            value.observe(place)
+        elif isinstance(value, dict):
             value["label"] += place
         else:
             setattr(counters, name, place)
@@ -40,6 +43,42 @@ def test_every_figure_is_exposed() -> None:
     names = ("clients", "sessions", "subscriptions", "retained_messages", "retained_bytes")
     assert [samples[f"iot_mqtt_{name}", ()] for name in names] == [2, 5, 7, 11, 13]
     assert samples["iot_mqtt_ready", ()] == 1
+
+
+def test_what_waits_is_exposed() -> None:
+    """In all, in the log, for the session with most of it, and who is held off."""
+    samples = scrape(Metrics(Counters(), Facts))
+    names = ("queued_messages", "messages_waiting", "backlog_messages", "backlog_uncounted", "connections_paused")
+    assert [samples[f"iot_mqtt_{name}", ()] for name in names] == [17, 23, 29, 31, 43]
+    assert samples["iot_mqtt_backlog_largest_messages", ()] == 37
+    assert samples["iot_mqtt_backlog_furthest_batches", ()] == 41
+
+
+def test_every_figure_of_the_log_is_exposed() -> None:
+    """What it holds, what it did, and the room for it."""
+    shown = set(scrape(Metrics(Counters(), Facts, log=RoomFacts)).values())
+    facts = vars(RoomFacts())
+    assert [name for name, value in facts.items() if isinstance(value, int) and value not in shown] == []
+
+
+@pytest.mark.parametrize(("level", "value"), [("none", 0), ("alarm", 1), ("full", 2)])
+def test_the_disk_alarm_is_a_number(level: str, value: int) -> None:
+    """Alert at 1, page somebody at 2."""
+    samples = scrape(Metrics(Counters(), Facts, log=lambda: RoomFacts(disk_level=level, trouble="no space")))
+    assert samples["iot_mqtt_disk_alarm", ()] == value
+    assert samples["iot_mqtt_grid_failing", ()] == 1
+
+
+def test_commit_latency_is_a_histogram() -> None:
+    """Batches by how long they took; a bound itself belongs to its bucket."""
+    counters = Counters()
+    for seconds in (0.0001, 0.001, 0.004, 60.0):
+        counters.commit_latency.observe(seconds)
+    samples = scrape(Metrics(counters, Facts))
+    name = "iot_mqtt_grid_commit_latency_seconds"
+    buckets = [samples[f"{name}_bucket", (("le", le),)] for le in ("0.0005", "0.001", "0.005", "5.0", "+Inf")]
+    assert buckets == [1, 2, 3, 3, 4]
+    assert round(samples[f"{name}_sum", ()], 4) == 60.0051
 
 
 def test_the_names_are_ours_or_the_process() -> None:

@@ -7,12 +7,14 @@ import pytest
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.topics import validate_topic
-from tests.unit.metrics.metricskit import Facts
+from tests.unit.metrics.metricskit import Facts, RoomFacts
 
 
-def tree(counters: Counters, now: float = 1000.0, load: Load | None = None) -> dict[str, str]:
+def tree(
+    counters: Counters, now: float = 1000.0, load: Load | None = None, log: RoomFacts | None = None
+) -> dict[str, str]:
     """Topics without their root, and payloads as text."""
-    pairs = sys_tree(counters, Facts(), now, load)
+    pairs = sys_tree(counters, Facts(), now, load, log)
     return {topic.decode().removeprefix("$SYS/broker/"): payload.decode() for topic, payload in pairs}
 
 
@@ -51,9 +53,17 @@ def test_drops_are_there_as_sum_and_by_reason() -> None:
     assert (found["publish/messages/dropped"], found["publish/messages/dropped/queue_full"]) == ("5", "3")
 
 
+def test_the_room_is_there_where_it_is_known() -> None:
+    """What is kept takes so much of so much."""
+    found = tree(Counters(), log=RoomFacts())
+    assert found["store/messages/bytes"] == "2002"
+    assert (found["disk/used"], found["disk/limit"], found["disk/alarm"]) == ("2011", "2012", "alarm")
+    assert "disk/used" not in tree(Counters())
+
+
 def test_every_topic_may_be_published_and_comes_once() -> None:
     """The broker publishes them like any other."""
-    topics = [topic.decode() for topic, _ in sys_tree(Counters(), Facts(), 0.0, Load())]
+    topics = [topic.decode() for topic, _ in sys_tree(Counters(), Facts(), 0.0, Load(), RoomFacts())]
     for topic in topics:
         validate_topic(topic)
     assert len(topics) == len(set(topics))

@@ -1,0 +1,463 @@
+"""When room runs out: who is told, who waits, who goes on, and that everything does when there is room again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from iot_mqtt.broker.budget import DiskLevel
+from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.settings import BudgetSettings, LogUse
+from iot_mqtt.codec import Ack, Connect, Packet, PacketType, Publish
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.pipeline import Idle, IdleEvent
+from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.ports.disk import DiskUse
+from iot_mqtt.values import Message, ProtocolVersion
+from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
+
+SUCCESS, NONE, QUOTA = ReasonCode.SUCCESS, ReasonCode.NO_MATCHING_SUBSCRIBERS, ReasonCode.QUOTA_EXCEEDED
+MIB = 1 << 20
+
+
+@dataclass
+class Disk:
+    """A disk whose figures a test sets."""
+
+    used: int = 0
+    free: int = 1000 * MIB
+    broken: bool = False
+
+    def __call__(self) -> DiskUse:
+        if self.broken:
+            raise OSError("no such directory")
+        return DiskUse(self.used, self.free)
+
+
+def full_node(disk: Disk, **options: Any) -> Node:
+    """A node at its limit of 100 MiB, with a durable session that is away and wants ``t``."""
+    node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk, **options)
+    reader = node.connect("reader", expiry=600)
+    reader.subscribe("t", qos=2)
+    reader.lose()
+    fill(node, disk)
+    return node
+
+
+def fill(node: Node, disk: Disk, used: int = 100 * MIB) -> None:
+    """The grid takes so much now, and the broker has looked."""
+    disk.used = used
+    node.broker.budget.measure()
+    node.turn()
+
+
+def reasons(packets: list[Packet]) -> list[ReasonCode]:
+    """Of acknowledgements, in order."""
+    return [packet.reason for packet in packets if isinstance(packet, Ack)]
+
+
+def waiting(node: Node) -> list[bytes]:
+    """What the reader finds when it comes back."""
+    return node.connect("reader", clean=False, expiry=600).drain()
+
+
+# The alarm.
+
+
+@pytest.mark.parametrize(
+    ("used", "level"),
+    [(0, "none"), (79, "none"), (80, "alarm"), (99, "alarm"), (100, "full"), (130, "full")],
+)
+def test_the_level_follows_the_share_of_the_limit(used: int, level: str) -> None:
+    """Alarm from 80 % on, full at the limit."""
+    disk = Disk()
+    node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk)
+    fill(node, disk, used * MIB)
+    assert node.broker.budget.level == level
+    assert bool(node.broker.budget.alarms) == (level != "none")
+
+
+def test_a_level_is_not_left_for_a_trifle() -> None:
+    """Neither the alarm nor the stop flickers when files come and go."""
+    disk, levels = Disk(), []
+    node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk)
+    for used in (79, 80, 79, 77, 100, 99, 97, 100, 96, 70):
+        fill(node, disk, used * MIB)
+        levels.append(node.broker.budget.level.value)
+    assert levels == ["none", "alarm", "alarm", "none", "full", "full", "alarm", "full", "alarm", "none"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "reserve", "used", "free", "level"),
+    [
+        (0, 0, 900, 300, DiskLevel.NONE),
+        (0, 64, 20, 65, DiskLevel.ALARM),
+        (0, 64, 20, 64, DiskLevel.FULL),
+        (0, 64, 20, 10, DiskLevel.FULL),
+        (1000, 64, 20, 64, DiskLevel.FULL),
+        (0, 0, 100, 0, DiskLevel.FULL),
+        (0, 64, 0, 10, DiskLevel.FULL),
+    ],
+)
+def test_the_file_system_limits_as_well(limit: int, reserve: int, used: int, free: int, level: DiskLevel) -> None:
+    """What others leave of it, less the reserve; whichever is less counts."""
+    disk = Disk(used * MIB, free * MIB)
+    node = Node(budget=BudgetSettings(disk_limit=limit * MIB, disk_reserve=reserve * MIB), disk=disk)
+    node.broker.budget.measure()
+    assert node.broker.budget.level is level
+
+
+def test_a_disk_that_cannot_be_measured_changes_nothing() -> None:
+    """The last figures stay, and it is tried again."""
+    disk = Disk()
+    node = full_node(disk)
+    disk.broken = True
+    fill(node, disk, 0)
+    assert node.broker.budget.full
+    disk.broken = False
+    fill(node, disk, 0)
+    assert not node.broker.budget.full
+
+
+def test_the_disk_is_looked_at_early_when_much_is_written() -> None:
+    """A second is long for who writes fast: after a part of the room, nobody has to be asked."""
+    disk = Disk()
+    node = full_node(disk)
+    fill(node, disk, 92 * MIB)
+    disk.used = 100 * MIB
+    writer = node.connect("writer")
+    told = [reasons(writer.publish("t", b"x" * 300_000, qos=1)) for _ in range(6)]
+    assert told == [[SUCCESS]] * 4 + [[QUOTA]] * 2
+
+
+# At the limit.
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_v5_publisher_is_told_for_each_message(qos: int) -> None:
+    """0x97, nothing is stored, its ids are free again, and it goes on when there is room."""
+    disk = Disk()
+    node = full_node(disk)
+    writer = node.connect("writer", expiry=600)
+    assert reasons(writer.publish("t", b"1", b"2", qos=qos)) == [QUOTA, QUOTA]
+    assert not node.session("writer").inbound.received
+    assert node.counters.messages_refused == {"disk_full": 2}
+    assert node.counters.messages_received == 0
+    fill(node, disk, 50 * MIB)
+    assert reasons(writer.publish("t", b"3", qos=qos)) == [SUCCESS]
+    assert waiting(node) == [b"3"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_3x_publisher_waits_and_loses_nothing(qos: int) -> None:
+    """It is not read from; what it had sent is published in order when there is room."""
+    disk = Disk()
+    node = full_node(disk)
+    writer = node.connect("writer", V311)
+    assert writer.publish("t", b"1", b"2", qos=qos) == []
+    assert not writer.wire.channel.reading
+    assert node.broker.budget.paused_count == 1
+    assert node.counters.publishers_paused == {"disk_full": 1}
+    fill(node, disk, 99 * MIB)
+    assert not writer.wire.channel.reading
+    fill(node, disk, 50 * MIB)
+    assert writer.wire.channel.reading
+    assert len(writer.acks(PacketType.PUBACK if qos == 1 else PacketType.PUBREC)) == 2
+    assert node.broker.budget.paused_count == 0
+    assert waiting(node) == [b"1", b"2"]
+    assert node.counters.packets_received["PUBLISH"] == 2
+
+
+def test_what_came_behind_a_message_that_waits_waits_too() -> None:
+    """One order for all that a client sends."""
+    disk = Disk()
+    node = full_node(disk)
+    live = node.connect("live")
+    live.subscribe("zero")
+    writer = node.connect("writer", V311)
+    writer.publish("t", b"1", qos=1)
+    # Over TLS, bytes may still come after reading was switched off.
+    writer.node.clients[-1].wire.channel.received(b"\x30\x07\x00\x04zero0")
+    node.turn()
+    assert live.payloads() == []
+    fill(node, disk, 0)
+    assert live.payloads() == [b"0"]
+    assert len(writer.acks(PacketType.PUBACK)) == 1
+
+
+def test_a_publisher_that_waits_is_not_closed_for_its_silence() -> None:
+    """Its PINGREQ is there; nobody reads it."""
+    disk = Disk()
+    node = full_node(disk)
+    writer = node.connect("writer", V311, keep_alive=10)
+    writer.publish("t", b"1", qos=1)
+    head = writer.wire.channel.pipeline.head
+    head.fire_event(IdleEvent(Idle.READER))
+    assert not writer.closed
+    fill(node, disk, 0)
+    assert len(writer.acks(PacketType.PUBACK)) == 1
+    head.fire_event(IdleEvent(Idle.READER))
+    assert writer.closed
+
+
+def test_a_publisher_that_goes_away_while_it_waits_is_forgotten() -> None:
+    """Nothing of it was acknowledged."""
+    disk = Disk()
+    node = full_node(disk)
+    writer = node.connect("writer", V311)
+    writer.publish("t", b"1", qos=1)
+    writer.lose()
+    assert node.broker.budget.paused_count == 0
+    fill(node, disk, 0)
+    assert waiting(node) == []
+
+
+class Listeners:
+    """Nobody may publish."""
+
+    unrestricted = False
+    version = 1
+
+    def allows(self, action: Action, topic: str) -> bool:
+        return action is not Action.PUBLISH
+
+    async def permissions(self, _principal: Principal) -> Permissions:
+        return self
+
+
+def test_who_may_not_publish_does_not_wait() -> None:
+    """It is closed, as ever."""
+    node = full_node(Disk(), authorizer=Listeners())
+    writer = node.connect("writer", V311)
+    writer.publish("t", b"1", qos=1)
+    assert writer.closed
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_what_is_not_stored_goes_on(version: ProtocolVersion) -> None:
+    """QoS 0, and QoS 1 to receivers whose sessions are not kept, or to nobody."""
+    node = full_node(Disk())
+    live = node.connect("live")
+    live.subscribe("t", qos=0)
+    live.subscribe("u", qos=1)
+    writer = node.connect("writer", version)
+    writer.publish("t", b"0")
+    assert len(writer.publish("u", b"1", qos=1)) == 1
+    assert len(writer.publish("nobody", b"2", qos=1)) == 1
+    assert live.payloads() == [b"0", b"1"]
+    assert node.broker.budget.paused_count == 0
+
+
+@pytest.mark.parametrize(
+    ("filter", "topic"), [("$share/g/s", "s"), ("$replay/0/r", "r"), ("q", "q")], ids=["group", "replay", "session"]
+)
+def test_each_kind_of_reader_of_the_log_counts(filter: str, topic: str) -> None:
+    """Whoever would have it stored."""
+    disk = Disk()
+    node = full_node(disk)
+    fill(node, disk, 0)
+    node.connect("another", expiry=600).subscribe(filter, qos=1)
+    fill(node, disk)
+    assert reasons(node.connect("writer").publish(topic, b"1", qos=1)) == [QUOTA]
+
+
+def test_recorded_topics_count_as_stored() -> None:
+    """QoS 1 is refused; QoS 0 is delivered, not recorded, and counted."""
+    node = full_node(Disk(), log_use=LogUse(record=("rec/#",)))
+    live = node.connect("live")
+    live.subscribe("rec/a", qos=1)
+    writer = node.connect("writer")
+    assert reasons(writer.publish("rec/a", b"1", qos=1)) == [QUOTA]
+    before = node.log.end
+    writer.publish("rec/a", b"0")
+    assert live.payloads() == [b"0"]
+    assert node.log.end == before
+    assert node.counters.messages_refused == {"disk_full": 2}
+
+
+def test_retained_messages_are_not_replaced_but_may_be_removed() -> None:
+    """QoS 1 is refused; QoS 0 goes to its receivers only; removing makes room."""
+    disk = Disk()
+    node = full_node(disk)
+    fill(node, disk, 0)
+    writer = node.connect("writer")
+    writer.publish("kept", b"old", qos=1, retain=True)
+    fill(node, disk)
+    assert reasons(writer.publish("kept", b"new", qos=1, retain=True)) == [QUOTA]
+    writer.publish("kept", b"new", retain=True)
+    assert [message.payload for message in node.view.retained()] == [b"old"]
+    assert node.counters.messages_refused == {"disk_full": 2}
+    assert reasons(writer.publish("kept", b"", qos=1, retain=True)) == [NONE]
+    assert node.view.retained() == []
+
+
+def test_qos_0_for_a_replay_is_counted_as_dropped() -> None:
+    """Only the log could have brought it."""
+    disk = Disk()
+    node = full_node(disk)
+    fill(node, disk, 0)
+    replay = node.connect("another", expiry=600)
+    replay.subscribe("$replay/0/r", qos=0)
+    fill(node, disk)
+    node.connect("writer").publish("r", b"0", b"1")
+    assert replay.payloads() == []
+    assert node.dropped() == {"disk_full": 2}
+
+
+def test_the_api_is_told_as_well() -> None:
+    """The node's own publishes are no exception."""
+    node = full_node(Disk())
+    failures: list[BaseException] = []
+    drive(node.view.publish(Message(b"t", b"1", 1)), lambda _: None, failures.append)
+    assert [type(one) for one in failures] == [Refused]
+    assert isinstance(failures[0], Refused) and failures[0].reason is QUOTA
+
+
+def test_a_full_disk_still_delivers_what_is_stored() -> None:
+    """Draining is what makes room."""
+    disk = Disk()
+    node = full_node(disk)
+    fill(node, disk, 0)
+    node.connect("writer").publish("t", b"1", b"2", qos=1)
+    fill(node, disk)
+    assert waiting(node) == [b"1", b"2"]
+
+
+# Commits that do not come back.
+
+
+def crowded_node(**limits: int) -> Node:
+    """A node that lets little wait for a commit."""
+    node = Node(budget=BudgetSettings(**limits))
+    reader = node.connect("reader", expiry=600)
+    reader.subscribe("t", qos=2)
+    reader.lose()
+    return node
+
+
+def publish_until_paused(writer: Client, qos: int = 1) -> int:
+    """Publish one by one as long as the broker reads; how many it took."""
+    for number in range(1000):
+        if not writer.wire.channel.reading:
+            return number
+        writer.publish("t", b"%d" % number + b"x" * 100, qos=qos)
+    raise AssertionError("the broker takes everything")
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+@pytest.mark.parametrize("trouble", ["hold", "fail"])
+def test_publishers_wait_while_commits_do(version: ProtocolVersion, trouble: str) -> None:
+    """What gathers in memory is bounded; every version waits, and everything is acknowledged in the end."""
+    node = crowded_node(uncommitted_bytes=2000)
+    writer = node.connect("writer", version)
+    getattr(node, trouble)()
+    count = publish_until_paused(writer)
+    assert 15 < count < 25
+    assert node.broker.budget.uncommitted < 2300
+    assert node.broker.budget.alarms
+    assert node.counters.publishers_paused == {"uncommitted": 1}
+    node.release() if trouble == "hold" else node.recover()
+    assert writer.wire.channel.reading
+    assert len(writer.acks(PacketType.PUBACK)) == count
+    assert node.broker.budget.alarms == ()
+    assert len(waiting(node)) == count
+
+
+def test_operations_count_as_well() -> None:
+    """Small things add up, too: subscriptions of a client that never stops."""
+    node = crowded_node(uncommitted_operations=50)
+    busy = node.connect("busy", expiry=600)
+    node.hold()
+    for number in range(1000):
+        if not busy.wire.channel.reading:
+            break
+        busy.send(subscribe(number + 1, f"s/{number}"))
+    assert 10 < number < 60
+    node.release()
+    assert busy.wire.channel.reading
+
+
+def test_qos_0_that_is_retained_waits_with_the_others() -> None:
+    """Nothing is acknowledged for it, but it waits for a commit all the same."""
+    node = crowded_node(uncommitted_bytes=2000)
+    writer = node.connect("writer", V311)
+    node.hold()
+    for number in range(1000):
+        if not writer.wire.channel.reading:
+            break
+        writer.publish(f"kept/{number}", b"x" * 100, retain=True)
+    assert 10 < number < 25
+    node.release()
+    assert writer.wire.channel.reading
+
+
+def test_who_adds_nothing_is_read_on() -> None:
+    """A slow disk is no reason to keep QoS 0 waiting."""
+    node = crowded_node(uncommitted_bytes=2000)
+    live, other = node.connect("live"), node.connect("other")
+    live.subscribe("zero")
+    writer = node.connect("writer")
+    node.hold()
+    publish_until_paused(writer)
+    other.publish("zero", b"1")
+    assert other.wire.channel.reading
+    assert live.payloads() == [b"1"]
+
+
+def test_a_flood_that_waits_goes_on_one_after_the_other() -> None:
+    """Each may use up the room again; nobody is forgotten and nothing is lost."""
+    node = crowded_node(uncommitted_bytes=2000)
+    writers = [node.connect(f"w{number}", V311) for number in range(10)]
+    node.hold()
+    sent = 0
+    while any(writer.wire.channel.reading for writer in writers):
+        for writer in writers:
+            if writer.wire.channel.reading:
+                writer.publish("t", *[b"x" * 200] * 5, qos=1)
+                sent += 5
+    assert node.broker.budget.paused_count == 10
+    node.release()
+    assert all(writer.wire.channel.reading for writer in writers)
+    assert sum(len(writer.acks(PacketType.PUBACK)) for writer in writers) == sent
+    assert len(waiting(node)) == sent
+
+
+def test_room_for_some_is_not_used_by_all() -> None:
+    """What the first of them adds may be too much again: the others wait on."""
+    node = crowded_node(uncommitted_bytes=2000)
+    writers = [node.connect(f"w{number}", V311) for number in range(10)]
+    node.hold()
+    for writer in writers:
+        publish_until_paused(writer)
+        # Over TLS, bytes may still come after reading was switched off.
+        writer.wire.channel.received(bytes.fromhex("32d50400017400ff") + b"x" * 592)
+    # One commit is back; the next one takes its time.
+    node.grid.release()
+    node.grid.hold()
+    node.turn()
+    assert 0 < node.broker.budget.paused_count < 10
+    assert node.broker.budget.uncommitted < 2000 + 600
+    node.release()
+    assert node.broker.budget.paused_count == 0
+
+
+def test_a_client_that_connects_meanwhile_is_served_in_order() -> None:
+    """Its CONNECT waits for a commit, and what it sends behind it waits for that, whoever else may go on."""
+    node = crowded_node(uncommitted_bytes=2000)
+    node.hold()
+    node.connect("writer").publish("t", b"x" * 3000, qos=1)
+    newcomer = node.open(V311)
+    connect = Connect(V311, "newcomer", False)
+    newcomer.send(connect, Publish(b"t", b"1", 1, packet_id=7), Publish(b"t", b"2", 1, packet_id=8))
+    # The writer's commit is back, the newcomer's is under way.
+    batch, done = node.grid._waiting.popleft()
+    node.grid._apply(batch)
+    done(None)
+    node.turn()
+    assert not node.broker.budget.crowded
+    assert newcomer.take_all() == []
+    node.release()
+    assert [packet.type for packet in newcomer.take_all()] == [PacketType.CONNACK, PacketType.PUBACK, PacketType.PUBACK]
+    assert newcomer.wire.channel.reading

@@ -1,0 +1,79 @@
+"""The room that a grid takes, and that it is given back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from iot_mqtt.grid.disk import measure
+from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import TAGS, Engine
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from tests.contract.driving import Pump
+
+MB = 1_000_000
+
+
+def test_blocks_count_not_lengths(tmp_path: Path) -> None:
+    """A file with a hole takes what is written of it; one that is reserved ahead takes all of it."""
+    empty = measure(tmp_path).used
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(50 * MB)
+    assert measure(tmp_path).used - empty < MB
+    with (tmp_path / "reserved").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 2 * MB)
+    assert 2 * MB <= measure(tmp_path).used - empty < 3 * MB
+
+
+def test_the_file_system_says_what_is_left(tmp_path: Path) -> None:
+    """Without what only root may use."""
+    system = os.statvfs(tmp_path)
+    assert measure(tmp_path).free == pytest.approx(system.f_bavail * system.f_frsize, rel=0.1)
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """The caller keeps its last figures."""
+    with pytest.raises(FileNotFoundError):
+        measure(tmp_path / "nowhere")
+
+
+def test_a_link_takes_no_room_but_its_own(tmp_path: Path) -> None:
+    """Whatever it leads to."""
+    (tmp_path / "grid").mkdir()
+    (tmp_path / "large").write_bytes(os.urandom(2 * MB))
+    (tmp_path / "grid" / "link").symlink_to(tmp_path / "large")
+    assert measure(tmp_path / "grid").used < MB
+
+
+def test_what_was_removed_under_a_prefix_gives_its_room_back(tmp_path: Path) -> None:
+    """And only that: what stands beside it is still there."""
+    engine = Engine(tmp_path / "grid", Event().wait)
+    engine.open()
+    tag = TAGS[CacheName.LOG]
+    for part in range(100):
+        engine.write({tag + bytes([part % 2, part, number]): os.urandom(10_000) for number in range(40)})
+    before = measure(engine.directory).used
+    engine.write({}, [tag + b"\x00"])
+    engine.reclaim(tag + b"\x00")
+    assert before - measure(engine.directory).used > 15 * MB
+    assert len(engine.page(tag, tag, 10_000, 0)) == 2000
+    engine.close()
+
+
+def test_a_grid_gives_the_room_of_a_generation_back(tmp_path: Path) -> None:
+    """Removing a prefix of the log is enough."""
+    pump = Pump()
+    grid = EmbeddedGrid(tmp_path / "grid", pump.cross)
+    pump.run(grid.open())
+    for number in range(30):
+        batch = WriteBatch()
+        batch.put(CacheName.LOG, b"\x01%d" % number, os.urandom(MB))
+        pump.run(grid.commit(batch))
+    before = grid.disk_use().used
+    pump.run(grid.remove_prefix(CacheName.LOG, b"\x01"))
+    assert before > 25 * MB
+    assert grid.disk_use().used < 5 * MB
+    pump.run(grid.close())
