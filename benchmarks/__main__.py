@@ -1,4 +1,4 @@
-"""``python -m benchmarks [whole ARGS | micro [NAME]]``; without arguments, the whole broker beside mosquitto."""
+"""``python -m benchmarks [whole ARGS | durable ARGS | micro [NAME]]``; without any, whole brokers beside mosquitto."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from benchmarks import whole
+from benchmarks import durable, whole
 
 MICRO = Path(__file__).parent / "micro"
 
@@ -18,10 +18,12 @@ def main(arguments: list[str]) -> int:
     kind, *rest = arguments
     if kind == "whole":
         return whole.main(rest)
+    if kind == "durable":
+        return durable.main(rest)
     programs = sorted(MICRO.glob("bench_*.py"))
     names = [program.stem.removeprefix("bench_") for program in programs]
     if kind != "micro" or (rest and rest[0] not in names):
-        print(f"usage: python -m benchmarks [whole ARGS | micro [{' | '.join(names)}]]", file=sys.stderr)
+        print(f"usage: python -m benchmarks [whole ARGS | durable ARGS | micro [{' | '.join(names)}]]", file=sys.stderr)
         return 2
     for name, program in zip(names, programs, strict=True):
         if not rest or rest[0] == name:

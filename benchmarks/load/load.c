@@ -1,8 +1,9 @@
 /* load: MQTT load for the project's own benchmarks. One thread, one epoll, libc only; see ../README.md.
  *
  *   load pubsub   --port N [--shape p2p|fanout|fanin] [--pubs P --subs S --count N --size B --qos Q]
- *                 [--window W --inflight I] [--rate R] [--drip] [--seconds T] [--version 4|5]
+ *                 [--window W --inflight I] [--rate R] [--drip] [--durable] [--seconds T] [--version 4|5]
  *                 --seconds: stop publishing after T seconds, if --count messages each have not been sent before
+ *                 --durable: the subscribers' sessions outlive their connections
  *   load connect  --port N --count N --conc C         then holds them until its standard input ends
  *   load retained --port N --count N --subs S
  *
@@ -31,7 +32,7 @@ enum { IN_SIZE = 1 << 18, STAMP = 16, MAX_EVENTS = 256 };
 
 static struct {
     const char *shape;
-    long port, version, pubs, subs, count, size, qos, window, inflight, conc, drip;
+    long port, version, pubs, subs, count, size, qos, window, inflight, conc, drip, durable;
     double rate, stall, seconds;
 } opt = {.shape = "p2p", .version = 4, .pubs = 1, .subs = 1, .count = 1000, .size = 64, .window = 1000,
          .inflight = 100, .conc = 100, .stall = 5};
@@ -127,14 +128,19 @@ static size_t put_text(uint8_t *to, const char *text) {
     return n + 2;
 }
 
-static size_t connect_packet(uint8_t *to, const char *client_id) {
+static size_t connect_packet(uint8_t *to, const char *client_id, bool durable) {
     uint8_t body[256];
     size_t n = put_text(body, "MQTT");
     body[n++] = (uint8_t)opt.version;
-    body[n++] = 2; /* clean */
+    body[n++] = durable ? 0 : 2; /* clean */
     body[n++] = 0;
     body[n++] = 0; /* no keep-alive */
-    if (opt.version == 5) body[n++] = 0;
+    if (opt.version == 5) {
+        static const uint8_t expiry[] = {5, 0x11, 0, 0, 14, 16}; /* an hour */
+        size_t length = durable ? sizeof expiry : 1;
+        memcpy(body + n, durable ? expiry : (const uint8_t[]){0}, length);
+        n += length;
+    }
     n += put_text(body + n, client_id);
     return put_packet(to, 0x10, body, n);
 }
@@ -196,7 +202,7 @@ static void open_conn(conn_t *c, bool publisher, int index, const char *filter) 
     snprintf(name, sizeof name, "load-%s-%d", publisher ? "pub" : "sub", index);
     *c = (conn_t){.fd = dial(true), .index = index, .publisher = publisher, .open = true};
     c->in = malloc(publisher ? 1 << 14 : IN_SIZE);
-    talk(c->fd, packet, connect_packet(packet, name), CONNACK);
+    talk(c->fd, packet, connect_packet(packet, name, opt.durable && !publisher), CONNACK);
     if (filter) talk(c->fd, packet, subscribe_packet(packet, filter), SUBACK);
     if (!publisher) c->last = calloc((size_t)opt.pubs, sizeof *c->last);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
@@ -495,7 +501,7 @@ static int run_connect(void) {
                 char name[64];
                 uint8_t packet[256];
                 snprintf(name, sizeof name, "load-%d", c->index);
-                size_t length = connect_packet(packet, name);
+                size_t length = connect_packet(packet, name, false);
                 if (send(c->fd, packet, length, MSG_NOSIGNAL) != (ssize_t)length) die("send: %s", strerror(errno));
                 struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
                 epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &e);
@@ -594,6 +600,10 @@ int main(int argc, char **argv) {
         size_t k, n = sizeof options / sizeof *options;
         if (!strcmp(argv[i], "--drip")) {
             opt.drip = 1;
+            continue;
+        }
+        if (!strcmp(argv[i], "--durable")) {
+            opt.durable = 1;
             continue;
         }
         for (k = 0; k < n; k++)

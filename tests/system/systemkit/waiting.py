@@ -1,0 +1,43 @@
+"""Waiting for what must become true, and clients that run as tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+from systemkit.durable import DurableClient
+
+STEP = 0.005
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait for it, but no longer; whether it came true."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if condition():
+            return True
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(STEP)
+
+
+def run_all(clients: Iterable[DurableClient]) -> list[asyncio.Task[None]]:
+    """Let clients connect, and connect again, until they are stopped."""
+    return [asyncio.create_task(client.run()) for client in clients]
+
+
+async def all_connected(clients: Iterable[DurableClient], seconds: float = 60) -> None:
+    """Wait until each has its session."""
+    async with asyncio.timeout(seconds):
+        await asyncio.gather(*(client.connected() for client in clients))
+
+
+async def stop_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """End them; what one of them stumbled over is raised."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, Exception):
+            raise result
