@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 READ_BYTES = 1024 * 1024
 #: Seconds until a read that failed is tried again.
 RETRY_SECONDS = 1.0
+#: The part of a large window that a session must have free before it reads: a fourth.
+PART_OF_WINDOW = 4
+LARGE_WINDOW = 64
 #: Topics whose claims are kept while a session catches up.
 MAX_CLAIMS = 1000
 #: Ended or replaced subscriptions that a session may still be owed messages for.
@@ -116,7 +119,9 @@ class Cursor:
 
     def read_on(self, broker: Broker) -> None:
         """Read what there is room for, unless that is being done."""
-        if not self.live and not self.reading and not self.closed and self.room() > 0:
+        if self.live or self.reading or self.closed or self.room() <= 0:
+            return
+        if not broker.outflow.must_wait(self):
             self.reading = True
             drive(self._read(broker), _done, partial(self._failed, broker))
 
@@ -141,12 +146,17 @@ class Cursor:
         broker.call_soon(partial(self.read_on, broker))
 
     def _take_all(self, broker: Broker, runs: Sequence[LogRun]) -> bool:
-        for run in runs:
-            count = self.take(broker, run)
-            if count < run.reference.length:
-                self.position = run.position + count
-                return False
-        return True
+        outflow = broker.outflow
+        before = outflow.taken
+        try:
+            for run in runs:
+                count = self.take(broker, run)
+                if count < run.reference.length:
+                    self.position = run.position + count
+                    return False
+            return True
+        finally:
+            outflow.read_ahead(outflow.taken - before)
 
     def _failed(self, broker: Broker, error: BaseException) -> None:
         """Not ready is not empty: later again."""
@@ -176,8 +186,7 @@ class SessionCursor(Cursor):
         return names
 
     def room(self) -> int:
-        connection = self.session.connection
-        return self.session.outbound.room if connection is not None and connection.writable else 0
+        return window_of(self.session)
 
     @property
     def idle(self) -> bool:
@@ -289,6 +298,17 @@ class SessionCursor(Cursor):
             # The session ends with its connection now, and is served like all of these again.
             self.session.cursor = None
             self.closed = True
+
+
+def window_of(session: Session) -> int:
+    """How many messages to read for a session now. A read costs the same for few as for many, so with a large window
+    it waits until a good part of that is free; what is under way then will free it.
+    """
+    connection, outbound = session.connection, session.outbound
+    if connection is None or not connection.writable:
+        return 0
+    room, limit = outbound.room, outbound.limit
+    return room if limit < LARGE_WINDOW or room * PART_OF_WINDOW >= limit else 0
 
 
 def is_plain(filter: str) -> bool:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Packet ids handed out in one go; bounds what one session adds to a batch.
 STRIDE = 256
+#: Messages from the log that may wait for a commit, over all sessions.
+READ_AHEAD = 4_000
 #: Pages of retained messages read in one go, before others get their turn.
 PAGES_A_TURN = 4
 
@@ -43,13 +45,18 @@ PAGES_A_TURN = 4
 class Outflow:
     """What the sessions of one node have under way."""
 
-    __slots__ = ("_broker", "_waiting", "_refetching")
+    __slots__ = ("taken", "_broker", "_waiting", "_refetching", "_ahead", "_readers")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._refetching = Refetching(broker)
         #: Sessions whose next delivery waits for a commit.
         self._waiting: dict[Session, None] = {}
+        #: Messages that were put under way behind a commit, ever.
+        self.taken = 0
+        #: Of them those that were read from the log and whose commit is not over, about; and who waits for that.
+        self._ahead = 0
+        self._readers: dict[Cursor, None] = {}
 
     # Messages of the log.
 
@@ -86,9 +93,22 @@ class Outflow:
                 broker.groups.numbered(cursor, flight)
         self._line_up(session, Piece(flight, 0, ids, publication))
         self._waiting[session] = None
-        if not flight.ticket:
-            broker.call_soon(self.committed)
+        if flight.ticket:
+            self.taken += count
+        else:
+            broker.call_soon(self._go_on)
         return count
+
+    def read_ahead(self, count: int) -> None:
+        """A cursor has put so many messages under way that it has read."""
+        self._ahead += count
+
+    def must_wait(self, cursor: Cursor) -> bool:
+        """Whether a cursor is to read only after the next commit: what was read is in memory until it is sent."""
+        if self._ahead < READ_AHEAD:
+            return False
+        self._readers[cursor] = None
+        return True
 
     # Messages that are kept by value.
 
@@ -341,6 +361,13 @@ class Outflow:
 
     def committed(self) -> None:
         """A commit is over: sessions that waited for one go on."""
+        self._ahead = 0
+        self._go_on()
+        readers, self._readers = self._readers, {}
+        for cursor in readers:
+            cursor.read_on(self._broker)
+
+    def _go_on(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
             for session in waiting:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from iot_mqtt.ports.grid import WriteBatch
 
 
+#: Flights of one segment: what is written again when one message of it is acknowledged.
+FLIGHTS = 32
+
+
 class Progress:
     """A ``ports.store.Stager``."""
 
@@ -33,7 +37,7 @@ class Progress:
     def numbered(self, session: Session, flight: Flight) -> None:
         """A flight of a durable session got its packet ids."""
         segment = self._open.get(session)
-        if segment is None:
+        if segment is None or len(segment.flights) >= FLIGHTS:
             session.sequence += 1
             segment = self._open[session] = Segment(session.sequence)
             self._moved[session] = None

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.cursors import RETRY_SECONDS, Cursor
+from iot_mqtt.broker.cursors import RETRY_SECONDS, Cursor, window_of
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.errors import ReasonCode, Refused
@@ -144,10 +144,10 @@ class ReplayCursor(Cursor):
         return [self.plain]
 
     def room(self) -> int:
+        if self.subscription.qos:
+            return window_of(self.session)
         connection = self.session.connection
-        if connection is None or not connection.writable:
-            return 0
-        return self.session.outbound.room if self.subscription.qos else QOS0_ROOM
+        return QOS0_ROOM if connection is not None and connection.writable else 0
 
     @property
     def idle(self) -> bool:

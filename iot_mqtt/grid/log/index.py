@@ -20,7 +20,7 @@ WIDE = 32
 AHEAD = 64
 #: Bounds of what is kept: bytes of entries, and pages in plans.
 CACHE_BYTES = 4 << 20
-PLANNED_PAGES = 200_000
+PLANNED_PAGES = 50_000
 
 #: One entry: the turns of one stream, or of each stream of a shard.
 Entry = dict[int, bytes]

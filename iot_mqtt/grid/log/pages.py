@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 #: What a decoded page takes beside its bytes, about; and each of its runs.
 _PAGE_WEIGHT = 300
-_RUN_WEIGHT = 500
+_RUN_WEIGHT = 900
 #: Damaged pages that are remembered, so that each is counted once.
 MAX_DAMAGED = 10_000
 

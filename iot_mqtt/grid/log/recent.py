@@ -7,7 +7,8 @@ start finds both blocks again in the summaries of their turns.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar
 
 from iot_mqtt.grid.log.generation import Generation, Stream, stage_record
 from iot_mqtt.grid.log.keys import (
@@ -25,11 +26,10 @@ from iot_mqtt.ports.log import LogRun
 
 #: Index entries written with one turn, so that none has to write them all.
 CLOSED_PER_TURN = 512
-#: Pages of one plan, about; a reader that goes on asks again.
-PLANNED_PAGES = 512
 _TURNS_PER_TIME = BLOCK_TURNS // TIMES
 
 Plan = list[tuple[int, list[Stream]]]
+T = TypeVar("T")
 
 
 class _Block:
@@ -38,6 +38,7 @@ class _Block:
     def __init__(self, number: int) -> None:
         self.number = number
         self.turns: dict[Stream, bytearray] = {}
+        self.generations: set[Generation] = set()
         self.times = [0.0] * TIMES
         self._left: Iterator[tuple[Stream, bytearray]] | None = None
         #: The batch that completed its index.
@@ -52,6 +53,7 @@ class _Block:
             found = turns.get(stream)
             if found is None:
                 turns[stream] = bytearray((low,))
+                self.generations.add(stream.generation)
             else:
                 found.append(low)
 
@@ -87,7 +89,8 @@ class Recent:
 
     def __init__(self) -> None:
         self.held: dict[int, dict[Stream, list[LogRun]]] = {}
-        self._turns: dict[int, Collection[Stream]] = {}
+        #: Turns that are in no batch yet.
+        self._gathering: dict[int, dict[Stream, list[LogRun]]] = {}
         self._blocks: list[_Block] = []
         #: Everything from this turn on is known here.
         self.first_turn = 0
@@ -95,7 +98,7 @@ class Recent:
     def gather(self, turn: int, gathering: dict[Stream, list[LogRun]]) -> None:
         """The turn that gathers from now on; it is seen as it grows."""
         self.held[turn] = gathering
-        self._turns[turn] = gathering
+        self._gathering[turn] = gathering
 
     def staged(self, turn: int, wall: float, streams: Collection[Stream]) -> None:
         """The turn is in a batch."""
@@ -103,7 +106,7 @@ class Recent:
         if not self._blocks or self._blocks[-1].number != number:
             self._blocks.append(_Block(number))
         self._blocks[-1].add(turn, wall, streams)
-        self._turns[turn] = tuple(streams)
+        self._gathering.pop(turn, None)
 
     def stage(self, batch: WriteBatch, ticket: int, turn: int) -> None:
         """Go on with the index of the block that is full, before a turn is summarised."""
@@ -120,35 +123,27 @@ class Recent:
         while self._blocks and self._blocks[0].ticket is not None and self._blocks[0].ticket <= ticket:
             number = self._blocks.pop(0).number
             self.first_turn = (number + 1) * BLOCK_TURNS
-            for turn in [turn for turn in self._turns if turn < self.first_turn]:
-                del self._turns[turn]
 
     def plan(self, selection: Selection, turn: int) -> Plan:
-        """From a turn on, the streams with pages that the selection may want: all, or the first so many pages."""
-        plan: Plan = []
-        pages = 0
-        admitted: dict[Generation, dict[Stream, None]] = {}
-        for number in self._numbers(turn):
-            wanted = []
-            for stream in self._turns.get(number, ()):
-                generation = stream.generation
-                if generation not in admitted:
-                    admitted[generation] = selection.streams(generation)
-                if stream in admitted[generation]:
-                    wanted.append(stream)
-            if wanted:
-                plan.append((number, wanted))
-                pages += len(wanted)
-                if pages >= PLANNED_PAGES:
-                    break
-        return plan
-
-    def _numbers(self, turn: int) -> Iterable[int]:
-        """The turns from this one on."""
-        last = next(reversed(self._turns), -1)
-        if last - turn < len(self._turns):
-            return range(max(turn, self.first_turn), last + 1)
-        return [number for number in self._turns if number >= turn]
+        """From a turn on, the streams with pages that the selection may want: all, or those of the first block."""
+        rows: dict[int, list[Stream]] = {}
+        for block in self._blocks:
+            base = block.number * BLOCK_TURNS
+            if base + BLOCK_TURNS <= turn:
+                continue
+            for stream, turns in _wanted(block.turns, block.generations, selection):
+                for low in turns:
+                    if base + low >= turn:
+                        rows.setdefault(base + low, []).append(stream)
+            if rows:
+                return sorted(rows.items(), key=_first)
+        for number, streams in self._gathering.items():
+            if number >= turn:
+                generations = {stream.generation for stream in streams}
+                found = [stream for stream, _ in _wanted(streams, generations, selection)]
+                if found:
+                    rows[number] = found
+        return list(rows.items())
 
     @property
     def times(self) -> list[tuple[int, float]]:
@@ -159,3 +154,19 @@ class Recent:
             for part, wall in enumerate(block.times)
             if wall
         ]
+
+
+def _wanted(
+    touched: Mapping[Stream, T], generations: Collection[Generation], selection: Selection
+) -> Iterator[tuple[Stream, T]]:
+    """Those of the touched streams that the selection admits, found by way of the fewer."""
+    for generation in generations:
+        admitted = selection.streams(generation)
+        if len(admitted) < len(touched):
+            yield from ((stream, touched[stream]) for stream in admitted if stream in touched)
+        else:
+            yield from ((stream, found) for stream, found in touched.items() if stream in admitted)
+
+
+def _first(row: tuple[int, list[Stream]]) -> int:
+    return row[0]
