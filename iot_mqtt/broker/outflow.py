@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.groups import GroupCursor
+from iot_mqtt.broker.group_cursor import GroupCursor
 from iot_mqtt.broker.refetching import Refetching
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop

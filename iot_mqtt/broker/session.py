@@ -12,7 +12,7 @@ from iot_mqtt.values import NEVER, Subscription, Will
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
     from iot_mqtt.broker.cursors import SessionCursor
-    from iot_mqtt.broker.groups import GroupCursor
+    from iot_mqtt.broker.group_cursor import GroupCursor
     from iot_mqtt.broker.replay import ReplayCursor
     from iot_mqtt.broker.retention import RetainedReader
     from iot_mqtt.pipeline import Timeout
