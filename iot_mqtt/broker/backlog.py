@@ -75,13 +75,13 @@ def position_of(broker: Broker, session: Session) -> int | None:
     cursor = session.cursor
     if cursor is None:
         return None
-    return broker.log.end if cursor.live else cursor.position
+    return cursor.place(broker.log.end)
 
 
 def lag_of(broker: Broker, session: Session) -> int:
     """Batches between a session and the end of the log, if anything waits for it there."""
     found = Tally()
-    for cursor in _cursors(session):
+    for cursor in session.cursors():
         if not cursor.live:
             found.add(cursor, broker.log.end >> TURN_BITS)
     return found.furthest
@@ -91,7 +91,7 @@ async def backlog_of(broker: Broker, session: Session) -> BacklogInfo:
     """What waits for a session, the log read for it as far as is reasonable."""
     counted = session.backlog
     look = _Look(broker)
-    for cursor in list(_cursors(session)):
+    for cursor in list(session.cursors()):
         await look.at(cursor)
     return BacklogInfo(
         client_id=session.client_id,
@@ -143,12 +143,6 @@ class _Look:
         self.bytes += len(run.topic) * run.reference.length + sum(map(len, run.run.payloads()))
 
 
-def _cursors(session: Session) -> Iterator[Cursor]:
-    if session.cursor is not None:
-        yield session.cursor
-    yield from (session.replays or {}).values()
-
-
 def _claims(broker: Broker, session: Session, found: Counter[str]) -> Iterator[ClaimInfo]:
     cursor = session.cursor
     if cursor is not None:
@@ -177,7 +171,7 @@ def _claim(
         kind=kind,
         since=since,
         until=until,
-        position=broker.log.end if cursor.live else cursor.position,
+        position=cursor.place(broker.log.end),
         live=cursor.live,
         messages=messages,
     )

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.cursors import RETRY_SECONDS, Cursor, SessionCursor
-from iot_mqtt.broker.driving import breath, drive
+from iot_mqtt.broker.cursors import Cursor, SessionCursor
+from iot_mqtt.broker.driving import RETRY_SECONDS, breath, drive
 from iot_mqtt.broker.group_cursor import GroupCursor
 from iot_mqtt.broker.replay import ReplayCursor
 from iot_mqtt.broker.session import Session

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.store import StoredPast
 from iot_mqtt.topics import Route, combined, is_wildcard, matches, parse_shared
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 #: Bytes that one read brings at most, about.
 READ_BYTES = 1024 * 1024
-#: Seconds until a read that failed is tried again.
-RETRY_SECONDS = 1.0
 #: The part of a large window that a session must have free before it reads: a fourth.
 PART_OF_WINDOW = 4
 LARGE_WINDOW = 64
@@ -99,6 +97,10 @@ class Cursor:
 
     # Falling behind and catching up.
 
+    def place(self, end: int) -> int:
+        """How far it is; ``end`` is that of the log, where a live one is."""
+        return end if self.live else self.position
+
     def fall_behind(self, position: int, owed: int) -> None:
         """From this position on messages have to be read."""
         self.live = False
@@ -123,7 +125,7 @@ class Cursor:
             return
         if not broker.outflow.must_wait(self):
             self.reading = True
-            drive(self._read(broker), _done, partial(self._failed, broker))
+            drive(self._read(broker), done, partial(self._failed, broker))
 
     async def _read(self, broker: Broker) -> None:
         version = self.version
@@ -252,7 +254,7 @@ class SessionCursor(Cursor):
         qos = 0 if route is None else min(route.qos, run.run.qos)
         if route is None or qos == 0:
             return length
-        publication = Publication(run.run, run.topic, run.publisher, run.arrived)
+        publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
             self.over(length)
             broker.drop(self.session, Drop.EXPIRED, length)
@@ -314,7 +316,3 @@ def window_of(session: Session) -> int:
 def is_plain(filter: str) -> bool:
     """Whether the main cursor of a session reads for this filter: neither shared nor a replay."""
     return not filter.startswith("$") or (parse_shared(filter) is None and not filter.startswith("$replay/"))
-
-
-def _done(_: None) -> None:
-    """A read is over."""

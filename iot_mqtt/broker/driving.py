@@ -14,6 +14,9 @@ from twisted.python.failure import Failure
 
 T = TypeVar("T")
 
+#: Seconds until something that failed is tried again.
+RETRY_SECONDS = 1.0
+
 
 def drive(
     coroutine: Coroutine[Any, Any, T],
@@ -50,3 +53,7 @@ def breath(call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
     waiting: Deferred[None] = Deferred()
     call_soon(lambda: waiting.callback(None))
     return waiting
+
+
+def done(_: object) -> None:
+    """For ``drive``, where nothing is to be done with the result."""

@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.cursors import RETRY_SECONDS, Cursor
-from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.cursors import Cursor
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Reference
@@ -81,7 +81,7 @@ class GroupCursor(Cursor):
         length = run.reference.length
         if not run.run.qos:
             return length
-        publication = Publication(run.run, run.topic, run.publisher, run.arrived)
+        publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
             self.over(length)
             broker.counters.dropped[Drop.EXPIRED] += length
@@ -142,7 +142,7 @@ class GroupCursor(Cursor):
             super().read_on(broker)
         elif not self.reading and not self.closed and self.room() > 0:
             self.reading = True
-            drive(self._redeliver(broker), _done, partial(self._redelivery_failed, broker))
+            drive(self._redeliver(broker), done, partial(self._redelivery_failed, broker))
 
     async def _redeliver(self, broker: Broker) -> None:
         wanted = list(islice(self.returned, FETCH))
@@ -157,7 +157,7 @@ class GroupCursor(Cursor):
                 taken = reference.length
                 broker.counters.dropped[Drop.RETENTION] += taken
             else:
-                publication = Publication(run.run, run.topic, run.publisher, run.arrived)
+                publication = logged_publication(run)
                 if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
                     taken = reference.length
                     broker.counters.dropped[Drop.EXPIRED] += taken
@@ -193,7 +193,3 @@ def _has_room(session: Session) -> bool:
 def by_position(reference: Reference) -> int:
     """The order in which messages came."""
     return reference.position
-
-
-def _done(_: None) -> None:
-    """A redelivery is over."""

@@ -226,8 +226,7 @@ class Groups:
             self._store(segment, cursor)
         for cursor in moved:
             if not cursor.closed:
-                position = end if cursor.live else cursor.position
-                store.save_group(cursor.name, StoredGroup(position, tuple(cursor.returned)))
+                store.save_group(cursor.name, StoredGroup(cursor.place(end), tuple(cursor.returned)))
         for segment, cursor in changed.items():
             if (segment, cursor) not in taken:
                 self._store(segment, cursor)

@@ -99,9 +99,10 @@ class Progress:
         for session in moved:
             cursor = session.cursor
             if cursor is not None and session.durable:
-                position = end if cursor.live else cursor.position
                 replays = tuple(replay.stored(end) for replay in (session.replays or {}).values())
-                store.save_progress(session.client_id, StoredProgress(position, tuple(cursor.past or ()), replays))
+                store.save_progress(
+                    session.client_id, StoredProgress(cursor.place(end), tuple(cursor.past or ()), replays)
+                )
 
     def committed(self, ticket: int) -> None:
         """Nothing here waits."""

@@ -185,6 +185,11 @@ class Publication:
         return part
 
 
+def logged_publication(run: LogRun) -> Publication:
+    """Messages that come back from the log."""
+    return Publication(run.run, run.topic, run.publisher, run.arrived)
+
+
 def publication_of(message: Message, wall: float) -> Publication:
     """A message that did not come over a connection (a will, the API, ``$SYS``), on the same path as all."""
     expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.publication import logged_publication
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Piece
 
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 #: Pieces fetched in one go: what one client that comes back adds to memory.
 PIECES = 64
-#: Seconds until a fetch that failed is tried again.
-RETRY_SECONDS = 1.0
 
 
 class Refetching:
@@ -41,7 +39,7 @@ class Refetching:
             return
         self._busy[session] = sending
         pieces = [item for item in islice(sending, PIECES) if isinstance(item, Piece) and item.publication is None]
-        drive(self._fill(session, sending, pieces), _done, partial(self._failed, session, sending))
+        drive(self._fill(session, sending, pieces), done, partial(self._failed, session, sending))
 
     async def _fill(self, session: Session, sending: deque[Delivery | Piece], pieces: list[Piece]) -> None:
         broker = self._broker
@@ -57,7 +55,7 @@ class Refetching:
                 session.unsent -= len(piece)
                 broker.outflow.discard_flight(session, piece.flight, piece.ids, Drop.RETENTION)
                 continue
-            piece.publication = Publication(run.run, run.topic, run.publisher, run.arrived)
+            piece.publication = logged_publication(run)
             piece.base = piece.offset
         broker.outflow.pump(session)
 
@@ -72,7 +70,3 @@ class Refetching:
         self._release(session, sending)
         log.error("reading the log failed; trying again: %s", error)
         self._broker.clock.call_later(RETRY_SECONDS, partial(self._broker.outflow.pump, session))
-
-
-def _done(_: None) -> None:
-    """A fetch is over."""

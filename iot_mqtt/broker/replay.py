@@ -24,9 +24,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.cursors import RETRY_SECONDS, Cursor, window_of
-from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.cursors import Cursor, window_of
+from iot_mqtt.broker.driving import RETRY_SECONDS, drive
+from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.store import StoredReplay
@@ -138,7 +138,7 @@ class ReplayCursor(Cursor):
 
     def stored(self, end: int) -> StoredReplay:
         """What is kept of it."""
-        return StoredReplay(self.name, end if self.live else self.position, self.sought)
+        return StoredReplay(self.name, self.place(end), self.sought)
 
     def filters(self) -> list[str]:
         return [self.plain]
@@ -174,7 +174,7 @@ class ReplayCursor(Cursor):
         length = run.reference.length
         if self.is_own(run):
             return length
-        publication = Publication(run.run, run.topic, run.publisher, run.arrived)
+        publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
             broker.drop(self.session, Drop.EXPIRED, length)
             taken = length

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from iot_mqtt.ports.store import StoredSession
@@ -11,7 +12,7 @@ from iot_mqtt.values import NEVER, Subscription, Will
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
-    from iot_mqtt.broker.cursors import SessionCursor
+    from iot_mqtt.broker.cursors import Cursor, SessionCursor
     from iot_mqtt.broker.group_cursor import GroupCursor
     from iot_mqtt.broker.replay import ReplayCursor
     from iot_mqtt.broker.retention import RetainedReader
@@ -100,15 +101,21 @@ class Session:
         """For the ``least_inflight`` policy of shared subscriptions."""
         return len(self.outbound) + len(self.queue)
 
+    def cursors(self) -> Iterator[Cursor]:
+        """Its own readers of the log: the main one and the replays."""
+        if self.cursor is not None:
+            yield self.cursor
+        if self.replays:
+            yield from self.replays.values()
+
     @property
     def backlog(self) -> int | None:
         """Messages in the log that it has not taken yet; None when they have not been counted since the start."""
         count = 0
-        for cursor in (self.cursor, *(self.replays or {}).values()):
-            if cursor is not None:
-                if cursor.backlog is None:
-                    return None
-                count += cursor.backlog
+        for cursor in self.cursors():
+            if cursor.backlog is None:
+                return None
+            count += cursor.backlog
         return count
 
     @property

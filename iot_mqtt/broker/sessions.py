@@ -144,8 +144,8 @@ class Sessions:
     def _fall_behind(self, session: Session) -> None:
         """Nobody is there to take messages; what comes now is read later."""
         end = self._broker.log.end
-        for cursor in (session.cursor, *(session.replays or {}).values()):
-            if cursor is not None and cursor.live:
+        for cursor in session.cursors():
+            if cursor.live:
                 cursor.fall_behind(end, 0)
         if session.cursor is not None and session.cursor.backlog is None:
             self._broker.census.begin()
@@ -179,9 +179,8 @@ class Sessions:
             self._forget(session)
         broker.wills.session_ended(session)
         self._pass_on(session)
-        for cursor in (session.cursor, *(session.replays or {}).values()):
-            if cursor is not None:
-                cursor.closed = True
+        for cursor in session.cursors():
+            cursor.closed = True
         session.cursor = session.replays = session.groups = None
 
     def _forget(self, session: Session) -> None:
