@@ -7,6 +7,9 @@ reader is, in all shards and streams together.
 
     generation (a period of one retention class) ─▶ shard (by publisher) ─▶ stream (topics of like structure) ─▶ page
 
+Every node appends to a log of its own, and the logs of all nodes are in one grid, where any node can read them. A
+position means something in one log only; a reference says in its generation whose log that is.
+
 An exception (``Unavailable``) means "not ready" and is never to be read as "absent".
 """
 
@@ -19,8 +22,15 @@ from iot_mqtt.codec import PublishRun
 
 #: Messages of one turn are numbered with this many bits.
 TURN_BITS = 24
+#: The id of a generation is ``writer << WRITER_SHIFT | number``; writers are numbered from 0 to 255.
+WRITER_SHIFT = 24
 #: Lets others have their turn.
 Breath = Callable[[], Awaitable[None]]
+
+
+def writer_of(generation: int) -> int:
+    """Whose log a generation belongs to."""
+    return generation >> WRITER_SHIFT
 
 
 class Reference(NamedTuple):
@@ -34,6 +44,11 @@ class Reference(NamedTuple):
     def part(self, start: int, stop: int) -> Reference:
         """Messages ``start`` to ``stop`` of these."""
         return Reference(self.generation, self.stream, self.position + start, stop - start)
+
+    @property
+    def writer(self) -> int:
+        """Whose log it is in."""
+        return self.generation >> WRITER_SHIFT
 
 
 class LogRun:
@@ -65,8 +80,16 @@ class LogRun:
         if skip <= 0:
             return self
         length = self.reference.length
+        return self._part(skip, length)
+
+    def before(self, position: int) -> LogRun:
+        """What of it is before ``position``, which is inside of it or behind it."""
+        length = position - self.reference.position
+        return self if length >= self.reference.length else self._part(0, length)
+
+    def _part(self, start: int, stop: int) -> LogRun:
         return LogRun(
-            self.reference.part(skip, length), self.run.part(skip, length), self.topic, self.publisher, self.arrived
+            self.reference.part(start, stop), self.run.part(start, stop), self.topic, self.publisher, self.arrived
         )
 
 
@@ -134,29 +157,26 @@ class LogFigures:
         self.damaged_pages = 0
 
 
-class Log(Protocol):
-    """One writer's log. Everything is called in the reactor's thread."""
+class LogReader(Protocol):
+    """One writer's log, for whoever reads it. Everything is called in the reactor's thread."""
 
+    #: Whose log it is.
+    writer: int
+    #: Of this reader; what was appended is counted where it is appended.
     figures: LogFigures
 
     @property
     def end(self) -> int:
-        """Behind the newest message appended, committed or not."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Bytes stored, over all generations."""
-        ...
-
-    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> LogRun:
-        """Take a run; ``topic`` is its topic with aliases resolved. It is safe when the next batch is."""
+        """Behind the newest message that there is to read: of one's own log the newest that was appended, committed
+        or not; of another's the newest that is known to be committed.
+        """
         ...
 
     async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
         """Runs from ``position`` on whose topic matches one of the (plain) filters, up to about so many messages
-        or, whichever comes first, bytes; at least one run if there is any. It includes what is appended and not
-        committed yet. A run may be returned with more messages than asked for: the caller stops where it must.
+        or, whichever comes first, bytes; at least one run if there is any before ``end``. Of one's own log it
+        includes what is not committed yet. A run may be returned with more messages than asked for: the caller
+        stops where it must.
         """
         ...
 
@@ -172,6 +192,38 @@ class Log(Protocol):
         """Where messages begin that arrived at that time or later; ``end`` if there are none."""
         ...
 
+    # Tools.
+
+    def generations(self) -> list[GenerationInfo]:
+        """As far as they are known: of another's log, since it was read or refreshed last."""
+        ...
+
+    async def streams(self, generation: int | None = None) -> list[StreamInfo]:
+        """Of one generation or of all; those of old generations are read for it."""
+        ...
+
+    def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
+        """Read every page and check it; ``breath`` is awaited now and then, so that others get their turn."""
+        ...
+
+
+class Log(LogReader, Protocol):
+    """One's own log."""
+
+    @property
+    def committed_end(self) -> int:
+        """Everything appended before it is safe; it moves with the store's commits. Others may be told of it."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes stored, over all generations."""
+        ...
+
+    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> LogRun:
+        """Take a run; ``topic`` is its topic with aliases resolved. It is safe when the next batch is."""
+        ...
+
     # Retention.
 
     def due(self, wall: float) -> list[GenerationInfo]:
@@ -182,14 +234,14 @@ class Log(Protocol):
         """Remove a closed generation whole."""
         ...
 
-    # Tools.
 
-    def generations(self) -> list[GenerationInfo]: ...
+class Followed(LogReader, Protocol):
+    """Another writer's log, read while it grows."""
 
-    async def streams(self, generation: int | None = None) -> list[StreamInfo]:
-        """Of one generation or of all; those of old generations are read for it."""
+    def announce(self, end: int) -> None:
+        """The writer, or what it sent, says that everything before ``end`` is committed. Costs nothing."""
         ...
 
-    def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
-        """Read every page and check it; ``breath`` is awaited now and then, so that others get their turn."""
+    async def refresh(self) -> int:
+        """Look for what nobody announced, because the writer is dead or silent; returns ``end``."""
         ...

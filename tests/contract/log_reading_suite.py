@@ -11,7 +11,6 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.log import LogRun, Reading, Reference
-from tests.contract.driving import Pump
 from tests.contract.logkit import SETTINGS, Life, LogCase, Told, fill, run_of, told, wanted
 
 FILTERS = ["#", "m/+/v", "m/7/v", "m/7/#", "+/7/+", "other/#", "$SYS/#", "m/7/v/deep", "nothing/here"]
@@ -110,7 +109,7 @@ class LogReadingSuite(LogCase):
 
     def test_too_many_streams_share_one(self, tmp_path: Path) -> None:
         """Reading is slower then, and just as right."""
-        pump = Pump()
+        pump = self.pump()
         grid = self.make(tmp_path / "grid", pump)
         pump.run(grid.open())
         settings = LogSettings(max_streams=10, shards=2)

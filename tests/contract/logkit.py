@@ -1,4 +1,4 @@
-"""A log on a grid whose commits a test can hold back, cut short and fail; and the runs to put into it."""
+"""Logs on a grid whose commits a test can hold back, cut short and fail; who reads them, and the runs to put in."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.codec import Decoder, PublishRun, encode_publish
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.log import GridLog, LogSettings
+from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.ports.clock import Timer
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Grid, Pair, Watch, WriteBatch
-from iot_mqtt.ports.log import LogRun, Reading, Reference, StreamInfo
+from iot_mqtt.ports.log import LogReader, LogRun, Reading, Reference, StreamInfo
 from iot_mqtt.topics import matches
 from iot_mqtt.values import ProtocolVersion
 from tests.contract.driving import Pump
@@ -57,6 +57,8 @@ class Between:
         self.reads: list[Deferred[None]] | None = None
         #: Removals of prefixes that succeed before one fails.
         self.removals: int | None = None
+        #: Questions that were asked.
+        self.asked = 0
 
     async def open(self) -> None:
         await self.grid.open()
@@ -81,9 +83,11 @@ class Between:
             self.grid.commit_soon(batch, done)
 
     async def get(self, cache: CacheName, key: bytes) -> bytes | None:
+        self.asked += 1
         return await self.grid.get(cache, key)
 
     async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.asked += 1
         found = await self.grid.get_many(cache, keys)
         await self._answer()
         return found
@@ -97,6 +101,7 @@ class Between:
     async def page(
         self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
     ) -> list[Pair]:
+        self.asked += 1
         found = await self.grid.page(cache, prefix, after, limit)
         await self._answer()
         return found
@@ -115,32 +120,11 @@ class Between:
         return self.grid.watch(cache, listener, prefix)
 
 
-class Life:
-    """One life of a log, from its start on; the grid below may see several."""
+class Asking:
+    """Whoever reads a log."""
 
-    def __init__(self, grid: Grid, pump: Pump, settings: LogSettings, clock: HandClock | None = None) -> None:
-        self.pump = pump
-        self.between = Between(grid)
-        self.clock = clock or HandClock()
-        self.store = GridStore(self.between, self.clock, Counters())
-        self.log = GridLog(self.between, self.store, self.clock, settings)
-        pump.run(self.log.open())
-        self.numbers = 0
-
-    def next(self, settings: LogSettings) -> Life:
-        """Another life on the same grid; what this one has not committed is lost with it."""
-        return Life(self.between.grid, self.pump, settings, self.clock)
-
-    def append(self, topic: str, publisher: str = "p", count: int = 1, text: str | None = None) -> LogRun:
-        """A run of messages that say which they are."""
-        payloads = [f"{topic} {self.numbers + number}" if text is None else text for number in range(count)]
-        self.numbers += count
-        run = run_of(topic.encode(), payloads)
-        return self.log.append(run, run.topic, publisher, self.clock.now)
-
-    def commit(self) -> None:
-        """End the turn and wait for its batch."""
-        self.pump.run(self.store.settled())
+    pump: Pump
+    log: LogReader
 
     def read(self, *filters: str, position: int = 0, messages: int = 100_000, budget: int = 1 << 30) -> Reading:
         return self.pump.run(self.log.read(filters, position, messages, budget))
@@ -167,6 +151,77 @@ class Life:
             return [item async for item in iterator]
 
         return self.pump.run(collect())
+
+
+class Life(Asking):
+    """One life of a log, from its start on; the grid below may see several."""
+
+    log: GridLog
+
+    def __init__(
+        self, grid: Grid, pump: Pump, settings: LogSettings, clock: HandClock | None = None, writer: int = 0
+    ) -> None:
+        self.pump = pump
+        self.between = Between(grid)
+        self.clock = clock or HandClock()
+        self.store = GridStore(self.between, self.clock, Counters())
+        self.log = GridLog(self.between, self.store, self.clock, settings, writer)
+        pump.run(self.log.open())
+        self.numbers = 0
+
+    def next(self, settings: LogSettings) -> Life:
+        """Another life on the same grid; what this one has not committed is lost with it."""
+        return Life(self.between.grid, self.pump, settings, self.clock, self.log.writer)
+
+    def other(self, writer: int, settings: LogSettings = SETTINGS) -> Life:
+        """Another writer in the same grid."""
+        return Life(self.between.grid, self.pump, settings, self.clock, writer)
+
+    def append(self, topic: str, publisher: str = "p", count: int = 1, text: str | None = None) -> LogRun:
+        """A run of messages that say which they are."""
+        payloads = [f"{topic} {self.numbers + number}" if text is None else text for number in range(count)]
+        self.numbers += count
+        run = run_of(topic.encode(), payloads)
+        return self.log.append(run, run.topic, publisher, self.clock.now)
+
+    def commit(self) -> None:
+        """End the turn and wait for its batch."""
+        self.pump.run(self.store.settled())
+
+
+class Follower(Asking):
+    """Somebody who reads the log of another writer, and writes nothing."""
+
+    log: FollowedLog
+
+    def __init__(self, life: Life, settings: LogSettings = SETTINGS, cache: PageCache | None = None) -> None:
+        self.pump = life.pump
+        self.between = ReadOnly(life.between.grid)
+        self.log = FollowedLog(self.between, settings, life.log.writer, cache)
+        self.pump.run(self.log.open())
+
+    def hear(self, life: Life) -> None:
+        """What the writer announces."""
+        self.log.announce(life.log.committed_end)
+
+    def refresh(self) -> int:
+        return self.pump.run(self.log.refresh())
+
+
+class ReadOnly(Between):
+    """Refuses every write."""
+
+    async def commit(self, batch: WriteBatch) -> None:
+        raise AssertionError("a follower writes nothing")
+
+    def commit_soon(self, batch: WriteBatch, done: Done) -> None:
+        raise AssertionError("a follower writes nothing")
+
+    async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
+        raise AssertionError("a follower removes nothing")
+
+    async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
+        raise AssertionError("a follower writes nothing")
 
 
 def run_of(topic: bytes, payloads: Sequence[str], *, five: bool = False, properties: bytes = b"") -> PublishRun:
@@ -202,16 +257,22 @@ def wanted(messages: Sequence[Told], *filters: str) -> list[Told]:
 class LogCase:
     """What the suites share."""
 
+    writer = 0
+
     def make(self, directory: Path, pump: Pump) -> Grid:
         """A grid, not yet open."""
         raise NotImplementedError
 
+    def pump(self) -> Pump:
+        """What drives it."""
+        return Pump()
+
     @pytest.fixture
     def life(self, tmp_path: Path) -> Iterator[Life]:
-        pump = Pump()
+        pump = self.pump()
         grid = self.make(tmp_path / "grid", pump)
         pump.run(grid.open())
-        yield Life(grid, pump, SETTINGS)
+        yield Life(grid, pump, SETTINGS, writer=self.writer)
         pump.run(grid.close())
 
 

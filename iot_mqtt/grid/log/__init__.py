@@ -2,6 +2,7 @@
 
     append ─▶ writing ─(the store's batch)─▶ pages, turn summaries ─▶ recent ─▶ index of full blocks
     read   ─▶ selection (which streams) ─▶ recent or index (which turns) ─▶ pages
+    follow ─▶ ring (what turns of another writer brought) ─▶ recent, and so on as above
 
 ``keys`` and ``records`` say what is kept. A page and everything else of a turn is one part of one batch, the
 turn's summaries last; a turn without a summary was never acknowledged and does not exist.
@@ -12,11 +13,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from iot_mqtt.codec import PublishRun
-from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.checking import Checker
+from iot_mqtt.grid.log.following import FollowedLog
 from iot_mqtt.grid.log.index import BlockIndex
-from iot_mqtt.grid.log.pages import Pages
-from iot_mqtt.grid.log.reading import Reader
+from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
+from iot_mqtt.grid.log.pages import PageCache, Pages
+from iot_mqtt.grid.log.reading import Reader, walk
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.recovery import recover
 from iot_mqtt.grid.log.retention import Retention
@@ -28,32 +30,44 @@ from iot_mqtt.ports.grid import Grid, WriteBatch
 from iot_mqtt.ports.log import Breath, Damage, GenerationInfo, LogFigures, LogRun, Reading, Reference, StreamInfo
 from iot_mqtt.ports.store import Store
 
-__all__ = ["GridLog", "LogSettings", "TopicRetention"]
+__all__ = ["FollowedLog", "GridLog", "LogSettings", "PageCache", "TopicRetention"]
 
 
 class GridLog:
-    """``open`` it before anything else. Everything runs in the reactor's thread."""
+    """One's own. ``open`` it before anything else. Everything runs in the reactor's thread."""
 
-    def __init__(self, grid: Grid, store: Store, clock: Clock, settings: LogSettings) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        store: Store,
+        clock: Clock,
+        settings: LogSettings,
+        writer: int = 0,
+        cache: PageCache | None = None,
+    ) -> None:
         self._grid = grid
         self._store = store
+        self._shards = settings.shards
+        self.writer = writer
         self.figures = LogFigures()
         self._selections = Selections()
-        self._catalogue = Catalogue(grid, settings)
-        self._recent = Recent()
-        self._writer = Writer(store, clock, settings, self._catalogue, self._recent, self.figures)
-        self._pages = Pages(grid, self._recent, self.figures, settings.page_cache_bytes)
+        self._catalogue = OwnCatalogue(writer, grid, settings)
+        self._recent = Recent(writer)
+        self._writer = Writer(writer, store, clock, settings, self._catalogue, self._recent, self.figures)
+        self._pages = Pages(
+            grid, self._catalogue, self._recent, self.figures, cache or PageCache(settings.page_cache_bytes)
+        )
         self._index = BlockIndex(grid, self._catalogue, self.figures)
         self._reader = Reader(self._catalogue, self._recent, self._index, self._pages, self._writer)
-        self._retention = Retention(grid, store, settings, self._catalogue)
+        self._retention = Retention(writer, grid, store, settings, self._catalogue)
         self._checker = Checker(
-            grid, self._catalogue, self._recent, self._index, self._pages, self._reader, self._writer
+            writer, grid, self._catalogue, self._recent, self._index, self._pages, self._reader, self._writer
         )
 
     async def open(self) -> None:
         """Read what earlier starts left. Nothing may be appended before it returns."""
         await self._catalogue.load()
-        await recover(self._grid, self._catalogue, self._recent, self._writer)
+        await recover(self.writer, self._shards, self._grid, self._catalogue, self._recent, self._writer)
         self._store.stagers.append(self)
         if self._catalogue.changed:
             self._store.reserve()
@@ -61,6 +75,10 @@ class GridLog:
     @property
     def end(self) -> int:
         return self._writer.end
+
+    @property
+    def committed_end(self) -> int:
+        return self._writer.committed_end
 
     @property
     def size(self) -> int:
@@ -76,7 +94,7 @@ class GridLog:
         return await self._reader.fetch(references)
 
     def scan(self, generation: int | None = None, position: int = 0) -> AsyncIterator[LogRun]:
-        return self._reader.walk(Everything(generation), position)
+        return walk(self._reader, Everything(generation), position)
 
     async def position_at(self, wall: float) -> int:
         return await self._checker.position_at(wall)

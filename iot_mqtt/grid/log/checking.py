@@ -9,11 +9,10 @@ from iot_mqtt.grid.log.index import BlockIndex
 from iot_mqtt.grid.log.keys import BLOCK_TURNS, block_of, times_key
 from iot_mqtt.grid.log.page import DamagedPage
 from iot_mqtt.grid.log.pages import Pages, Place
-from iot_mqtt.grid.log.reading import Reader
+from iot_mqtt.grid.log.reading import Head, Source
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import TIMES, decode_times
 from iot_mqtt.grid.log.selection import Everything
-from iot_mqtt.grid.log.writing import Writer
 from iot_mqtt.ports.grid import CacheName, Grid
 from iot_mqtt.ports.log import TURN_BITS, Breath, Damage
 
@@ -26,21 +25,23 @@ class Checker:
 
     def __init__(
         self,
+        writer: int,
         grid: Grid,
         catalogue: Catalogue,
         recent: Recent,
         index: BlockIndex,
         pages: Pages,
-        reader: Reader,
-        writer: Writer,
+        source: Source,
+        head: Head,
     ) -> None:
+        self._writer = writer
         self._grid = grid
         self._catalogue = catalogue
         self._recent = recent
         self._index = index
         self._pages = pages
-        self._reader = reader
-        self._writer = writer
+        self._source = source
+        self._head = head
 
     async def verify(self, breath: Breath | None) -> AsyncIterator[Damage]:
         """Every committed page, a few at a time."""
@@ -59,12 +60,12 @@ class Checker:
     async def _places(self) -> AsyncIterator[Place]:
         selection = Everything()
         turn = min((generation.first_turn for generation in self._catalogue.generations.values()), default=0)
-        while turn < self._writer.turn:
+        while turn < self._head.turn:
             if turn < self._recent.first_turn:
                 plan, turn = await self._index.plan(selection, turn, self._recent.first_turn)
             else:
                 plan = self._recent.plan(selection, turn)
-                turn = plan[-1][0] + 1 if plan else self._writer.turn
+                turn = plan[-1][0] + 1 if plan else self._head.turn
             for number, streams in plan:
                 for stream in streams:
                     yield stream, number
@@ -84,12 +85,12 @@ class Checker:
         turn = await self._turn_before(wall)
         selection, position = Everything(), turn << TURN_BITS
         while True:
-            reading = await self._reader.read(selection, position, 1000, 1 << 18)
+            reading = await self._source.read(selection, position, 1000, 1 << 18)
             for run in reading.runs:
                 if run.arrived >= wall:
                     return run.position
             if reading.at_end:
-                return self._writer.end
+                return self._head.end
             position = reading.position
 
     async def _turn_before(self, wall: float) -> int:
@@ -110,5 +111,5 @@ class Checker:
         return first * BLOCK_TURNS + (parts[-1] if parts else 0) * (BLOCK_TURNS // TIMES)
 
     async def _times(self, block: int) -> tuple[float, ...]:
-        record = await self._grid.get(CacheName.LOG_META, times_key(block))
+        record = await self._grid.get(CacheName.LOG_META, times_key(self._writer, block))
         return () if record is None else decode_times(record)

@@ -16,7 +16,7 @@ from iot_mqtt.grid.log.records import (
 )
 from iot_mqtt.grid.log.structures import Placing
 from iot_mqtt.ports.grid import CacheName, WriteBatch
-from iot_mqtt.ports.log import GenerationInfo, StreamInfo
+from iot_mqtt.ports.log import WRITER_SHIFT, GenerationInfo, StreamInfo
 
 
 class Stream:
@@ -66,7 +66,8 @@ class Stream:
                 self.pages,
                 self.messages,
                 self.bytes,
-            )
+            ),
+            self.generation.id >> WRITER_SHIFT,
         )
 
     def info(self) -> StreamInfo:
@@ -99,11 +100,12 @@ class Generation:
         "until",
         "full_at",
         "counted",
+        "unseen",
         "loaded",
         "streams",
         "in_order",
         "placed",
-        "_stream_count",
+        "recorded_streams",
     )
 
     def __init__(self, id: int, retention_class: int, filter: str, began_at: float, first: int) -> None:
@@ -117,12 +119,16 @@ class Generation:
         #: When it is over: a time, and a number of bytes.
         self.until = self.full_at = inf
         self.counted = 0
+        #: Up to this turn its streams may have pages that their counters and ``last_turn`` know nothing of: only a
+        #: reader of another's log misses turns.
+        self.unseen = -1
         #: Whether the streams are here; those of old generations are read when somebody wants them.
         self.loaded = True
         self.streams: dict[int, Stream] = {}
         #: The same, so that who has seen some of them can go on there; another list after another loading.
         self.in_order: list[Stream] = []
-        self._stream_count = 0
+        #: How many streams its record tells of.
+        self.recorded_streams = 0
         self.placed: dict[tuple[int, Placing], Stream] = {}
 
     @property
@@ -139,13 +145,23 @@ class Generation:
 
     @property
     def stream_count(self) -> int:
-        return len(self.in_order) if self.loaded else self._stream_count
+        return len(self.in_order) if self.loaded else self.recorded_streams
 
     def unload(self) -> None:
         """Forget the streams, not how many they are."""
-        self._stream_count = self.stream_count
+        self.recorded_streams = self.stream_count
         self.loaded = False
         self.streams, self.in_order, self.placed = {}, [], {}
+
+    def renew(self, read: Generation) -> None:
+        """Take over what its record says, where that is newer than what is known here."""
+        self.state = read.state
+        if read.state != OPEN:
+            self.placed = {}
+        self.end, self.ended_at = max(self.end, read.end), max(self.ended_at, read.ended_at)
+        self.recorded_streams = read.recorded_streams
+        if read.counted > self.counted:
+            self.messages, self.bytes, self.counted = read.messages, read.bytes, read.counted
 
     def add(self, stream: Stream) -> None:
         self.streams[stream.id] = stream
@@ -198,7 +214,7 @@ def read_generation(id: int, record: bytes, classes: dict[str, int]) -> Generati
     generation = Generation(id, classes.get(read.filter, 0), read.filter, read.began_at, read.first)
     generation.ended_at, generation.end, generation.state = read.ended_at, read.end, read.state
     generation.messages, generation.bytes, generation.counted = read.messages, read.bytes, read.counted
-    generation.loaded, generation._stream_count = False, read.streams
+    generation.loaded, generation.recorded_streams = False, read.streams
     return generation
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
-from iot_mqtt.grid.log.keys import ALL_STREAMS, BLOCK_TURNS, WRITER, block_of, page_key
+from iot_mqtt.grid.log.keys import ALL_STREAMS, BLOCK_TURNS, block_of, page_key
 from iot_mqtt.grid.log.recent import Plan
 from iot_mqtt.grid.log.records import decode_directory, decode_index
 from iot_mqtt.grid.log.selection import Selection
@@ -73,7 +73,10 @@ class BlockIndex:
         for generation in self._catalogue.between(first, last):
             await self._catalogue.ensure(generation)
             streams = selection.streams(generation)
-            found += [stream for stream in streams if stream.first_turn <= last and stream.last_turn >= first]
+            if generation.unseen >= first:
+                found += [stream for stream in streams if stream.first_turn <= last]
+            else:
+                found += [stream for stream in streams if stream.first_turn <= last and stream.last_turn >= first]
         return found
 
     async def _turns(self, streams: list[Stream], block: int, last: int) -> Iterable[tuple[Stream, bytes]]:
@@ -84,7 +87,7 @@ class BlockIndex:
         asked: dict[bytes, list[Stream]] = {}
         for (generation, shard), members in groups.items():
             if len(members) >= WIDE:
-                asked[page_key(generation, shard, ALL_STREAMS, WRITER, block)] = members
+                asked[page_key(generation, shard, ALL_STREAMS, block)] = members
             else:
                 for stream in members:
                     asked[_key(stream, block)] = [stream]
@@ -92,7 +95,7 @@ class BlockIndex:
             _key(stream, following)
             for following in range(block + 1, min(last, block + AHEAD // len(streams)) + 1)
             for stream in streams
-            if len(streams) < WIDE and block_of(stream.last_turn) >= following
+            if len(streams) < WIDE and block_of(max(stream.last_turn, stream.generation.unseen)) >= following
         ]
         entries = await self._fetch(list(asked), ahead)
         return [(stream, entries[key].get(stream.id, b"")) for key, members in asked.items() for stream in members]
@@ -137,7 +140,7 @@ class BlockIndex:
 
 
 def _key(stream: Stream, block: int) -> bytes:
-    return page_key(stream.generation.id, stream.shard, stream.id, WRITER, block)
+    return page_key(stream.generation.id, stream.shard, stream.id, block)
 
 
 def _first(row: tuple[int, list[Stream]]) -> int:

@@ -9,7 +9,8 @@
                 "b" │ writer (2)                                                    where the last start began
                 "w" │ writer (2) │ block (8)                                        when the turns of a block were
 
-A block is 256 turns. The generation stands in front so that a whole one is under one prefix.
+A block is 256 turns. The generation stands in front so that a whole one is under one prefix; its first byte is the
+writer (``ports.log.writer_of``), so that those of one writer are too. Writers share nothing but the caches.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from iot_mqtt.ports.log import TURN_BITS
+from iot_mqtt.ports.log import TURN_BITS, WRITER_SHIFT
 
-#: Who writes; one node has one log and this number.
-WRITER: Final = 0
 BLOCK_BITS: Final = 8
 BLOCK_TURNS: Final = 1 << BLOCK_BITS
 #: The last turns whose summaries are kept: those of the block that fills, and of the one before it.
 SLOTS: Final = 2 * BLOCK_TURNS
+#: One batch has no more turns than this, and a start leaves out as many.
+MAX_TURNS: Final = 200
 #: In the place of a stream: all of them.
 ALL_STREAMS: Final = 0xFFFF_FFFF
 
@@ -33,13 +34,10 @@ _GENERATION = Struct(">cI")
 _STREAM = Struct(">cII")
 _RING = Struct(">cHHH")
 _BLOCK = Struct(">cHQ")
+_NUMBERED = Struct(">cH")
 _U32 = Struct(">I")
 
-page_key = _PAGE.pack
-GENERATIONS: Final = b"g"
-STREAMS: Final = b"s"
-BEGUN: Final = b"b" + WRITER.to_bytes(2, "big")
-RING: Final = b"r" + WRITER.to_bytes(2, "big")
+_pack_page = _PAGE.pack
 
 
 def turn_of(position: int) -> int:
@@ -50,31 +48,50 @@ def block_of(turn: int) -> int:
     return turn >> BLOCK_BITS
 
 
+def page_key(generation: int, shard: int, stream: int, turn: int) -> bytes:
+    """Of a page; and of an index entry, with a block in the place of the turn."""
+    return _pack_page(generation, shard, stream, generation >> WRITER_SHIFT, turn)
+
+
 def generation_prefix(generation: int) -> bytes:
     """Of everything of a generation, in log and log_index."""
     return _U32.pack(generation)
 
 
+def generations_prefix(writer: int) -> bytes:
+    """Of the generations of a writer."""
+    return b"g" + bytes((writer,))
+
+
 def generation_key(generation: int) -> bytes:
-    return _GENERATION.pack(GENERATIONS, generation)
+    return _GENERATION.pack(b"g", generation)
 
 
 def streams_prefix(generation: int) -> bytes:
     """Of the stream records of a generation."""
-    return _GENERATION.pack(STREAMS, generation)
+    return _GENERATION.pack(b"s", generation)
 
 
 def stream_key(generation: int, stream: int) -> bytes:
-    return _STREAM.pack(STREAMS, generation, stream)
+    return _STREAM.pack(b"s", generation, stream)
 
 
-def ring_key(shard: int, turn: int) -> bytes:
-    return _RING.pack(b"r", WRITER, shard, turn % SLOTS)
+def begun_key(writer: int) -> bytes:
+    return _NUMBERED.pack(b"b", writer)
+
+
+def ring_prefix(writer: int) -> bytes:
+    """Of the summaries of a writer's recent turns."""
+    return _NUMBERED.pack(b"r", writer)
+
+
+def ring_key(writer: int, shard: int, turn: int) -> bytes:
+    return _RING.pack(b"r", writer, shard, turn % SLOTS)
 
 
 def shard_of_ring(key: bytes) -> int:
     return int(_RING.unpack(key)[2])
 
 
-def times_key(block: int) -> bytes:
-    return _BLOCK.pack(b"w", WRITER, block)
+def times_key(writer: int, block: int) -> bytes:
+    return _BLOCK.pack(b"w", writer, block)

@@ -6,8 +6,9 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
-from iot_mqtt.grid.log.keys import WRITER, page_key
+from iot_mqtt.grid.log.keys import page_key
 from iot_mqtt.grid.log.page import DamagedPage, PageDecoder
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
@@ -26,17 +27,42 @@ MAX_DAMAGED = 10_000
 Place = tuple[Stream, int]
 
 
+class PageCache:
+    """Decoded pages, those used last. One for all the logs that a node reads, if they are given the same."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pages: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, place: Place) -> list[LogRun] | None:
+        known = self._pages.get(place)
+        if known is None:
+            return None
+        self._pages.move_to_end(place)
+        return known[0]
+
+    def keep(self, place: Place, runs: list[LogRun], size: int) -> None:
+        """``size``: of the page as it is stored."""
+        weight = _PAGE_WEIGHT + _RUN_WEIGHT * len(runs) + size
+        if place in self._pages or weight > self._limit:
+            return
+        self._pages[place] = runs, weight
+        self._bytes += weight
+        while self._bytes > self._limit:
+            self._bytes -= self._pages.popitem(last=False)[1][1]
+
+
 class Pages:
     """Runs by stream and turn, from memory, from the cache, or from the grid."""
 
-    def __init__(self, grid: Grid, recent: Recent, figures: LogFigures, cache_bytes: int) -> None:
+    def __init__(self, grid: Grid, catalogue: Catalogue, recent: Recent, figures: LogFigures, cache: PageCache) -> None:
         self._grid = grid
+        self._catalogue = catalogue
         self._recent = recent
         self._figures = figures
-        self._limit = cache_bytes
+        self._cache = cache
         self._decoder = PageDecoder()
-        self._cache: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
-        self._bytes = 0
         self._damaged: dict[Place, None] = {}
 
     async def load(self, places: Sequence[Place]) -> dict[Place, Sequence[LogRun]]:
@@ -47,8 +73,7 @@ class Pages:
             for place in missing:
                 known = self._cache.get(place)
                 if known is not None:
-                    self._cache.move_to_end(place)
-                    found[place] = known[0]
+                    found[place] = known
             missing = [place for place in missing if place not in found]
             if not missing:
                 break
@@ -67,15 +92,19 @@ class Pages:
         for place, page in zip(places, await self.raw(places), strict=True):
             runs = self._decode(place, page)
             found[place] = runs
-            self._keep(place, runs, 0 if page is None else len(page))
+            if page is not None:
+                self._cache.keep(place, runs, len(page))
 
     async def raw(self, places: Sequence[Place]) -> list[bytes | None]:
         """The pages as they are kept."""
-        keys = [page_key(stream.generation.id, stream.shard, stream.id, WRITER, turn) for stream, turn in places]
+        keys = [page_key(stream.generation.id, stream.shard, stream.id, turn) for stream, turn in places]
         pages = await self._grid.get_many(CacheName.LOG, keys)
         figures = self._figures
         figures.pages_read += len(pages)
         figures.bytes_read += sum([len(page) for page in pages if page is not None])
+        if None in pages:
+            missing = {place[0].generation for place, page in zip(places, pages, strict=True) if page is None}
+            await self._catalogue.confirm([generation for generation in missing if generation.state != DROPPING])
         return pages
 
     def check(self, place: Place, page: bytes | None) -> list[LogRun]:
@@ -104,12 +133,3 @@ class Pages:
                     damage,
                 )
             return []
-
-    def _keep(self, place: Place, runs: list[LogRun], size: int) -> None:
-        weight = _PAGE_WEIGHT + _RUN_WEIGHT * len(runs) + size
-        if place in self._cache or weight > self._limit:
-            return
-        self._cache[place] = runs, weight
-        self._bytes += weight
-        while self._bytes > self._limit:
-            self._bytes -= self._cache.popitem(last=False)[1][1]

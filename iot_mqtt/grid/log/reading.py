@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from operator import attrgetter
+from typing import Protocol
 
 from iot_mqtt.grid.log.catalogue import Catalogue
-from iot_mqtt.grid.log.generation import Stream
 from iot_mqtt.grid.log.index import BlockIndex
 from iot_mqtt.grid.log.keys import turn_of
 from iot_mqtt.grid.log.pages import Pages, Place
 from iot_mqtt.grid.log.recent import Plan, Recent
-from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.selection import Selection
-from iot_mqtt.grid.log.writing import Writer
 from iot_mqtt.ports.log import TURN_BITS, LogRun, Reading, Reference
 
 #: Pages of one request to the grid, at most; a single turn may have more.
@@ -22,15 +20,46 @@ MAX_PAGES = 256
 _position = attrgetter("reference.position")
 
 
+class Head(Protocol):
+    """Where a log ends for its readers."""
+
+    @property
+    def end(self) -> int:
+        """Behind everything that can be read now."""
+        ...
+
+    @property
+    def turn(self) -> int:
+        """The turn that gathers; nothing is known of any behind it."""
+        ...
+
+
+class Source(Protocol):
+    """What reads a log by selections."""
+
+    async def read(self, selection: Selection, position: int, messages: int, budget: int) -> Reading: ...
+
+
+async def walk(source: Source, selection: Selection, position: int) -> AsyncIterator[LogRun]:
+    """Everything, from a position on."""
+    while True:
+        reading = await source.read(selection, position, 10_000, 1 << 20)
+        for run in reading.runs:
+            yield run
+        if reading.at_end:
+            return
+        position = reading.position
+
+
 class Reader:
     """Reads what was written, committed or not. Holds no reader's state."""
 
-    def __init__(self, catalogue: Catalogue, recent: Recent, index: BlockIndex, pages: Pages, writer: Writer) -> None:
+    def __init__(self, catalogue: Catalogue, recent: Recent, index: BlockIndex, pages: Pages, head: Head) -> None:
         self._catalogue = catalogue
         self._recent = recent
         self._index = index
         self._pages = pages
-        self._writer = writer
+        self._head = head
 
     async def read(self, selection: Selection, position: int, messages: int, budget: int) -> Reading:
         """See the port."""
@@ -42,7 +71,7 @@ class Reader:
             else:
                 plan, behind = self._recent.plan(selection, turn), 0
                 if not plan:
-                    return Reading(found, max(position, self._writer.end), at_end=True)
+                    return Reading(found, max(position, self._head.end), at_end=True)
             rows = self._some(plan, messages, budget)
             runs = await self._runs(rows, selection, position)
             for number, run in enumerate(runs, 1):
@@ -53,9 +82,9 @@ class Reader:
                 budget -= len(run.run.wire)
                 if number < len(runs) and (messages <= 0 or budget <= 0):
                     return Reading(found, position, at_end=False)
-            if rows and rows[-1][0] == self._writer.turn:
+            if rows and rows[-1][0] == self._head.turn:
                 # It stood alone and was in memory, so nothing was waited for meanwhile.
-                return Reading(found, self._writer.end, at_end=True)
+                return Reading(found, self._head.end, at_end=True)
             following = behind if behind and len(rows) == len(plan) else rows[-1][0] + 1
             position = max(position, following << TURN_BITS)
             if messages <= 0 or budget <= 0:
@@ -73,7 +102,7 @@ class Reader:
             for stream in streams:
                 messages -= stream.messages // (stream.pages or 1)
                 budget -= stream.bytes // (stream.pages or 1)
-            if count and (turn == self._writer.turn or pages > MAX_PAGES):
+            if count and (turn == self._head.turn or pages > MAX_PAGES):
                 return plan[:count]
             if messages <= 0 or budget <= 0:
                 return plan[: count + 1]
@@ -96,32 +125,15 @@ class Reader:
             found += runs
         return found
 
-    async def walk(self, selection: Selection, position: int) -> AsyncIterator[LogRun]:
-        """Everything, from a position on."""
-        while True:
-            reading = await self.read(selection, position, 10_000, 1 << 20)
-            for run in reading.runs:
-                yield run
-            if reading.at_end:
-                return
-            position = reading.position
-
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
         """See the port."""
         places: dict[Reference, Place] = {}
         for reference in references:
-            stream = await self._find(reference)
+            stream = await self._catalogue.find(reference)
             if stream is not None:
                 places[reference] = stream, turn_of(reference.position)
         loaded = await self._pages.load(list(dict.fromkeys(places.values())))
         return [_cut(loaded[places[reference]], reference) if reference in places else None for reference in references]
-
-    async def _find(self, reference: Reference) -> Stream | None:
-        generation = self._catalogue.generations.get(reference.generation)
-        if generation is None or generation.state == DROPPING:
-            return None
-        await self._catalogue.ensure(generation)
-        return generation.streams.get(reference.stream)
 
 
 def _cut(runs: Sequence[LogRun], reference: Reference) -> LogRun | None:

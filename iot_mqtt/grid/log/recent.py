@@ -14,7 +14,6 @@ from iot_mqtt.grid.log.generation import Generation, Stream, stage_record
 from iot_mqtt.grid.log.keys import (
     ALL_STREAMS,
     BLOCK_TURNS,
-    WRITER,
     block_of,
     page_key,
     times_key,
@@ -35,7 +34,8 @@ T = TypeVar("T")
 class _Block:
     """256 turns, by stream, and how far its index is written."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, writer: int, number: int) -> None:
+        self.writer = writer
         self.number = number
         self.turns: dict[Stream, bytearray] = {}
         self.generations: set[Generation] = set()
@@ -63,7 +63,7 @@ class _Block:
             self._left = iter(self.turns.items())
         for written, (stream, turns) in enumerate(self._left, 1):
             if stream.generation.state != DROPPING:
-                key = page_key(stream.generation.id, stream.shard, stream.id, WRITER, self.number)
+                key = page_key(stream.generation.id, stream.shard, stream.id, self.number)
                 batch.put(CacheName.LOG_INDEX, key, encode_index(bytes(turns)))
                 stage_record(batch, stream, turn)
             if written == limit:
@@ -77,17 +77,18 @@ class _Block:
             if stream.generation.state != DROPPING:
                 directories.setdefault((stream.generation, stream.shard), []).append((stream.id, bytes(turns)))
         for (generation, shard), entries in directories.items():
-            key = page_key(generation.id, shard, ALL_STREAMS, WRITER, self.number)
+            key = page_key(generation.id, shard, ALL_STREAMS, self.number)
             batch.put(CacheName.LOG_INDEX, key, encode_directory(entries))
         for generation in {generation for generation, _ in directories}:
             stage_record(batch, generation, turn)
-        batch.put(CacheName.LOG_META, times_key(self.number), encode_times(self.times))
+        batch.put(CacheName.LOG_META, times_key(self.writer, self.number), encode_times(self.times))
 
 
 class Recent:
     """``held`` is what is not committed, by turn and stream; the last turn of it is the one that gathers."""
 
-    def __init__(self) -> None:
+    def __init__(self, writer: int) -> None:
+        self._writer = writer
         self.held: dict[int, dict[Stream, list[LogRun]]] = {}
         #: Turns that are in no batch yet.
         self._gathering: dict[int, dict[Stream, list[LogRun]]] = {}
@@ -104,7 +105,7 @@ class Recent:
         """The turn is in a batch."""
         number = block_of(turn)
         if not self._blocks or self._blocks[-1].number != number:
-            self._blocks.append(_Block(number))
+            self._blocks.append(_Block(self._writer, number))
         self._blocks[-1].add(turn, wall, streams)
         self._gathering.pop(turn, None)
 
@@ -123,6 +124,12 @@ class Recent:
         while self._blocks and self._blocks[0].ticket is not None and self._blocks[0].ticket <= ticket:
             number = self._blocks.pop(0).number
             self.first_turn = (number + 1) * BLOCK_TURNS
+
+    def forget(self, turn: int) -> None:
+        """Let go of the blocks before a turn: a reader of another's log takes them from the grid from now on."""
+        while self._blocks and self._blocks[0].number < block_of(turn):
+            self._blocks.pop(0)
+        self.first_turn = max(self.first_turn, turn)
 
     def plan(self, selection: Selection, turn: int) -> Plan:
         """From a turn on, the streams with pages that the selection may want: all, or those of the first block."""

@@ -5,9 +5,10 @@ stream       version (1) │ writer (2) │ shard (2) │ bucket (2) │ buckets
              │ counted to turn (8) │ pages (8) │ messages (8) │ bytes (8) │ structure length (2) │ structure
 turn         version (1) │ turn (8) │ wall clock (8, float) │ count (4)
              │ per page: generation (4) │ stream (4) │ messages (4) │ bytes (4)
+             │ since 1.1: shards that the turn wrote to (2)
 index        version (1) │ the last byte of each turn in which the stream has a page
 directory    version (1) │ count (4) │ per stream: stream (4) │ turns (2) │ their last bytes
-begun        version (1) │ first turn of the last start (8)
+begun        version (1) │ first turn of the last start (8) │ since 1.1: shards that were ever written to (2)
 times        version (1) │ wall clock at the first turn of each sixteenth of the block (8 each; 0: no turn)
 """
 
@@ -18,7 +19,6 @@ from dataclasses import dataclass
 from struct import Struct, iter_unpack
 from typing import Final, NamedTuple
 
-from iot_mqtt.grid.log.keys import WRITER
 from iot_mqtt.grid.records.base import (
     VERSION,
     StructError,
@@ -28,6 +28,7 @@ from iot_mqtt.grid.records.base import (
     write_fields,
 )
 
+_U16 = Struct(">H")
 _U32 = Struct(">I")
 _U64 = Struct(">Q")
 _TIME = Struct(">d")
@@ -51,6 +52,8 @@ CLOSED: Final = 1
 DROPPING: Final = 2
 
 _VERSION_BYTE = bytes((VERSION,))
+#: The minor of the records that say how many shards there are.
+_WITH_SHARDS: Final = VERSION | 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +99,19 @@ class WrittenPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """What one turn wrote to one shard."""
+    """What one turn wrote to one shard. ``shards``: so many have a record of this turn; 0: that was not noted."""
 
     turn: int
     wall: float
     pages: tuple[WrittenPage, ...]
+    shards: int = 0
+
+
+class Begun(NamedTuple):
+    """Where a start began. ``shards``: all shards are below it, of this start and of those before; 0: not noted."""
+
+    turn: int
+    shards: int = 0
 
 
 def encode_generation(generation: GenerationRecord) -> bytes:
@@ -139,12 +150,12 @@ def decode_generation(record: bytes) -> GenerationRecord:
         raise Unreadable("a generation without all its fields") from lacking
 
 
-def encode_stream(stream: StreamRecord) -> bytes:
+def encode_stream(stream: StreamRecord, writer: int) -> bytes:
     structure = stream.structure.encode()
     return (
         _STREAM.pack(
             VERSION,
-            WRITER,
+            writer,
             stream.shard,
             stream.bucket,
             stream.buckets,
@@ -172,9 +183,10 @@ def decode_stream(record: bytes) -> StreamRecord:
         raise Unreadable("a stream cut short") from lacking
 
 
-def encode_turn(turn: int, wall: float, pages: Sequence[WrittenPage]) -> bytes:
+def encode_turn(turn: int, wall: float, pages: Sequence[WrittenPage], shards: int) -> bytes:
     pack = _TURN_PAGE.pack
-    return b"".join((_TURN.pack(VERSION, turn, wall, len(pages)), *[pack(*page) for page in pages]))
+    head, behind = _TURN.pack(_WITH_SHARDS, turn, wall, len(pages)), _U16.pack(shards)
+    return b"".join((head, *[pack(*page) for page in pages], behind))
 
 
 def decode_turn(record: bytes) -> TurnRecord:
@@ -187,7 +199,7 @@ def decode_turn(record: bytes) -> TurnRecord:
     if len(record) < end:
         raise Unreadable("a turn cut short")
     pages = tuple(WrittenPage(*page) for page in iter_unpack(_TURN_PAGE.format, record[_TURN.size : end]))
-    return TurnRecord(turn, wall, pages)
+    return TurnRecord(turn, wall, pages, _shards(record, end))
 
 
 def encode_index(turns: bytes) -> bytes:
@@ -225,16 +237,27 @@ def decode_directory(record: bytes) -> dict[int, bytes]:
     return found
 
 
-def encode_begun(turn: int) -> bytes:
-    return _BEGUN.pack(VERSION, turn)
+def encode_begun(begun: Begun) -> bytes:
+    return _BEGUN.pack(_WITH_SHARDS, begun.turn) + _U16.pack(begun.shards)
 
 
-def decode_begun(record: bytes) -> int:
+def decode_begun(record: bytes) -> Begun:
     check_version(record)
     try:
-        return int(_BEGUN.unpack_from(record)[1])
+        turn = _BEGUN.unpack_from(record)[1]
     except StructError as cut:
         raise Unreadable("a beginning cut short") from cut
+    return Begun(turn, _shards(record, _BEGUN.size))
+
+
+def _shards(record: bytes, offset: int) -> int:
+    """What minor 1 added; 0 if a predecessor wrote the record."""
+    if record[0] < _WITH_SHARDS:
+        return 0
+    try:
+        return int(_U16.unpack_from(record, offset)[0])
+    except StructError as cut:
+        raise Unreadable("a record cut short") from cut
 
 
 def encode_times(times: Iterable[float]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Generation, stage_record
 from iot_mqtt.grid.log.keys import (
     block_of,
@@ -11,6 +10,7 @@ from iot_mqtt.grid.log.keys import (
     streams_prefix,
     times_key,
 )
+from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.records import CLOSED, DROPPING, OPEN
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
@@ -23,7 +23,8 @@ _TIMES_PER_BATCH = 1000
 class Retention:
     """The rules, and the removal."""
 
-    def __init__(self, grid: Grid, store: Store, settings: LogSettings, catalogue: Catalogue) -> None:
+    def __init__(self, writer: int, grid: Grid, store: Store, settings: LogSettings, catalogue: OwnCatalogue) -> None:
+        self._writer = writer
         self._grid = grid
         self._store = store
         self._settings = settings
@@ -83,5 +84,5 @@ class Retention:
         for start in range(first, behind, _TIMES_PER_BATCH):
             batch = WriteBatch()
             for block in range(start, min(start + _TIMES_PER_BATCH, behind)):
-                batch.remove(CacheName.LOG_META, times_key(block))
+                batch.remove(CacheName.LOG_META, times_key(self._writer, block))
             await self._grid.commit(batch)

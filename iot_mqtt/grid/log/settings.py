@@ -37,6 +37,11 @@ class LogSettings:
     #: A generation is over when it has so many bytes; 0: an eighth of what is kept.
     generation_bytes: int = 0
 
+    @property
+    def classes(self) -> dict[str, int]:
+        """The retention classes by what names them."""
+        return {self.filter_of(index): index for index in range(len(self.topics) + 1)}
+
     def seconds_of(self, retention_class: int) -> float:
         """How long messages of a class are kept; class 0 is the rest, the others are ``topics`` from 1 on."""
         own = self.topics[retention_class - 1].seconds if retention_class else None

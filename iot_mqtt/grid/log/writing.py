@@ -6,9 +6,9 @@ from zlib import crc32
 
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Generation, Stream
-from iot_mqtt.grid.log.keys import WRITER, page_key, ring_key
+from iot_mqtt.grid.log.keys import MAX_TURNS, page_key, ring_key
+from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.page import encode_page
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import OPEN, WrittenPage, encode_turn
@@ -23,9 +23,8 @@ from iot_mqtt.topics import matches
 #: Topics and publishers whose places are kept; bounds, not tuning knobs.
 MAX_PLACES = 100_000
 #: A turn takes no more than so many bytes, so that a slow grid does not make pages that are too big to read: it
-#: is followed by another one in the same batch. Only the last of so many turns takes the rest.
+#: is followed by another one in the same batch. Only the last of ``MAX_TURNS`` takes the rest.
 TURN_BYTES = 1 << 20
-MAX_TURNS = 200
 
 
 class _Place:
@@ -44,13 +43,15 @@ class Writer:
 
     def __init__(
         self,
+        number: int,
         store: Store,
         clock: Clock,
         settings: LogSettings,
-        catalogue: Catalogue,
+        catalogue: OwnCatalogue,
         recent: Recent,
         figures: LogFigures,
     ) -> None:
+        self._number = number
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -67,10 +68,17 @@ class Writer:
         self._full: list[tuple[int, dict[Stream, list[LogRun]]]] = []
         self._unstaged = 0
         self.turn = 0
+        #: Everything before it is safe.
+        self.committed_end = 0
 
-    def begin(self, turn: int) -> None:
+    def open(self, turn: int) -> None:
+        """Begin with this turn; what there is of earlier ones is safe."""
+        self._unstaged = turn
+        self.committed_end = turn << TURN_BITS
+        self._begin(turn)
+
+    def _begin(self, turn: int) -> None:
         """Gather for this turn from now on."""
-        self._unstaged = self._unstaged or turn
         self.turn = turn
         self._count = self._bytes = 0
         self._gathering = {}
@@ -102,7 +110,7 @@ class Writer:
         self._bytes += len(run.wire)
         if self._bytes >= TURN_BYTES and len(self._full) < MAX_TURNS - 1:
             self._full.append((self.turn, self._gathering))
-            self.begin(self.turn + 1)
+            self._begin(self.turn + 1)
         return found
 
     # Where to.
@@ -158,7 +166,7 @@ class Writer:
         turns, self._full = self._full, []
         if self._gathering:
             turns.append((self.turn, self._gathering))
-            self.begin(self.turn + 1)
+            self._begin(self.turn + 1)
         self._catalogue.stage(batch, self._unstaged - 1)
         summaries = WriteBatch()
         for turn, gathered in turns:
@@ -175,7 +183,7 @@ class Writer:
         for stream, runs in gathered.items():
             generation = stream.generation
             page = encode_page(runs)
-            batch.put(CacheName.LOG, page_key(generation.id, stream.shard, stream.id, WRITER, turn), page)
+            batch.put(CacheName.LOG, page_key(generation.id, stream.shard, stream.id, turn), page)
             messages, size = sum([found.reference.length for found in runs]), len(page)
             stream.count(turn, messages, size)
             generation.messages += messages
@@ -186,10 +194,13 @@ class Writer:
         figures.pages_written += len(gathered)
         wall = self._clock.wall()
         for shard, pages in written.items():
-            summaries.put(CacheName.LOG_TURNS, ring_key(shard, turn), encode_turn(turn, wall, pages))
+            key = ring_key(self._number, shard, turn)
+            summaries.put(CacheName.LOG_TURNS, key, encode_turn(turn, wall, pages, len(written)))
         self._recent.staged(turn, wall, gathered)
 
     def committed(self, ticket: int) -> None:
+        # One batch at a time is under way, so what was staged last is what was committed.
+        self.committed_end = self._unstaged << TURN_BITS
         self._recent.committed(ticket, self._unstaged)
         self._catalogue.recent_turn = self._recent.first_turn
 

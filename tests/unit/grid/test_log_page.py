@@ -11,9 +11,9 @@ import pytest
 from iot_mqtt.codec import Decoder, PublishRun
 from iot_mqtt.grid.log import keys, records
 from iot_mqtt.grid.log.page import DamagedPage, PageDecoder, encode_page
-from iot_mqtt.grid.log.records import GenerationRecord, StreamRecord, TurnRecord, WrittenPage
+from iot_mqtt.grid.log.records import Begun, GenerationRecord, StreamRecord, TurnRecord, WrittenPage
 from iot_mqtt.grid.records import Unreadable
-from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
+from iot_mqtt.ports.log import TURN_BITS, WRITER_SHIFT, LogRun, Reference, writer_of
 from iot_mqtt.values import ProtocolVersion
 
 THREE = "3207 0003612f62 0007" + "320a 0003612f62 0008 787878"
@@ -39,7 +39,7 @@ PAGE = bytes.fromhex("10 0fdeb795" + HEAD + FIRST_RUN + SECOND_RUN)
 
 GENERATION = GenerationRecord(1.5, 2.0, "a/#", 1 << 24, 2 << 24, 3, 4, 1, 5, 6)
 STREAM = StreamRecord(2, "m/+/v", 0x155, 1024, 7, 8, 9, 10, 11, 12)
-TURN_RECORD = TurnRecord(258, 1.5, (WrittenPage(1, 2, 3, 4), WrittenPage(5, 6, 7, 8)))
+TURN_RECORD = TurnRecord(258, 1.5, (WrittenPage(1, 2, 3, 4), WrittenPage(5, 6, 7, 8)), 3)
 GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, bytes, str]] = [
     (
         "generation",
@@ -57,7 +57,7 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, bytes, str]] = [
         "stream",
         records.decode_stream,
         STREAM,
-        records.encode_stream(STREAM),
+        records.encode_stream(STREAM, 0),
         (
             "10 0000 0002 0155 0400 0000000000000007 0000000000000008 0000000000000009"
             "000000000000000a 000000000000000b 000000000000000c 0005 6d2f2b2f76"
@@ -67,10 +67,11 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, bytes, str]] = [
         "turn",
         records.decode_turn,
         TURN_RECORD,
-        records.encode_turn(258, 1.5, TURN_RECORD.pages),
+        records.encode_turn(258, 1.5, TURN_RECORD.pages, 3),
         (
-            "10 0000000000000102 3ff8000000000000 00000002"
+            "11 0000000000000102 3ff8000000000000 00000002"
             "00000001 00000002 00000003 00000004  00000005 00000006 00000007 00000008"
+            "0003"
         ),
     ),
     ("index", records.decode_index, b"\x01\xff", records.encode_index(b"\x01\xff"), "10 01ff"),
@@ -81,7 +82,7 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, bytes, str]] = [
         records.encode_directory([(1, b"\x00\x07"), (2, b"\xff")]),
         "10 00000002  00000001 0002 0007  00000002 0001 ff",
     ),
-    ("begun", records.decode_begun, 258, records.encode_begun(258), "10 0000000000000102"),
+    ("begun", records.decode_begun, Begun(258, 4), records.encode_begun(Begun(258, 4)), "11 0000000000000102 0004"),
     (
         "times",
         records.decode_times,
@@ -99,7 +100,7 @@ def test_records_are_frozen(decode: Callable[[bytes], Any], value: Any, written:
     assert written == frozen
     assert decode(frozen) == value
     if decode is not records.decode_index:
-        minor = b"\x11" + frozen[1:] + bytes.fromhex("ee 00000002 abcd")
+        minor = b"\x1f" + frozen[1:] + bytes.fromhex("ee 00000002 abcd")
         assert decode(minor) == value
 
 
@@ -116,15 +117,39 @@ def test_what_is_no_record_is_unreadable(decode: Callable[[bytes], Any], sample:
                 decode(frozen[:size])
 
 
+def test_records_of_version_one_dot_zero_are_read() -> None:
+    """They do not say how many shards there are."""
+    for decode, value, _, sample in [case[1:] for case in GOLDEN if case[0] in ("turn", "begun")]:
+        older = b"\x10" + bytes.fromhex(sample)[1:-2]
+        assert decode(older) == (
+            Begun(258, 0) if isinstance(value, Begun) else TurnRecord(258, 1.5, TURN_RECORD.pages, 0)
+        )
+
+
+def test_a_writer_is_in_every_key() -> None:
+    """Generations begin with it, so that those of one writer are under one prefix; a reference tells it."""
+    generation = 0xAB << WRITER_SHIFT | 1
+    assert writer_of(generation) == Reference(generation, 0, 0, 1).writer == 0xAB
+    assert keys.page_key(generation, 2, 3, 4).hex(" ", 4) == "ab000001 00020000 000300ab 00000000 00000004"
+    for key in (keys.generation_key(generation), keys.stream_key(generation, 7)):
+        assert key[1:5].hex() == "ab000001"
+    assert keys.generation_key(generation).startswith(keys.generations_prefix(0xAB))
+    assert keys.ring_key(0xAB, 3, 513) == b"r\0\xab\0\x03\0\x01"
+    assert keys.ring_key(0xAB, 3, 513).startswith(keys.ring_prefix(0xAB))
+    assert keys.times_key(0xAB, 7) == b"w\0\xab\0\0\0\0\0\0\0\x07"
+    assert keys.begun_key(0xAB) == b"b\0\xab"
+
+
 def test_keys_are_frozen() -> None:
     """In the order of generation, shard, stream, writer, turn."""
-    assert keys.page_key(1, 2, 3, 0, 4).hex(" ", 4) == "00000001 00020000 00030000 00000000 00000004"
+    assert keys.page_key(1, 2, 3, 4).hex(" ", 4) == "00000001 00020000 00030000 00000000 00000004"
     assert keys.generation_key(1) == b"g\0\0\0\x01"
     assert keys.stream_key(1, 2) == b"s\0\0\0\x01\0\0\0\x02"
-    assert keys.ring_key(3, 513) == b"r\0\0\0\x03\0\x01"
-    assert keys.times_key(7) == b"w\0\0\0\0\0\0\0\0\0\x07"
-    assert keys.page_key(1, 2, 3, 0, 4).startswith(keys.generation_prefix(1))
+    assert keys.ring_key(0, 3, 513) == b"r\0\0\0\x03\0\x01"
+    assert keys.times_key(0, 7) == b"w\0\0\0\0\0\0\0\0\0\x07"
+    assert keys.page_key(1, 2, 3, 4).startswith(keys.generation_prefix(1))
     assert keys.stream_key(1, 2).startswith(keys.streams_prefix(1))
+    assert keys.begun_key(0) == b"b\0\0"
 
 
 def test_pages_are_frozen() -> None:

@@ -1,0 +1,126 @@
+"""The catalogue of another writer's log, which that writer changes as it likes.
+
+Generations come, close and are dropped; streams are learned. What is unknown here is fetched when something names it:
+a turn's summary, a reference, the record of a generation that has more streams than are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from iot_mqtt.grid.log.catalogue import Catalogue
+from iot_mqtt.grid.log.generation import Generation, Stream, read_generation, read_stream
+from iot_mqtt.grid.log.keys import generation_key, generations_prefix, stream_key
+from iot_mqtt.grid.log.records import DROPPING
+from iot_mqtt.grid.log.settings import LogSettings
+from iot_mqtt.ports.grid import CacheName, Grid, scan
+from iot_mqtt.ports.log import TURN_BITS, writer_of
+
+#: Stream records of one request.
+_STREAMS = 1000
+
+
+class FollowedCatalogue(Catalogue):
+    """A generation that is being dropped is as good as gone."""
+
+    def __init__(self, writer: int, grid: Grid, settings: LogSettings) -> None:
+        super().__init__(grid)
+        self._writer = writer
+        self._classes = settings.classes
+        # The last turn that was never seen.
+        self._missed = -1
+
+    async def reload(self) -> None:
+        """Take over all generations as their records are now."""
+        before, listed = list(self.generations), set()
+        async for key, value in scan(self._grid, CacheName.LOG_META, generations_prefix(self._writer)):
+            id = int.from_bytes(key[-4:], "big")
+            listed.add(id)
+            self._take(id, value)
+        for id in before:
+            if id not in listed and id in self.generations:
+                self._gone(self.generations[id])
+
+    async def meet(self, generations: Collection[int]) -> None:
+        """Look for those of these generations that are unknown."""
+        unknown = [id for id in generations if id not in self.generations and writer_of(id) == self._writer]
+        if unknown:
+            await self._look(unknown)
+
+    async def confirm(self, generations: Collection[Generation]) -> None:
+        if generations:
+            await self._look([generation.id for generation in generations])
+
+    async def _look(self, ids: list[int]) -> None:
+        records = await self._grid.get_many(CacheName.LOG_META, [generation_key(id) for id in ids])
+        for id, record in zip(ids, records, strict=True):
+            self._take(id, record)
+
+    def _take(self, id: int, record: bytes | None) -> None:
+        known = self.generations.get(id)
+        read = None if record is None else read_generation(id, record, self._classes)
+        # A writer that had dropped everything before a start begins its numbers anew.
+        if known is not None and (read is None or read.state == DROPPING or read.first != known.first):
+            self._gone(known)
+            known = None
+        if read is None or read.state == DROPPING:
+            return
+        if known is None:
+            self.generations[id] = read
+        else:
+            known.renew(read)
+
+    def _gone(self, generation: Generation) -> None:
+        generation.state = DROPPING
+        self.forget(generation)
+
+    def miss(self, first: int, behind: int) -> None:
+        """These turns will not be seen: any stream that is loaded may have pages in them."""
+        self._missed = behind - 1
+        for generation in self.generations.values():
+            if generation.loaded and generation.last_turn >= first:
+                generation.unseen = behind - 1
+
+    # Streams.
+
+    async def ensure(self, generation: Generation) -> None:
+        if not generation.loaded:
+            missed = self._missed
+            await super().ensure(generation)
+            if self._missed != missed:
+                # What was read is from before that, perhaps.
+                generation.unseen = self._missed
+        wanted = generation.recorded_streams
+        if generation.loaded and generation.next_stream < wanted:
+            await self._more(generation, wanted)
+            if generation.recorded_streams == wanted:
+                # Counted and not written yet; a summary will name them when they are.
+                generation.recorded_streams = generation.stream_count
+
+    async def _more(self, generation: Generation, behind: int) -> None:
+        """Streams are numbered as they come, so what is unknown is from the next number on."""
+        for start in range(generation.next_stream, behind, _STREAMS):
+            ids = range(start, min(start + _STREAMS, behind))
+            records = await self._grid.get_many(CacheName.LOG_META, [stream_key(generation.id, id) for id in ids])
+            for id, record in zip(ids, records, strict=True):
+                if record is None:
+                    return
+                if generation.loaded and id == generation.next_stream:
+                    generation.add(read_stream(id, generation, record))
+
+    async def learn(self, named: Mapping[int, tuple[int, int]]) -> None:
+        """Have what summaries name, as far as it is still there: generation to its last stream and turn in them."""
+        if any(id not in self.generations for id in named):
+            await self.reload()
+        for id, (stream, turn) in named.items():
+            generation = self.generations.get(id)
+            if generation is not None:
+                # So that it is not unloaded before it is in use.
+                generation.end = max(generation.end, turn << TURN_BITS)
+                await self.stream_of(generation, stream)
+
+    async def stream_of(self, generation: Generation, stream: int) -> Stream | None:
+        await self.ensure(generation)
+        if stream >= generation.next_stream:
+            await self._more(generation, stream + 1)
+        return generation.streams.get(stream)

@@ -1,0 +1,104 @@
+"""What is known of another writer's log: its last turns, found in their summaries when a reader comes so far.
+
+    ... │ block │ block │ block │ block ·····│
+                        ├ recent ───────┤    └ the writer
+                        └ first turn    └ turn: nothing is known from here on
+
+Readers of what is before the first turn find it in the index. When a reader comes to the end of what is known, the
+summaries of all turns that were announced meanwhile are fetched at once; those that the writer has written over
+already are of blocks whose index is complete.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from twisted.internet.defer import Deferred, DeferredLock
+
+from iot_mqtt.grid.log.followed_catalogue import FollowedCatalogue
+from iot_mqtt.grid.log.keys import BLOCK_TURNS, MAX_TURNS, block_of
+from iot_mqtt.grid.log.recent import Recent
+from iot_mqtt.grid.log.records import DROPPING
+from iot_mqtt.grid.log.replaying import pages_of, replay
+from iot_mqtt.grid.log.ring import Ring, Turns
+from iot_mqtt.ports.log import TURN_BITS, LogFigures
+
+log = logging.getLogger(__name__)
+
+
+class Knowledge:
+    """``reading.Head`` of a log that is followed."""
+
+    def __init__(self, ring: Ring, catalogue: FollowedCatalogue, recent: Recent, figures: LogFigures) -> None:
+        self._ring = ring
+        self._catalogue = catalogue
+        self._recent = recent
+        self._figures = figures
+        self._lock = DeferredLock()
+        self._begun = -1
+        self.turn = 0
+
+    @property
+    def end(self) -> int:
+        """Behind the last turn that is known."""
+        return self.turn << TURN_BITS
+
+    async def advance(self, turn: int) -> None:
+        """Know everything before this turn, all of which is committed. Readers that wait for it wait together."""
+        if turn > self.turn:
+            await self._lock.run(lambda: Deferred.fromCoroutine(self._advance(turn)))
+
+    async def _advance(self, turn: int) -> None:
+        known = self.turn
+        if turn <= known:
+            return
+        begun = await self._begun_by(turn)
+        turns = await self._ring.read(known, turn)
+        # The index of the blocks before the last two is there, even if the last turn itself is not complete yet.
+        first = max((block_of(max(turns, default=0)) - 1) * BLOCK_TURNS, self._recent.first_turn)
+        missed = first > known
+        if missed or begun != self._begun:
+            await self._catalogue.reload()
+        if missed:
+            self._catalogue.miss(known, first)
+        turns = {number: turns[number] for number in sorted(turns) if max(known, first) <= number < turn}
+        await self._learn(turns)
+        # Nothing is awaited from here on: readers see all of it or nothing.
+        self._recent.forget(first)
+        for number, records in turns.items():
+            replay(number, records, self._catalogue, self._recent)
+        self._catalogue.recent_turn = self._recent.first_turn
+        self._begun = begun
+        self.turn = max(turn, first)
+
+    async def _begun_by(self, turn: int) -> int:
+        """Where the writer's last start began. A start leaves out more turns than this, so it is seldom looked for."""
+        if turn - self.turn <= MAX_TURNS:
+            return self._begun
+        begun = await self._ring.begun()
+        return self._begun if begun is None else begun.turn
+
+    async def _learn(self, turns: Turns) -> None:
+        """Have the generations and streams that these turns name."""
+        named: dict[int, tuple[int, int]] = {}
+        for turn, records in turns.items():
+            for page in pages_of(records):
+                generation = self._catalogue.generations.get(page.generation)
+                if generation is not None and turn < generation.first_turn:
+                    continue
+                stream, _ = named.get(page.generation, (0, 0))
+                named[page.generation] = max(stream, page.stream), turn
+        await self._catalogue.learn(named)
+        for id, (stream, turn) in named.items():
+            generation = self._catalogue.generations.get(id)
+            if generation is not None and generation.state != DROPPING and stream not in generation.streams:
+                await self._catalogue.confirm([generation])
+                if generation.state != DROPPING:
+                    self._figures.damaged_pages += 1
+                    log.error(
+                        "the log is damaged: generation %d has no stream %d, which turn %d wrote to; its messages are "
+                        "skipped",
+                        id,
+                        stream,
+                        turn,
+                    )
