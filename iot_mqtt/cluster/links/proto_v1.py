@@ -1,0 +1,434 @@
+"""Link protocol, version 1: datagrams as bytes. Frozen: what it writes is held against recorded samples.
+
+    datagram     version = 1 (1) │ kind (1) │ sender (1) │ receiver (1) │ sender's boot (8) │ receiver's boot (8) │ body
+    1 DATA       first (8) │ end (8) │ items (4) │ item …
+    2 HEARTBEAT  next (8) │ end (8) │ received (8) │ routes version (8) │ routes digest (8) │ load (8, float)
+                 │ flags (1)
+                 flags: 0x01 draining, 0x02 hears the receiver
+    3 REPAIR     spans (2) │ (first (8) │ last (8)) …
+    4 LOST       first (8) │ last (8)
+
+    item         kind (1) │ length (4) │ fields
+    1 PUBLICATION  flags (1) │ arrived (8, float) │ generation (4) │ stream (4) │ position (8) │ publisher length (2)
+                   │ topic length (2) │ groups (2) │ wire length (4) │ publisher │ topic │ wire │ group: text …
+                   flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log
+                   topic: only where the wire has an alias for it
+    2 ROUTES       flags (1) │ since (8) │ version (8) │ routes (4) │ (flags (1) │ members (4) │ filter: text) …
+                   flags: 0x01 full, 0x02 more parts follow
+    3 ROUTES_ACK   version (8) │ position (8)
+    4 RETAINED     flags (1) │ version (8) │ arrived (8, float) │ publisher length (2) │ topic length (2)
+                   │ wire length (4) │ publisher │ topic │ wire
+                   flags: 0x01 MQTT 5, 0x02 removed (there is no wire)
+    5 REQUEST      id (4) │ name: text │ body length (4) │ body
+    6 REPLY        id (4) │ flags (1) │ body length (4) │ body
+                   flags: 0x01 refused
+
+A text is length (2) and UTF-8. A wire is a run's PUBLISH packets as they were received, so that nothing here costs
+anything per message. What may be added to it, and is skipped by a reader that does not know it: kinds of items,
+fields behind the last one of an item or of a datagram, flags. Everything else needs a version 2 beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from struct import Struct, error
+from typing import Final
+
+from iot_mqtt.cluster.links.values import (
+    Data,
+    Datagram,
+    Forwarded,
+    Head,
+    Heartbeat,
+    Item,
+    Lost,
+    Repair,
+    Reply,
+    Request,
+    Retained,
+    Route,
+    Routes,
+    RoutesAck,
+    Unknown,
+)
+from iot_mqtt.codec import Decoder, PublishRun
+from iot_mqtt.errors import Malformed
+from iot_mqtt.ports.log import Reference
+from iot_mqtt.values import ProtocolVersion
+
+VERSION: Final = 1
+DATA, HEARTBEAT, REPAIR, LOST = 1, 2, 3, 4
+PUBLICATION, ROUTES, ROUTES_ACK, RETAINED, REQUEST, REPLY = 1, 2, 3, 4, 5, 6
+
+_HEAD: Final = Struct(">BBBBQQ")
+HEAD_SIZE: Final = _HEAD.size
+_DATA: Final = Struct(">QQI")
+_HEARTBEAT: Final = Struct(">QQQQQdB")
+_COUNT: Final = Struct(">H")
+_SPAN: Final = Struct(">QQ")
+
+_ITEM: Final = Struct(">BI")
+#: With the item's own head in front, so that a publication is packed at once.
+_PUBLICATION: Final = Struct(">BIBdIIQHHHI")
+_PUBLICATION_FIELDS: Final = Struct(">BdIIQHHHI")
+_ROUTES: Final = Struct(">BQQI")
+_ROUTE: Final = Struct(">BIH")
+_ACK: Final = Struct(">QQ")
+_RETAINED: Final = Struct(">BQdHHI")
+_REQUEST: Final = Struct(">IH")
+_LENGTH: Final = Struct(">I")
+_REPLY: Final = Struct(">IBI")
+
+#: Numbers of items are below this, so that nothing that is made of them outgrows its eight bytes.
+_NUMBERS: Final = 1 << 63
+
+_FIVE, _PLAIN, _LOGGED = 0x01, 0x02, 0x04
+_FULL, _MORE = 0x01, 0x02
+_REMOVED = 0x02
+_REFUSED = 0x01
+_DRAINING, _HEARS = 0x01, 0x02
+
+# -- items out -----------------------------------------------------------------------------------------
+
+
+def write_item(item: Item) -> bytes:
+    """One item; ``ValueError`` for one whose fields are too long, and for ``Unknown``."""
+    try:
+        if isinstance(item, Forwarded):
+            return _write_publication(item)
+        return _write_other(item)
+    except error as cause:
+        raise ValueError(f"a field of {type(item).__name__} does not fit") from cause
+
+
+def _write_publication(item: Forwarded) -> bytes:
+    run, topic, publisher, arrived, reference, plain, groups = item
+    name = publisher.encode()
+    wire = run.wire
+    topic = b"" if run.topic else topic
+    flags = (_FIVE if run.five else 0) | (_PLAIN if plain else 0)
+    generation = stream = position = 0
+    if reference is not None:
+        flags |= _LOGGED
+        generation, stream, position, _ = reference
+    behind = _texts(groups) if groups else b""
+    length = _PUBLICATION_FIELDS.size + len(name) + len(topic) + len(wire) + len(behind)
+    head = _PUBLICATION.pack(
+        PUBLICATION,
+        length,
+        flags,
+        arrived,
+        generation,
+        stream,
+        position,
+        len(name),
+        len(topic),
+        len(groups),
+        len(wire),
+    )
+    return b"".join((head, name, topic, wire, behind))
+
+
+def _write_other(item: Item) -> bytes:
+    if isinstance(item, Routes):
+        flags = (_FULL if item.full else 0) | (_MORE if item.more else 0)
+        parts = [_ROUTES.pack(flags, item.since, item.version, len(item.routes))]
+        for filter, kinds, members in item.routes:
+            encoded = filter.encode()
+            parts += (_ROUTE.pack(kinds, members, len(encoded)), encoded)
+        return _item(ROUTES, *parts)
+    if isinstance(item, RoutesAck):
+        return _item(ROUTES_ACK, _ACK.pack(item.version, item.position))
+    if isinstance(item, Retained):
+        wire, flags = (b"", _REMOVED) if item.run is None else (item.run.wire, _FIVE if item.run.five else 0)
+        name = item.publisher.encode()
+        head = _RETAINED.pack(flags, item.version, item.arrived, len(name), len(item.topic), len(wire))
+        return _item(RETAINED, head, name, item.topic, wire)
+    if isinstance(item, Request):
+        name = item.name.encode()
+        return _item(REQUEST, _REQUEST.pack(item.id, len(name)), name, _LENGTH.pack(len(item.body)), item.body)
+    if isinstance(item, Reply):
+        flags = _REFUSED if item.refused else 0
+        return _item(REPLY, _REPLY.pack(item.id, flags, len(item.body)), item.body)
+    raise ValueError(f"{item} has no form here")
+
+
+def _item(kind: int, *parts: bytes) -> bytes:
+    return b"".join((_ITEM.pack(kind, sum(map(len, parts))), *parts))
+
+
+def _texts(texts: Iterable[str]) -> bytes:
+    parts: list[bytes] = []
+    for text in texts:
+        encoded = text.encode()
+        parts += (_COUNT.pack(len(encoded)), encoded)
+    return b"".join(parts)
+
+
+# -- datagrams out -------------------------------------------------------------------------------------
+
+
+def write_data(head: Head, first: int, end: int, items: Sequence[bytes]) -> bytes:
+    """Items that ``write_item`` wrote, as one datagram."""
+    return b"".join((_head(DATA, head), _DATA.pack(first, end, len(items)), *items))
+
+
+def write(head: Head, datagram: Datagram) -> bytes:
+    """Any datagram."""
+    match datagram:
+        case Data(first, end, items):
+            return write_data(head, first, end, [write_item(item) for item in items])
+        case Heartbeat():
+            flags = (_DRAINING if datagram.draining else 0) | (_HEARS if datagram.hears else 0)
+            return _head(HEARTBEAT, head) + _HEARTBEAT.pack(
+                datagram.next,
+                datagram.end,
+                datagram.received,
+                datagram.routes_version,
+                datagram.routes_digest,
+                datagram.load,
+                flags,
+            )
+        case Repair(spans):
+            packed = [_SPAN.pack(first, last) for first, last in spans]
+            return b"".join((_head(REPAIR, head), _COUNT.pack(len(packed)), *packed))
+        case Lost(first, last):
+            return _head(LOST, head) + _SPAN.pack(first, last)
+
+
+def _head(kind: int, head: Head) -> bytes:
+    return _HEAD.pack(VERSION, kind, head.sender, head.receiver, head.sender_boot, head.receiver_boot)
+
+
+# -- datagrams in --------------------------------------------------------------------------------------
+
+
+def read_head(payload: bytes) -> tuple[int, Head]:
+    """(kind, head) of a datagram whose body has not been looked at."""
+    try:
+        version, kind, sender, receiver, sender_boot, receiver_boot = _HEAD.unpack_from(payload)
+    except error:
+        raise Malformed("a datagram without a whole head")
+    if version != VERSION:
+        raise Malformed(f"link protocol version {version}; this node speaks {VERSION}")
+    return kind, Head(sender, sender_boot, receiver, receiver_boot)
+
+
+def read_span(payload: bytes) -> tuple[int, int, int]:
+    """(first, last, end) of DATA whose items have not been looked at."""
+    try:
+        first, end, count = _DATA.unpack_from(payload, HEAD_SIZE)
+    except error:
+        raise Malformed("DATA cut short")
+    # An item takes five bytes at least.
+    room = (len(payload) - HEAD_SIZE - _DATA.size) // _ITEM.size
+    if not 0 < first < _NUMBERS or not 0 < count <= room:
+        raise Malformed(f"DATA of {count} items from number {first} on")
+    return first, first + count - 1, end
+
+
+def read(payload: bytes) -> tuple[Head, Datagram]:
+    """A whole datagram; ``Malformed`` if it is none, or none of a kind that is known."""
+    kind, head = read_head(payload)
+    reader = _BODIES.get(kind)
+    if reader is None:
+        raise Malformed(f"a datagram of kind {kind}")
+    return head, reader(payload)
+
+
+def read_data(payload: bytes) -> Data:
+    """The items as well."""
+    first, last, end = read_span(payload)
+    offset = HEAD_SIZE + _DATA.size
+    limit = len(payload)
+    items: list[Item] = []
+    try:
+        for _ in range(first, last + 1):
+            kind, length = _ITEM.unpack_from(payload, offset)
+            offset += _ITEM.size
+            after = offset + length
+            if after > limit:
+                raise Malformed("an item is cut short")
+            reader = _ITEMS.get(kind)
+            items.append(Unknown(kind) if reader is None else reader(payload, offset, after))
+            offset = after
+    except (error, UnicodeDecodeError):
+        raise Malformed("an item whose fields do not fit")
+    return Data(first, end, tuple(items))
+
+
+def read_heartbeat(payload: bytes) -> Heartbeat:
+    try:
+        *numbers, load, flags = _HEARTBEAT.unpack_from(payload, HEAD_SIZE)
+    except error:
+        raise Malformed("HEARTBEAT cut short")
+    next, end, received, version, digest = numbers
+    if not 0 < next < _NUMBERS:
+        raise Malformed(f"HEARTBEAT with {next} as the next number")
+    return Heartbeat(next, end, received, version, digest, load, flags & _DRAINING != 0, flags & _HEARS != 0)
+
+
+def read_repair(payload: bytes) -> Repair:
+    try:
+        (count,) = _COUNT.unpack_from(payload, HEAD_SIZE)
+        offset = HEAD_SIZE + _COUNT.size
+        spans = tuple(_span(payload, offset + index * _SPAN.size) for index in range(count))
+    except error:
+        raise Malformed("REPAIR cut short")
+    return Repair(spans)
+
+
+def read_lost(payload: bytes) -> Lost:
+    try:
+        return Lost(*_span(payload, HEAD_SIZE))
+    except error:
+        raise Malformed("LOST cut short")
+
+
+def _span(payload: bytes, offset: int) -> tuple[int, int]:
+    first, last = _SPAN.unpack_from(payload, offset)
+    if not 0 < first <= last < _NUMBERS:
+        raise Malformed(f"a span from {first} to {last}")
+    return first, last
+
+
+_BODIES: Final[dict[int, Callable[[bytes], Datagram]]] = {
+    DATA: read_data,
+    HEARTBEAT: read_heartbeat,
+    REPAIR: read_repair,
+    LOST: read_lost,
+}
+
+# -- items in ------------------------------------------------------------------------------------------
+# Each gets where its fields begin and end. Lengths are checked before anything is cut out; what lies behind the
+# last known field is skipped.
+
+
+class _Runs:
+    """Wires to runs. The decoders are whole again after every wire, and replaced if they are not."""
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
+        self._three = Decoder(version=ProtocolVersion.V311)
+        self._five = Decoder(version=ProtocolVersion.V5)
+
+    def read(self, wire: bytes, five: bool) -> PublishRun:
+        items = (self._five if five else self._three).feed(wire)
+        if len(items) == 1:
+            run = items[0]
+            if isinstance(run, PublishRun) and len(run.wire) == len(wire):
+                return run
+        # It may have stopped inside of a packet.
+        self._renew()
+        raise Malformed("a wire that is not one run")
+
+
+_RUNS: Final = _Runs()
+_read_run = _RUNS.read
+
+
+def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
+    flags, arrived, generation, stream, position, name_length, topic_length, group_count, wire_length = (
+        _PUBLICATION_FIELDS.unpack_from(payload, offset)
+    )
+    name_at = offset + _PUBLICATION_FIELDS.size
+    topic_at = name_at + name_length
+    wire_at = topic_at + topic_length
+    wire_end = wire_at + wire_length
+    if wire_end > after:
+        raise Malformed("PUBLICATION cut short")
+    run = _read_run(payload[wire_at:wire_end], flags & _FIVE != 0)
+    topic = run.topic or payload[topic_at:wire_at]
+    if not topic:
+        raise Malformed("PUBLICATION without a topic")
+    return Forwarded(
+        run,
+        topic,
+        payload[name_at:topic_at].decode(),
+        arrived,
+        Reference(generation, stream, position, run.count) if flags & _LOGGED else None,
+        flags & _PLAIN != 0,
+        _read_texts(payload, wire_end, after, group_count) if group_count else (),
+    )
+
+
+def _read_routes(payload: bytes, offset: int, after: int) -> Routes:
+    flags, since, version, count = _ROUTES.unpack_from(payload, offset)
+    offset += _ROUTES.size
+    routes = []
+    for _ in range(count):
+        kinds, members, length = _ROUTE.unpack_from(payload, offset)
+        offset += _ROUTE.size
+        routes.append(Route(_text(payload, offset, length, after), kinds, members))
+        offset += length
+    _within(offset, after)
+    return Routes(since, version, tuple(routes), full=flags & _FULL != 0, more=flags & _MORE != 0)
+
+
+def _read_ack(payload: bytes, offset: int, after: int) -> RoutesAck:
+    _within(offset + _ACK.size, after)
+    return RoutesAck(*_ACK.unpack_from(payload, offset))
+
+
+def _read_retained(payload: bytes, offset: int, after: int) -> Retained:
+    flags, version, arrived, name_length, topic_length, wire_length = _RETAINED.unpack_from(payload, offset)
+    name_at = offset + _RETAINED.size
+    topic_at = name_at + name_length
+    wire_at = topic_at + topic_length
+    wire_end = wire_at + wire_length
+    _within(wire_end, after)
+    topic = payload[topic_at:wire_at]
+    if not topic:
+        raise Malformed("RETAINED without a topic")
+    run = None if flags & _REMOVED else _read_run(payload[wire_at:wire_end], flags & _FIVE != 0)
+    return Retained(topic, version, run, payload[name_at:topic_at].decode(), arrived)
+
+
+def _read_request(payload: bytes, offset: int, after: int) -> Request:
+    id, length = _REQUEST.unpack_from(payload, offset)
+    offset += _REQUEST.size
+    name = _text(payload, offset, length, after)
+    offset += length
+    (length,) = _LENGTH.unpack_from(payload, offset)
+    offset += _LENGTH.size
+    _within(offset + length, after)
+    return Request(id, name, payload[offset : offset + length])
+
+
+def _read_reply(payload: bytes, offset: int, after: int) -> Reply:
+    id, flags, length = _REPLY.unpack_from(payload, offset)
+    offset += _REPLY.size
+    _within(offset + length, after)
+    return Reply(id, payload[offset : offset + length], flags & _REFUSED != 0)
+
+
+def _read_texts(payload: bytes, offset: int, after: int, count: int) -> tuple[str, ...]:
+    texts = []
+    for _ in range(count):
+        (length,) = _COUNT.unpack_from(payload, offset)
+        offset += _COUNT.size
+        texts.append(_text(payload, offset, length, after))
+        offset += length
+    return tuple(texts)
+
+
+def _text(payload: bytes, offset: int, length: int, after: int) -> str:
+    _within(offset + length, after)
+    return payload[offset : offset + length].decode()
+
+
+def _within(end: int, after: int) -> None:
+    if end > after:
+        raise Malformed("an item's fields are longer than it")
+
+
+_ITEMS: Final[dict[int, Callable[[bytes, int, int], Item]]] = {
+    PUBLICATION: _read_publication,
+    ROUTES: _read_routes,
+    ROUTES_ACK: _read_ack,
+    RETAINED: _read_retained,
+    REQUEST: _read_request,
+    REPLY: _read_reply,
+}

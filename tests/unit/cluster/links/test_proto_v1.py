@@ -1,0 +1,168 @@
+"""The link protocol, version 1: recorded samples, any value there and back, and bytes that are none of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iot_mqtt.cluster.links import proto_v1
+from iot_mqtt.cluster.links.values import (
+    Data,
+    Datagram,
+    Forwarded,
+    Head,
+    Heartbeat,
+    Item,
+    Lost,
+    Repair,
+    Reply,
+    Request,
+    Retained,
+    Route,
+    Routes,
+    RoutesAck,
+    Unknown,
+)
+from iot_mqtt.codec import PublishRun
+from iot_mqtt.errors import Malformed
+from iot_mqtt.ports.log import Reference
+from tests.cases.links_v1 import BAD, GOOD, HEAD, OLDER_READS, raw
+from tests.unit.cluster.links.linkskit import publishes
+
+U8, U32, U64 = st.integers(0, 0xFF), st.integers(0, 0xFFFF_FFFF), st.integers(0, (1 << 64) - 1)
+NUMBER = st.integers(1, (1 << 63) - 200)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+TOPIC = st.text(st.characters(exclude_characters="\0#+", exclude_categories=["Cs"]), min_size=1, max_size=9).map(
+    str.encode
+)
+TIME = st.floats(allow_nan=False)
+
+
+@st.composite
+def runs(draw: st.DrawFn, topic: bytes) -> PublishRun:
+    payloads = draw(st.lists(st.binary(max_size=200), min_size=1, max_size=5))
+    return publishes(topic, payloads, five=draw(st.booleans()), qos=draw(st.integers(0, 2)))
+
+
+@st.composite
+def forwarded(draw: st.DrawFn) -> Forwarded:
+    topic = draw(TOPIC)
+    run = draw(runs(topic))
+    reference = Reference(draw(U32), draw(U32), draw(U64), run.count) if draw(st.booleans()) else None
+    groups = tuple(draw(st.lists(TEXT, max_size=3)))
+    return Forwarded(run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), groups)
+
+
+@st.composite
+def retained(draw: st.DrawFn) -> Retained:
+    topic = draw(TOPIC)
+    return Retained(topic, draw(U64), draw(st.none() | runs(topic)), draw(TEXT), draw(TIME))
+
+
+ROUTE = st.builds(Route, TEXT, U8, U32)
+ITEM: st.SearchStrategy[Item] = st.one_of(
+    forwarded(),
+    retained(),
+    st.builds(Routes, U64, U64, st.lists(ROUTE, max_size=4).map(tuple), full=st.booleans(), more=st.booleans()),
+    st.builds(RoutesAck, U64, U64),
+    st.builds(Request, U32, TEXT, st.binary(max_size=20)),
+    st.builds(Reply, U32, st.binary(max_size=20), st.booleans()),
+)
+SPAN = st.tuples(NUMBER, NUMBER).map(lambda pair: (min(pair), max(pair)))
+DATAGRAM: st.SearchStrategy[Datagram] = st.one_of(
+    st.builds(Data, NUMBER, U64, st.lists(ITEM, min_size=1, max_size=6).map(tuple)),
+    st.builds(Heartbeat, NUMBER, U64, U64, U64, U64, st.floats(0, 1), draining=st.booleans(), hears=st.booleans()),
+    st.builds(Repair, st.lists(SPAN, max_size=5).map(tuple)),
+    SPAN.map(lambda span: Lost(*span)),
+)
+HEADS = st.builds(Head, U8, U64, U8, U64)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_samples_are_written_as_they_were_recorded(name: str) -> None:
+    wire, datagram = GOOD[name]
+    assert proto_v1.write(HEAD, datagram).hex(" ") == raw(wire).hex(" ")
+
+
+@pytest.mark.parametrize("name", [*GOOD, *OLDER_READS])
+def test_samples_are_read(name: str) -> None:
+    wire, datagram = (GOOD | OLDER_READS)[name]
+    assert proto_v1.read(raw(wire)) == (HEAD, datagram)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_datagram_is_refused(name: str) -> None:
+    with pytest.raises(Malformed):
+        proto_v1.read(raw(BAD[name]))
+
+
+def test_a_wire_that_stops_inside_a_packet_leaves_nothing_behind() -> None:
+    """The decoders are shared by all datagrams."""
+    cut = raw(BAD["a publication whose wire is cut"])
+    with pytest.raises(Malformed):
+        proto_v1.read(cut)
+    wire, datagram = GOOD["a publication"]
+    assert proto_v1.read(raw(wire)) == (HEAD, datagram)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_every_beginning_of_a_sample_is_refused(name: str) -> None:
+    wire = raw(GOOD[name][0])
+    for size in range(len(wire)):
+        with pytest.raises(Malformed):
+            proto_v1.read(wire[:size])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Unknown(99),
+        RoutesAck(1 << 64),
+        Forwarded(publishes(b"a", [b""]), b"a", "p" * 65_536, 0.0),
+        Routes(0, 1, (Route("f" * 65_536, 1),)),
+    ],
+)
+def test_what_does_not_fit_is_not_written(item: Item) -> None:
+    with pytest.raises(ValueError):
+        proto_v1.write_item(item)
+
+
+@given(HEADS, DATAGRAM)
+def test_what_is_written_reads_back(head: Head, datagram: Datagram) -> None:
+    assert proto_v1.read(proto_v1.write(head, datagram)) == (head, datagram)
+
+
+@given(st.binary(max_size=120))
+def test_random_bytes_are_refused_or_read_and_never_crash(noise: bytes) -> None:
+    for start in (b"", b"\x01", *(bytes((1, kind)) + bytes(18) for kind in range(1, 6))):
+        with suppress(Malformed):
+            proto_v1.read(start + noise)
+
+
+@given(DATAGRAM, st.data())
+def test_damaged_datagrams_are_refused_or_read_and_never_crash(datagram: Datagram, data: st.DataObject) -> None:
+    wire = bytearray(proto_v1.write(HEAD, datagram))
+    for _ in range(data.draw(st.integers(1, 3))):
+        wire[data.draw(st.integers(2, len(wire) - 1))] = data.draw(U8)
+    with suppress(Malformed):
+        proto_v1.read(bytes(wire))
+
+
+@given(st.lists(ROUTE, max_size=30).map(tuple), st.integers(1, 80), st.booleans())
+def test_routes_in_parts_say_the_same(routes: tuple[Route, ...], limit: int, full: bool) -> None:
+    parts = list(Routes(3, 4, routes, full=full).parts(limit))
+    assert tuple(route for part in parts for route in part.routes) == routes
+    assert [part.more for part in parts] == [True] * (len(parts) - 1) + [False]
+    assert [part.full for part in parts] == [full] + [False] * (len(parts) - 1)
+
+
+def test_halves_of_a_run_keep_their_places_in_the_log() -> None:
+    run = publishes(b"a/b", [b"1", b"2", b"3"], qos=1)
+    item = Forwarded(run, b"a/b", "p", 1.0, Reference(1, 2, 100, 3), plain=False, groups=("g",))
+    first, second = item.halves()
+    assert (first.run.payloads(), second.run.payloads()) == ([b"1"], [b"2", b"3"])
+    assert (first.reference, second.reference) == (Reference(1, 2, 100, 1), Reference(1, 2, 101, 2))
+    assert (second.publisher, second.plain, second.groups) == ("p", False, ("g",))
