@@ -11,9 +11,10 @@ ARGS ?=
 NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
+.PHONY: cluster-jars cluster-up cluster-down cluster-test
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with everything in it; does nothing when nothing changed
 	@scripts/setup.sh
@@ -35,6 +36,7 @@ type: setup ## mypy --strict
 	@$(NOX) type
 
 unit: setup ## Unit, property and contract tests (ARGS='-k name')
+	@scripts/setup.sh jars
 	@$(NOX) unit -- $(ARGS)
 
 wire: setup ## Wire cases, at our broker or at ARGS='--broker HOST:PORT'
@@ -44,6 +46,18 @@ wire: setup ## Wire cases, at our broker or at ARGS='--broker HOST:PORT'
 system: setup ## Tests against real broker processes
 	@scripts/setup.sh tests
 	@$(NOX) system -- $(ARGS)
+
+cluster-jars: setup ## Make the jars that a cluster's servers are started from (Java 17, Maven)
+	@scripts/setup.sh jars
+
+cluster-up: cluster-jars ## Start Ignite, ZooKeeper and Kafka on this machine (ARGS='--nodes 1 --no-kafka')
+	@.venv/bin/iot-mqtt cluster up $(ARGS)
+
+cluster-down: setup ## Stop them (ARGS=--purge removes their data)
+	@.venv/bin/iot-mqtt cluster down $(ARGS)
+
+cluster-test: cluster-jars ## Tests against real Ignite, ZooKeeper and Kafka
+	@$(NOX) cluster -- $(ARGS)
 
 bench: setup ## The project's own benchmarks (ARGS selects one)
 	@scripts/setup.sh tests
@@ -59,6 +73,6 @@ changelog: setup ## Move the change fragments into CHANGELOG.md (ARGS=VERSION)
 	@.venv/bin/python scripts/changes.py assemble $(ARGS)
 
 clean: ## Remove what make and the tools have made, .venv included; data and tokens stay
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
+	rm -rf .venv build cluster/target cluster/*/target *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
 	find iot_mqtt -name '*.so' -delete -o -path '*/native/*.c' -delete
 	find . -name __pycache__ -type d -prune -not -path './.git/*' -exec rm -rf {} +

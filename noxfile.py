@@ -75,6 +75,12 @@ def system(session: nox.Session) -> None:
 
 
 @nox.session
+def cluster(session: nox.Session) -> None:
+    """Run the tests against real Ignite, ZooKeeper and Kafka servers."""
+    run(session, "pytest", "tests/cluster", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Run the project's own benchmarks."""
     run(session, "python", "-m", "benchmarks", *session.posargs)

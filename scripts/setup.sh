@@ -2,7 +2,8 @@
 # Brings .venv up to date: locked dependencies, the native extension, the package itself (editable).
 #
 #   scripts/setup.sh          what running and checking needs
-#   scripts/setup.sh tests    also what only the tests need from outside Python: mosquitto and mqtt.js
+#   scripts/setup.sh jars     Ignite, ZooKeeper, Kafka and our gateway as jars, in cluster/target/jars
+#   scripts/setup.sh tests    the jars, and what only the tests need from outside Python: mosquitto and mqtt.js
 #
 # A stamp with a digest of everything that went in makes a second call cheap.
 set -euo pipefail
@@ -96,9 +97,36 @@ tests_part() {
     printf '%s' "$wanted" >$stamp
 }
 
+# One digest of all files given on standard input, names ended by a zero byte.
+digest_of_all() { sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1; }
+
+# Maven keeps what it has downloaded in ~/.m2; only a change of a pom or of the gateway makes it work again.
+jars_part() {
+    local stamp=cluster/target/.setup poms sources missing=()
+    poms=$(find cluster -name target -prune -o -name pom.xml -type f -print0 | digest_of_all)
+    sources=$(find cluster -name target -prune -o -path '*/src/*' -type f -print0 | digest_of_all)
+    if [[ -f $stamp && $(<$stamp) == "$poms $sources" && -d cluster/target/jars ]]; then
+        return
+    fi
+    present javac || missing+=(openjdk-17-jdk-headless)
+    present mvn || missing+=(maven)
+    [[ ${#missing[@]} == 0 ]] || packages "${missing[@]}" || die "the jars need Java 17 and Maven"
+    say "making the jars of the cluster (Maven)"
+    # With other versions in the poms, those of before must not stay on the class path.
+    [[ ! -f $stamp || $(<$stamp) == "$poms "* ]] || rm -rf cluster/target/jars
+    mkdir -p .venv
+    if ! MAVEN_OPTS="${MAVEN_OPTS:-} -Duser.home=$HOME" \
+        mvn -q -B -f cluster/pom.xml package -DskipTests >.venv/maven.log 2>&1; then
+        tail -n 30 .venv/maven.log >&2
+        die "mvn failed; all of its words are in .venv/maven.log"
+    fi
+    printf '%s' "$poms $sources" >$stamp
+}
+
 export HOME="${HOME:-$PWD/.venv/home}"
 case ${1:-} in
     '') python_part ;;
-    tests) tests_part ;;
-    *) die "unknown argument: $1 (nothing, or: tests)" ;;
+    jars) jars_part ;;
+    tests) jars_part; tests_part ;;
+    *) die "unknown argument: $1 (nothing, jars or tests)" ;;
 esac

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from iot_mqtt import __version__
+from iot_mqtt.app.cli_cluster import cluster_group
 from iot_mqtt.app.cli_config import config_group, config_options, refused
 from iot_mqtt.app.cli_passwd import passwd
 from iot_mqtt.app.config import ConfigError, load_config
@@ -39,9 +40,9 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     except ConfigError as error:
         raise refused(error) from error
     # Late: a reactor is installed on import, and `config` and `ctl` need none.
-    from iot_mqtt.app import service
+    from iot_mqtt.app import lives
 
-    sys.exit(service.run(config))
+    sys.exit(lives.run(config))
 
 
 @main.command()
@@ -53,3 +54,4 @@ def version() -> None:
 main.add_command(config_group)
 main.add_command(passwd)
 main.add_command(ctl)
+main.add_command(cluster_group)

@@ -1,0 +1,29 @@
+# A broker node. Build from the top of the checkout:
+#
+#   docker build -f cluster/docker/broker.Dockerfile -t iot-mqtt:0.1.0 .
+FROM python:3.11.11-bookworm AS wheels
+WORKDIR /src
+COPY requirements requirements
+RUN pip wheel --require-hashes --no-deps --wheel-dir /wheels -r requirements/run.lock
+COPY pyproject.toml setup.py README.md LICENSE ./
+COPY iot_mqtt iot_mqtt
+RUN pip wheel --no-deps --wheel-dir /wheels .
+
+FROM python:3.11.11-slim-bookworm
+RUN groupadd --gid 10001 iot-mqtt \
+    && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin iot-mqtt \
+    && install -d -o iot-mqtt -g iot-mqtt -m 0750 /data
+RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
+    pip install --no-index --no-cache-dir --no-deps /wheels/*.whl
+USER 10001:10001
+WORKDIR /data
+VOLUME /data
+ENV PYTHONUNBUFFERED=1 \
+    IOT_MQTT__NODE__DATA_DIR=/data \
+    IOT_MQTT__LOG__FORMAT=json
+# MQTT, MQTT over WebSocket, and the admin port.
+EXPOSE 1883 8083 18083
+# Clients are told to go, and what is under way is finished, within node.drain_seconds of this.
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["iot-mqtt"]
+CMD ["serve"]

@@ -1,0 +1,167 @@
+"""The three kinds of servers: what each reads, how Java is called for it, and how it shows that it works.
+
+``prepare`` writes a server's files into its folder and returns Java's arguments; ``role`` raises ``NotThere`` until
+the server does its work.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import NamedTuple, Protocol
+
+from iot_mqtt.app.engines import probe
+from iot_mqtt.app.engines.places import Places
+from iot_mqtt.app.engines.plan import KindName, Member, Plan
+from iot_mqtt.app.engines.ports import HOST
+
+#: For a JVM that is to be there soon and lives for a few minutes.
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:-UseG1GC", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
+#: The heap that each begins with; it grows when there is something to do.
+_START_HEAP_MB = 64
+
+
+class Role(NamedTuple):
+    """What a working server says of itself, and how many of its kind it sees, itself included, if it tells."""
+
+    name: str
+    sees: int | None = None
+
+
+class Kind(Protocol):
+    """One kind of server. Stateless: everything is in the plan."""
+
+    def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]: ...
+
+    def role(self, plan: Plan, member: Member) -> Role: ...
+
+
+class Zookeeper:
+    """Alone (``standalone``) or as one of an ensemble (``leader``, ``follower``)."""
+
+    def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]:
+        data = folder / "data"
+        data.mkdir(exist_ok=True)
+        ensemble = plan.of("zookeeper")
+        servers = ""
+        if len(ensemble) > 1:
+            (data / "myid").write_text(f"{member.number}\n", encoding="ascii")
+            servers = "".join(
+                f"server.{one.number}={HOST}:{one.ports['quorum']}:{one.ports['election']};{one.at('client')}\n"
+                for one in ensemble
+            )
+        else:
+            servers = f"clientPortAddress={HOST}\nclientPort={member.ports['client']}\n"
+        config = folder / "zoo.cfg"
+        text = Template(places.template("zoo.cfg")).substitute(data=data, servers=servers)
+        config.write_text(text, encoding="utf-8")
+        return [
+            *_jvm(plan, places.jars("zookeeper")),
+            "-Dzookeeper.admin.enableServer=false",
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(config),
+        ]
+
+    def role(self, plan: Plan, member: Member) -> Role:
+        return Role(probe.zookeeper(member.ports["client"]))
+
+
+class Ignite:
+    """A server node of the grid with the messaging gateway inside it."""
+
+    def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]:
+        work = folder / "work"
+        work.mkdir(exist_ok=True)
+        properties = {
+            "iot.ignite.name": member.name,
+            "iot.ignite.work": work,
+            "iot.ignite.client.port": member.ports["client"],
+            "iot.ignite.discovery.port": member.ports["discovery"],
+            "iot.ignite.discovery.addresses": ",".join(plan.addresses("ignite", "discovery")),
+            "iot.ignite.communication.port": member.ports["communication"],
+            "iot.ignite.region.bytes": plan.region_mb * 1024 * 1024,
+            "iot.ignite.persistence": str(plan.persistence).lower(),
+            "iot.gateway.host": HOST,
+            "iot.gateway.port": member.ports["gateway"],
+            "iot.gateway.token": plan.token,
+        }
+        return [
+            *shlex.split(places.template("ignite-java17.opts"), comments=True),
+            *_jvm(plan, [_kept(jar, folder) for jar in places.jars("ignite")]),
+            *_defines(properties),
+            "org.apache.ignite.startup.cmdline.CommandLineStartup",
+            str(places.config / "ignite-server.xml"),
+        ]
+
+    def role(self, plan: Plan, member: Member) -> Role:
+        servers = probe.gateway(member.ports["gateway"], plan.token)
+        if not probe.ignite_active(member.ports["client"]):
+            # A persistent grid starts to work when it is told to, which must not be before everybody is there.
+            if servers < plan.count("ignite"):
+                raise probe.NotThere(f"inactive; it sees {servers} of {plan.count('ignite')} servers")
+            probe.ignite_active(member.ports["client"], activate=True)
+            raise probe.NotThere("it was told to become active")
+        return Role("server", servers)
+
+
+class Kafka:
+    """Broker and controller in one process (KRaft)."""
+
+    def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]:
+        data = folder / "data"
+        data.mkdir(exist_ok=True)
+        # What `kafka-storage format` writes. Kafka adds the rest, and the format of its release, by itself.
+        meta = data / "meta.properties"
+        if not meta.exists():
+            meta.write_text(f"version=1\ncluster.id={plan.kafka_id}\nnode.id={member.number}\n", encoding="ascii")
+        config = folder / "kafka.properties"
+        text = Template(places.template("kafka.properties")).substitute(
+            node=member.number, client=member.at("client"), controller=member.at("controller"), data=data
+        )
+        config.write_text(text, encoding="utf-8")
+        return [*_jvm(plan, places.jars("kafka")), "kafka.Kafka", str(config)]
+
+    def role(self, plan: Plan, member: Member) -> Role:
+        answer = probe.kafka(member.ports["client"])
+        if not answer.brokers:
+            raise probe.NotThere("it knows no broker yet, itself included")
+        return Role("controller" if answer.controller == member.number else "broker", answer.brokers)
+
+
+KINDS: Mapping[KindName, Kind] = {"ignite": Ignite(), "zookeeper": Zookeeper(), "kafka": Kafka()}
+
+
+def argument_file(arguments: list[str]) -> str:
+    """Arguments as ``java @file`` reads them, each in quotes. What is in a file is not in everybody's ``ps``."""
+    quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
+    return "".join(f'"{argument}"\n' for argument in quoted)
+
+
+def _kept(jar: Path, folder: Path) -> Path:
+    """A jar of ours is copied: it may be made again while the server reads classes from it."""
+    if not jar.name.startswith("iot-"):
+        return jar
+    copy = folder / jar.name
+    shutil.copyfile(jar, copy)
+    return copy
+
+
+def _jvm(plan: Plan, jars: list[Path]) -> list[str]:
+    return [
+        f"-Xms{min(_START_HEAP_MB, plan.heap_mb)}m",
+        f"-Xmx{plan.heap_mb}m",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Djava.net.preferIPv4Stack=true",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+        *(_QUICK if plan.quick else ()),
+        "-cp",
+        ":".join(map(str, jars)),
+    ]
+
+
+def _defines(properties: Mapping[str, object]) -> list[str]:
+    return [f"-D{name}={value}" for name, value in properties.items()]

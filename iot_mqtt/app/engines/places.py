@@ -1,0 +1,68 @@
+"""Where the launcher finds what it starts: the checkout, the jars that Maven made there, and a Java.
+
+Nothing is downloaded here. What is missing is named together with the command that makes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from iot_mqtt.app.engines.errors import EngineError
+
+#: Makes what ``Places.jars`` looks for.
+MAKE_JARS = "make cluster-jars"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of one checkout that the servers are started from."""
+
+    checkout: Path
+
+    @classmethod
+    def find(cls) -> Places:
+        """The checkout that this package runs from, else the one around the working directory."""
+        for start in (Path(__file__).resolve(), Path.cwd() / "here"):
+            for folder in start.parents:
+                if (folder / "cluster" / "pom.xml").is_file():
+                    return cls(folder)
+        raise EngineError(
+            "there is no cluster/pom.xml here: run this inside a checkout of the source, where the jars are made"
+        )
+
+    @property
+    def state(self) -> Path:
+        """Where a cluster is kept that was given no directory."""
+        return self.checkout / ".cluster"
+
+    @property
+    def config(self) -> Path:
+        return self.checkout / "cluster" / "config"
+
+    def jars(self, kind: str) -> list[Path]:
+        """The class path of one kind of server, in a fixed order."""
+        folder = self.checkout / "cluster" / "target" / "jars" / kind
+        found = sorted(folder.glob("*.jar"))
+        if not found:
+            raise EngineError(f"there are no jars in {folder}: make them with `{MAKE_JARS}` (needs Java 17 and Maven)")
+        return found
+
+    def template(self, name: str) -> str:
+        """The text of a file of ``cluster/config``."""
+        try:
+            return (self.config / name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise EngineError(f"cannot read {self.config / name}: {error.strerror}") from error
+
+
+def java() -> str:
+    """The Java that is used: ``JAVA_HOME``'s, else the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and os.access(found := f"{home}/bin/java", os.X_OK):
+        return found
+    if path := shutil.which("java"):
+        return path
+    raise EngineError("there is no java: install a Java 17 (Debian: openjdk-17-jdk-headless), or set JAVA_HOME")

@@ -1,0 +1,52 @@
+"""Fixtures of the tests with real servers; those that are shared by all tests are in ``tests/conftest.py``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.enginekit.servers import Servers, running
+
+# What the system tests stand on is used here too; pytest imports tests without their folder on the path.
+sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
+
+from tests.cluster.nodes import Nodes, cluster  # noqa: E402
+
+StartServers = Callable[..., Servers]
+
+
+@pytest.fixture
+def start_servers(tmp_path: Path) -> Iterator[StartServers]:
+    """Servers for one test alone: ``start_servers(ignite=3, zookeeper=3)``, also ``kafka`` and ``persistence``."""
+    with ExitStack() as stack:
+
+        def start(**wanted: Any) -> Servers:
+            folder = tmp_path / f"servers-{len(list(tmp_path.glob('servers-*'))) + 1}"
+            return stack.enter_context(running(folder, **wanted))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """What the nodes of the tests stand on: two Ignite servers with each other's copies, and a ZooKeeper ensemble."""
+    with running(tmp_path_factory.mktemp("engines"), ignite=2, zookeeper=3) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def _three_nodes(engines: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with cluster(tmp_path_factory.mktemp("nodes"), engines) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def nodes(_three_nodes: Nodes) -> Nodes:
+    """Three nodes that are one broker, all of them running; tests keep apart by client ids and topics."""
+    _three_nodes.mend()
+    return _three_nodes

@@ -1,0 +1,43 @@
+"""Real servers for whichever test asks for them: each is started once in a session, when the first test wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.enginekit.servers import Server, Servers, heal_all, running
+
+
+@pytest.fixture(scope="session")
+def ignite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One Ignite server, alone in its grid."""
+    with running(tmp_path_factory.mktemp("ignite"), ignite=1) as servers:
+        yield servers.ignite[0]
+
+
+@pytest.fixture(scope="session")
+def ignites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Two Ignite servers that are one grid, apart from that of ``ignite``."""
+    with running(tmp_path_factory.mktemp("ignites"), ignite=2) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One ZooKeeper server."""
+    with running(tmp_path_factory.mktemp("zookeeper"), zookeeper=1) as servers:
+        yield servers.zookeeper[0]
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One Kafka server, broker and controller in one."""
+    with running(tmp_path_factory.mktemp("kafka"), kafka=1) as servers:
+        yield servers.kafka[0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """What a test has killed or paused is there again for the next one."""
+    heal_all()

@@ -1,0 +1,353 @@
+"""The files of ``cluster/compose``, ``cluster/k8s`` and ``cluster/docker``, held against each other and the broker.
+
+Neither Docker nor Kubernetes is needed: what is checked is what usually goes wrong, a name here that is another there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from iot_mqtt import __version__
+from iot_mqtt.app.config import load_config
+from iot_mqtt.app.config_schema import find
+from iot_mqtt.app.config_sections import Config, known_listeners
+from iot_mqtt.app.engines.plan import PORTS
+
+ROOT = Path(__file__).parents[3]
+CLUSTER = ROOT / "cluster"
+COMPOSE = yaml.safe_load((CLUSTER / "compose" / "docker-compose.yml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+MANIFESTS = sorted((CLUSTER / "k8s").glob("[0-9]*.yaml"))
+DOCKERFILES = sorted((CLUSTER / "docker").glob("*.Dockerfile"))
+#: `name:1.2.3`, with or without more behind it; no `latest`, no `1.2` that moves on.
+PINNED = re.compile(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*")
+DRAIN_SECONDS = Config().node.drain_seconds
+DEFAULT_PORTS = {"mqtt": known_listeners()["mqtt"].port, "ws": known_listeners()["ws"].port, "admin": 18083}
+
+
+def documents() -> list[dict[str, Any]]:
+    return [document for path in MANIFESTS for document in yaml.safe_load_all(path.read_text())]
+
+
+def of_kind(*kinds: str) -> dict[str, dict[str, Any]]:
+    return {document["metadata"]["name"]: document for document in documents() if document["kind"] in kinds}
+
+
+def leaves(tree: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted keys of a configuration."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def unknown_keys(keys: Iterator[str]) -> list[str]:
+    return [key for key in keys if find(key, known_listeners()) is None]
+
+
+def environment_keys(names: Iterator[str]) -> Iterator[str]:
+    for name in names:
+        if name.startswith("IOT_MQTT__"):
+            yield name.removeprefix("IOT_MQTT__").lower().replace("__", ".")
+
+
+def version(name: str) -> str:
+    """A version that cluster/pom.xml says."""
+    found = re.search(rf"<{name}\.version>([^<]+)<", (CLUSTER / "pom.xml").read_text())
+    assert found is not None
+    return found[1]
+
+
+def images() -> Iterator[str]:
+    yield from (service["image"] for service in SERVICES.values())
+    for workload in of_kind("StatefulSet", "Job").values():
+        yield from (container["image"] for container in workload["spec"]["template"]["spec"]["containers"])
+
+
+def broker_configurations() -> dict[str, Any]:
+    return {
+        "compose": yaml.safe_load((CLUSTER / "compose" / "broker.yaml").read_text()),
+        "k8s": yaml.safe_load(of_kind("ConfigMap")["iot-mqtt"]["data"]["broker.yaml"]),
+    }
+
+
+# --- both -------------------------------------------------------------------------------------------------------
+
+
+def test_images_are_pinned_and_of_the_versions_that_are_tested() -> None:
+    """Ours are this version, the others those of cluster/pom.xml that the tests run with."""
+    expected = {
+        f"iot-mqtt:{__version__}",
+        f"iot-mqtt-ignite:{__version__}",
+        f"zookeeper:{version('zookeeper')}",
+        f"apache/kafka:{version('kafka')}",
+    }
+    assert set(images()) == expected
+    assert all(PINNED.fullmatch(image) for image in expected)
+
+
+@pytest.mark.parametrize("where", ["compose", "k8s"])
+def test_brokers_are_told_of_keys_that_exist(where: str) -> None:
+    """In files and in the environment."""
+    assert unknown_keys(leaves(broker_configurations()[where])) == []
+    if where == "compose":
+        names = [name for service in SERVICES.values() for name in service["environment"]]
+    else:
+        containers = (of_kind("StatefulSet")["iot-mqtt"], of_kind("Job")["ignite-activate"])
+        names = [
+            variable["name"]
+            for workload in containers
+            for variable in workload["spec"]["template"]["spec"]["containers"][0]["env"]
+        ]
+    keys = list(environment_keys(iter(names)))
+    assert "node.id" in keys and "grid.ignite.token" in keys
+    assert unknown_keys(iter(keys)) == []
+
+
+@pytest.mark.parametrize("where", ["compose", "k8s"])
+def test_brokers_would_serve_with_what_they_are_told(where: str, tmp_path: Path) -> None:
+    """As ``iot-mqtt config check`` sees it, with the files that a secret would bring."""
+    told = broker_configurations()[where]
+    for key in ("users_file", "acl_file"):
+        if key in told["auth"]:
+            (tmp_path / key).touch()
+            told["auth"][key] = str(tmp_path / key)
+    (tmp_path / "broker.yaml").write_text(yaml.safe_dump(told))
+    config = load_config(str(tmp_path / "broker.yaml"), ["grid.ignite.token=t", "node.id=broker-1"])
+    assert len(config.grid.ignite.addresses) == len(config.grid.ignite.gateway) == 3
+
+
+@pytest.mark.parametrize("where", ["compose", "k8s"])
+def test_brokers_listen_beyond_the_container_and_use_the_real_grid(where: str) -> None:
+    """On loopback nobody would reach them; and who gets in was written out."""
+    told = broker_configurations()[where]
+    assert {told["listeners"][name]["host"] for name in ("mqtt", "ws")} | {told["admin"]["host"]} == {"0.0.0.0"}
+    assert (told["grid"]["kind"], told["registry"]["kind"]) == ("ignite", "zookeeper")
+    assert told["node"]["drain_seconds"] == DRAIN_SECONDS
+    auth = told["auth"]
+    assert auth.get("allow_anonymous") is True if where == "compose" else "users_file" in auth
+
+
+def test_no_secret_is_in_a_file() -> None:
+    """Tokens come from the environment and from Kubernetes' secrets."""
+    for told in broker_configurations().values():
+        assert "token" not in told["grid"]["ignite"]
+    for service in SERVICES.values():
+        for name, value in service["environment"].items():
+            assert "TOKEN" not in name or value.startswith("${IOT_GATEWAY_TOKEN:?")
+    assert {
+        document["stringData"]["token"] for document in documents() if "token" in document.get("stringData", {})
+    } == {"replace-me"}
+
+
+# --- compose ----------------------------------------------------------------------------------------------------
+
+
+def test_compose_has_three_of_what_must_not_be_one() -> None:
+    """And a second and a third ZooKeeper server if asked for."""
+    assert set(SERVICES) == {
+        *(f"{name}-{number}" for name in ("zookeeper", "ignite", "broker") for number in (1, 2, 3)),
+        "kafka",
+    }
+    assert [name for name in SERVICES if SERVICES[name].get("profiles") == ["ensemble"]] == [
+        "zookeeper-2",
+        "zookeeper-3",
+    ]
+    ensemble = (CLUSTER / "compose" / "ensemble.env").read_text()
+    assert "COMPOSE_PROFILES=ensemble\n" in ensemble
+    for number in (1, 2, 3):
+        assert f"server.{number}=zookeeper-{number}:2888:3888;2181" in ensemble
+        assert f"zookeeper-{number}:2181" in ensemble.partition("ZOOKEEPER_HOSTS=")[2]
+
+
+def test_compose_addresses_are_those_of_its_services() -> None:
+    """Every Ignite server by its thin-client port and by its gateway's."""
+    told = broker_configurations()["compose"]
+    ignites = [name for name in SERVICES if name.startswith("ignite-")]
+    assert told["grid"]["ignite"]["addresses"] == [f"{name}:{PORTS['ignite']['client']}" for name in ignites]
+    assert told["grid"]["ignite"]["gateway"] == [f"{name}:{PORTS['ignite']['gateway']}" for name in ignites]
+    assert told["uplink"]["kafka"]["bootstrap_servers"] == [f"kafka:{PORTS['kafka']['client']}"]
+    for name in ignites:
+        environment = SERVICES[name]["environment"]
+        assert environment["IGNITE_NAME"] == name
+        assert environment["IGNITE_SERVERS"] == ",".join(f"{one}:{PORTS['ignite']['discovery']}" for one in ignites)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_compose_service_is_watched_restarted_and_out_of_reach(name: str) -> None:
+    """Health, restart, volumes that exist, ports on the loopback interface only."""
+    service = SERVICES[name]
+    assert service["healthcheck"]["test"]
+    assert service["restart"] == "unless-stopped"
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    assert set(service.get("depends_on", ())) <= set(SERVICES)
+    for volume in service.get("volumes", ()):
+        source = volume.split(":")[0]
+        assert (CLUSTER / "compose" / source).exists() if source.startswith(".") else source in COMPOSE["volumes"]
+    if "build" in service:
+        context = (CLUSTER / "compose" / service["build"]["context"]).resolve()
+        assert context == ROOT
+        assert (context / service["build"]["dockerfile"]).exists()
+
+
+def test_compose_brokers_differ_in_name_and_published_ports() -> None:
+    """Inside they listen where every broker does, and they are given the time to drain."""
+    brokers = [SERVICES[f"broker-{number}"] for number in (1, 2, 3)]
+    assert [broker["environment"]["IOT_MQTT__NODE__ID"] for broker in brokers] == ["broker-1", "broker-2", "broker-3"]
+    published = [port.split(":") for broker in brokers for port in broker["ports"]]
+    assert len({outside for _, outside, _ in published}) == len(published) == 9
+    assert {int(inside) for _, _, inside in published} == set(DEFAULT_PORTS.values())
+    assert all(int(broker["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS for broker in brokers)
+
+
+# --- kubernetes ---------------------------------------------------------------------------------------------------
+
+
+def test_kustomize_applies_everything_but_the_example() -> None:
+    """The secrets are made by commands."""
+    listed = yaml.safe_load((CLUSTER / "k8s" / "kustomization.yaml").read_text())["resources"]
+    assert listed == [path.name for path in MANIFESTS if "example" not in path.name]
+
+
+def test_everything_is_in_one_namespace() -> None:
+    """Which keeps its pods to the restricted standard."""
+    (namespace,) = of_kind("Namespace").values()
+    assert namespace["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "restricted"}
+    others = [document for document in documents() if document["kind"] != "Namespace"]
+    assert {document["metadata"]["namespace"] for document in others} == {namespace["metadata"]["name"]}
+
+
+@pytest.mark.parametrize("name", [*of_kind("StatefulSet"), *of_kind("Job")])
+def test_a_pod_is_bounded_and_unprivileged(name: str) -> None:
+    """As the restricted standard wants it; and no container eats a node's memory."""
+    pod = (of_kind("StatefulSet") | of_kind("Job"))[name]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["resources"]["limits"]["memory"] and container["resources"]["requests"]["memory"]
+        for variable in container["env"]:
+            assert ("value" in variable) != ("valueFrom" in variable)
+            assert isinstance(variable.get("value", ""), str)
+
+
+@pytest.mark.parametrize("name", of_kind("StatefulSet"))
+def test_a_stateful_set_is_complete(name: str) -> None:
+    """Labels that are selected, a headless service, probes on ports that exist, mounts of volumes that exist."""
+    spec = of_kind("StatefulSet")[name]["spec"]
+    labels, pod = spec["template"]["metadata"]["labels"], spec["template"]["spec"]
+    assert spec["selector"]["matchLabels"] == labels == {"app": name}
+    service = of_kind("Service")[spec["serviceName"]]["spec"]
+    assert service["clusterIP"] == "None" and service["publishNotReadyAddresses"] is True
+    assert service["selector"] == labels
+    (container,) = pod["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {port["name"]: port["port"] for port in service["ports"]}.items() <= ports.items()
+    probes = [value for key, value in container.items() if key.endswith("Probe")]
+    assert {"readinessProbe", "livenessProbe"} <= set(container)
+    for probe in probes:
+        way = probe.get("httpGet") or probe.get("tcpSocket")
+        assert "exec" in probe or way["port"] in ports
+    volumes = {volume["name"] for volume in pod.get("volumes", ())}
+    volumes |= {claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_what_has_several_pods_is_drained_one_by_one() -> None:
+    """A disruption budget for each."""
+    budgets = of_kind("PodDisruptionBudget")
+    for name, workload in of_kind("StatefulSet").items():
+        if workload["spec"]["replicas"] > 1:
+            assert budgets[name]["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}}
+
+
+def test_broker_pods_are_asked_and_drained_by_the_admin_port_and_sigterm() -> None:
+    """``/ready`` decides who gets clients, ``/health`` who is restarted; there is time for both ends of a drain."""
+    pod = of_kind("StatefulSet")["iot-mqtt"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": "admin"}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": "admin"}
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == DEFAULT_PORTS
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert pause > container["readinessProbe"]["periodSeconds"] * container["readinessProbe"]["failureThreshold"]
+    assert pod["terminationGracePeriodSeconds"] > pause + DRAIN_SECONDS
+
+
+def test_addresses_are_those_of_the_pods() -> None:
+    """Every replica, by the name that its headless service gives it."""
+    told = broker_configurations()["k8s"]
+    sets = of_kind("StatefulSet")
+
+    def pods(name: str, port: int) -> list[str]:
+        return [f"{name}-{number}.{name}:{port}" for number in range(sets[name]["spec"]["replicas"])]
+
+    assert told["grid"]["ignite"]["addresses"] == pods("ignite", PORTS["ignite"]["client"])
+    assert told["grid"]["ignite"]["gateway"] == pods("ignite", PORTS["ignite"]["gateway"])
+    assert told["registry"]["zookeeper"]["hosts"] == pods("zookeeper", PORTS["zookeeper"]["client"])
+    assert told["uplink"]["kafka"]["bootstrap_servers"] == pods("kafka", PORTS["kafka"]["client"])
+    (ignite,) = sets["ignite"]["spec"]["template"]["spec"]["containers"]
+    environment = {variable["name"]: variable.get("value") for variable in ignite["env"]}
+    assert environment["IGNITE_SERVERS"] == ",".join(pods("ignite", PORTS["ignite"]["discovery"]))
+    activation = of_kind("Job")["ignite-activate"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert f"--servers={sets['ignite']['spec']['replicas']}" in activation
+
+
+def test_every_secret_and_configuration_that_is_named_is_described() -> None:
+    """In the example, with the keys that are read."""
+    secrets = {name: set(document["stringData"]) for name, document in of_kind("Secret").items()}
+    for path in MANIFESTS:
+        text = path.read_text()
+        for name, key in re.findall(r"secretKeyRef: {name: ([\w-]+), key: (\w+)}", text):
+            assert key in secrets[name]
+        for name in re.findall(r"secretName: ([\w-]+)", text):
+            assert name in secrets
+    auth = broker_configurations()["k8s"]["auth"]
+    assert {Path(auth[key]).name for key in ("users_file", "acl_file")} == secrets["iot-mqtt-auth"]
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
+def test_an_image_is_made_of_pinned_ones_and_of_files_that_exist(path: Path) -> None:
+    """And does not run as root."""
+    text = path.read_text()
+    for image in re.findall(r"^FROM (\S+)", text, re.MULTILINE):
+        assert PINNED.fullmatch(image), image
+    for sources in re.findall(r"^COPY (?!--from)(?:--chmod=\d+ )?(.+) \S+$", text, re.MULTILINE):
+        assert all((ROOT / source).exists() for source in sources.split())
+    assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
+    assert re.search(r"^STOPSIGNAL SIGTERM$", text, re.MULTILINE)
+    exposed = re.search(r"^EXPOSE (.+)$", text, re.MULTILINE)
+    expected = DEFAULT_PORTS if path.name.startswith("broker") else PORTS["ignite"]
+    assert exposed is not None and {int(port) for port in exposed[1].split()} == set(expected.values())
+    assert (path.parent / f"{path.name}.dockerignore").exists()
+
+
+def test_the_broker_image_is_told_of_keys_that_exist() -> None:
+    """Its environment is configuration too."""
+    names = re.findall(r"IOT_MQTT__\w+", (CLUSTER / "docker" / "broker.Dockerfile").read_text())
+    assert names and unknown_keys(environment_keys(iter(names))) == []
+
+
+def test_the_ignite_image_sets_properties_that_are_read() -> None:
+    """Those of ignite-server.xml and of the gateway, and it may be executed."""
+    script = CLUSTER / "docker" / "ignite-start.sh"
+    assert os.access(script, os.X_OK)
+    given = set(re.findall(r"-D(iot\.ignite\.[\w.]+)=", script.read_text()))
+    read = set(
+        re.findall(r"systemProperties\['(iot\.[\w.]+)'\]", (CLUSTER / "config" / "ignite-server.xml").read_text())
+    )
+    assert given <= read
+    documented = set(re.findall(r"^#   (\w+)", script.read_text(), re.MULTILINE))
+    assert documented == set(re.findall(r"\$\{(I\w+):[-?]", script.read_text()))
