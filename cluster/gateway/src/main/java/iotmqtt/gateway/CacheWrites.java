@@ -1,0 +1,143 @@
+package iotmqtt.gateway;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.ignite.Ignite;
+import org.apache.ignite.IgniteCache;
+
+/** The requests that change caches: each is read from its frame completely before anything is applied. */
+final class CacheWrites {
+    private static final int ATTEMPTS = 10;
+    private static final Duration LONG = Duration.ofSeconds(60);
+
+    private final Ignite ignite;
+    private final Everywhere everywhere;
+    private final Pages pages;
+    private final Room room;
+
+    CacheWrites(Ignite ignite, Everywhere everywhere, Pages pages, Room room) {
+        this.ignite = ignite;
+        this.everywhere = everywhere;
+        this.pages = pages;
+        this.room = room;
+    }
+
+    /** One cache's part of a commit, keys in order: two putAlls in different orders could wait for each other. */
+    private static final class Stretch {
+        final String cache;
+        final TreeMap<byte[], byte[]> puts = new TreeMap<>(Arrays::compareUnsigned);
+        final TreeSet<byte[]> removals = new TreeSet<>(Arrays::compareUnsigned);
+
+        Stretch(String cache) {
+            this.cache = cache;
+        }
+    }
+
+    void commit(Fields fields) throws Refusal {
+        List<Stretch> stretches = new ArrayList<>();
+        for (int left = fields.u16(); left > 0; left--) {
+            stretches.add(stretch(fields));
+        }
+        fields.end();
+        if (stretches.stream().anyMatch(stretch -> !stretch.puts.isEmpty())) {
+            room.check();
+        }
+        for (Stretch stretch : stretches) {
+            IgniteCache<byte[], byte[]> cache = ignite.cache(stretch.cache);
+            if (!stretch.puts.isEmpty()) {
+                cache.putAll(stretch.puts);
+            }
+            if (!stretch.removals.isEmpty()) {
+                cache.removeAll(stretch.removals);
+            }
+        }
+    }
+
+    private static Stretch stretch(Fields fields) throws Refusal {
+        Stretch stretch = new Stretch(cacheName(fields));
+        for (long left = fields.u32(); left > 0; left--) {
+            byte[] key = fields.key();
+            byte[] value = fields.value();
+            boolean known = value == null
+                    ? stretch.puts.containsKey(key) || !stretch.removals.add(key)
+                    : stretch.removals.contains(key) || stretch.puts.put(key, value) != null;
+            if (known) {
+                throw Refusal.badRequest("a key occurs twice in a stretch of " + stretch.cache);
+            }
+        }
+        return stretch;
+    }
+
+    /**
+     * Compares and sets.
+     *
+     * <p>Without retries: one repeated behind the back of its caller could find what it wrote itself, and report that
+     * somebody else was faster. The caller is told "not ready" and looks.
+     */
+    void swap(Fields fields) throws Refusal {
+        IgniteCache<byte[], byte[]> cache =
+                ignite.<byte[], byte[]>cache(cacheName(fields)).withNoRetries();
+        byte[] key = fields.key();
+        byte[] expected = fields.value();
+        byte[] value = fields.value();
+        fields.end();
+        boolean swapped;
+        if (expected == null) {
+            swapped = value == null ? !cache.containsKey(key) : cache.putIfAbsent(key, value);
+        } else {
+            swapped = value == null ? cache.remove(key, expected) : cache.replace(key, expected, value);
+        }
+        if (!swapped) {
+            throw new Refusal(Status.NOT_SWAPPED, "the present value is another");
+        }
+    }
+
+    /** Removes by prefix on every server, and looks whether there is none left: partitions may have moved meanwhile. */
+    void removePrefix(Fields fields) throws Refusal {
+        String cache = cacheName(fields);
+        byte[] prefix = fields.key();
+        fields.end();
+        for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+            everywhere.call(new RemovePrefixJob(cache, prefix), LONG);
+            if (empty(cache, prefix)) {
+                return;
+            }
+        }
+        throw Refusal.notReady("entries with this prefix keep appearing in " + cache);
+    }
+
+    private boolean empty(String cache, byte[] prefix) throws Refusal {
+        CompletableFuture<Page> first = new CompletableFuture<>();
+        pages.read(cache, prefix, null, 1, (page, failure) -> {
+            if (failure == null) {
+                first.complete(page);
+            } else {
+                first.completeExceptionally(failure);
+            }
+        });
+        try {
+            return first.get(LONG.toMillis(), TimeUnit.MILLISECONDS).keys().isEmpty();
+        } catch (ExecutionException | TimeoutException e) {
+            throw Refusal.notReady("cannot tell whether " + cache + " has entries left: " + e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw Refusal.notReady("the server is stopping");
+        }
+    }
+
+    static String cacheName(Fields fields) throws Refusal {
+        String name = fields.text();
+        if (!GridCaches.writable(name)) {
+            throw Refusal.badRequest("there is no cache of this name");
+        }
+        return name;
+    }
+}

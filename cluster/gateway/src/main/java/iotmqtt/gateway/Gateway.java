@@ -1,0 +1,184 @@
+package iotmqtt.gateway;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.time.Duration;
+import java.util.concurrent.Semaphore;
+import org.apache.ignite.Ignite;
+import org.apache.ignite.IgniteException;
+import org.apache.ignite.IgniteLogger;
+import org.apache.ignite.Ignition;
+import org.apache.ignite.events.DiscoveryEvent;
+import org.apache.ignite.events.Event;
+import org.apache.ignite.events.EventType;
+import org.apache.ignite.lifecycle.LifecycleBean;
+import org.apache.ignite.lifecycle.LifecycleEventType;
+import org.apache.ignite.resources.IgniteInstanceResource;
+
+/**
+ * The messaging gateway of one Ignite server, see PROTOCOL.md: accepts the connections of brokers while the server lives.
+ */
+public final class Gateway implements LifecycleBean {
+    private static final int BACKLOG = 50;
+    private static final int MOST_CONNECTIONS = 512;
+    private static final Duration LAST_WRITES = Duration.ofSeconds(10);
+    private static final long BEAT_MS = 250;
+
+    private final Options options;
+    private final Semaphore places = new Semaphore(MOST_CONNECTIONS);
+    private ServerSocket listening;
+    private volatile boolean stopping;
+    private Services services;
+    private IgniteLogger log;
+
+    @IgniteInstanceResource
+    private Ignite ignite;
+
+    /**
+     * @param host the address to accept connections at
+     * @param port its port; 0 picks one
+     * @param token what a client has to know
+     * @param outLimit bytes that may wait for a client before its connection is closed
+     * @param longestFrame the greatest length of a frame
+     */
+    public Gateway(String host, int port, String token, long outLimit, int longestFrame) {
+        this.options = new Options(host, port, token, outLimit, longestFrame);
+    }
+
+    @Override
+    public void onLifecycleEvent(LifecycleEventType event) {
+        switch (event) {
+            case AFTER_NODE_START -> start();
+            case BEFORE_NODE_STOP -> stop();
+            default -> {}
+        }
+    }
+
+    /** The port connections are accepted at. */
+    public int port() {
+        return listening.getLocalPort();
+    }
+
+    private void start() {
+        log = ignite.log().getLogger(Gateway.class);
+        new Activation(ignite.cluster(), log).run();
+        services = Services.of(ignite, log, options);
+        daemon(this::beat, "gateway-pulse");
+        ignite.events()
+                .localListen(
+                        this::topologyChanged,
+                        EventType.EVT_NODE_JOINED,
+                        EventType.EVT_NODE_LEFT,
+                        EventType.EVT_NODE_FAILED);
+        try {
+            services.room().start();
+            services.exchange().start();
+            listening = new ServerSocket();
+            listening.setReuseAddress(true);
+            listening.bind(new InetSocketAddress(InetAddress.getByName(options.host()), options.port()), BACKLOG);
+        } catch (Refusal | IOException e) {
+            throw new IgniteException(
+                    "the gateway cannot start at " + options.host() + ":" + options.port() + ": " + e.getMessage(), e);
+        }
+        daemon(this::accept, "gateway-accepting");
+        log.info("gateway of " + ignite.cluster().localNode().id() + " accepts connections at " + options.host() + ":" + port());
+    }
+
+    private void stop() {
+        stopping = true;
+        if (listening == null) {
+            return;
+        }
+        closeQuietly(listening);
+        for (Connection connection : services.here().connections().all()) {
+            connection.close("the server is stopping");
+            try {
+                connection.awaitWrites(LAST_WRITES);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return;
+            }
+        }
+    }
+
+    /** Closes every connection after standing still: whoever is behind them finds a server that is not in doubt. */
+    private void beat() {
+        while (!stopping) {
+            if (services.pulse().beat() && !services.alone()) {
+                log.error("this server stood still for more than " + Pulse.STILL.toSeconds()
+                        + " seconds; the others may have dropped it");
+                closeAll("the server stood still");
+            }
+            try {
+                Thread.sleep(BEAT_MS);
+                services.room().tell();
+            } catch (InterruptedException e) {
+                return;
+            } catch (RuntimeException e) {
+                // The cluster is changing, or this server is stopping; the next beat tells it again.
+                log.warning("cannot tell the other servers that this one is full: " + e.getMessage());
+            }
+        }
+    }
+
+    private void closeAll(String reason) {
+        services.here().connections().all().forEach(connection -> connection.close(reason));
+    }
+
+    private boolean topologyChanged(Event event) {
+        DiscoveryEvent discovery = (DiscoveryEvent) event;
+        if (event.type() == EventType.EVT_NODE_FAILED
+                && !discovery.eventNode().isClient()
+                && services.pulse().inDoubt()) {
+            log.error("this server stood still and sees others fail: it is the one that was dropped, and stops");
+            closeAll("the server was dropped from the cluster");
+            daemon(() -> Ignition.stop(ignite.name(), true), "gateway-stopping");
+            return false;
+        }
+        if (event.type() != EventType.EVT_NODE_JOINED) {
+            services.exchange().left(discovery.eventNode().id());
+        }
+        services.topology().changed(discovery.topologyVersion(), discovery.topologyNodes());
+        return true;
+    }
+
+    private void accept() {
+        while (!listening.isClosed()) {
+            Socket socket = null;
+            try {
+                socket = listening.accept();
+                if (!places.tryAcquire()) {
+                    throw new IOException("there are " + MOST_CONNECTIONS + " connections already");
+                }
+                socket.setTcpNoDelay(true);
+                socket.setKeepAlive(true);
+                new Connection(services, socket, places::release).start();
+            } catch (IOException e) {
+                if (socket != null) {
+                    closeQuietly(socket);
+                }
+                if (!listening.isClosed()) {
+                    log.warning("cannot accept a connection: " + e.getMessage());
+                }
+            }
+        }
+    }
+
+    private static void daemon(Runnable body, String name) {
+        Thread thread = new Thread(body, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void closeQuietly(Closeable socket) {
+        try {
+            socket.close();
+        } catch (IOException e) {
+            log.warning("cannot close a socket: " + e.getMessage());
+        }
+    }
+}

@@ -1,0 +1,22 @@
+package iotmqtt.gateway;
+
+/**
+ * What is configured.
+ *
+ * @param outLimit bytes that may wait for a client before its connection is closed
+ * @param longestFrame the greatest length of a frame
+ */
+record Options(String host, int port, String token, long outLimit, int longestFrame) {
+    private static final int SHORTEST_LONGEST_FRAME = 1 << 10;
+
+    Options {
+        if (token.isEmpty()) {
+            throw new IllegalArgumentException(
+                    "the gateway needs a token: set -Diot.gateway.token to what the brokers are given");
+        }
+        if (longestFrame < SHORTEST_LONGEST_FRAME || outLimit < longestFrame) {
+            throw new IllegalArgumentException(
+                    "iot.gateway.frame.limit must be 1024 or more, and iot.gateway.out.limit not less than it");
+        }
+    }
+}

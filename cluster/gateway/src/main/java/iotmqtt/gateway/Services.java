@@ -1,0 +1,43 @@
+package iotmqtt.gateway;
+
+import org.apache.ignite.Ignite;
+import org.apache.ignite.IgniteLogger;
+
+/** What every connection of a gateway works with. */
+record Services(
+        Ignite ignite,
+        IgniteLogger log,
+        Options options,
+        LocalServer here,
+        CacheWrites writes,
+        Pages pages,
+        Fences fences,
+        Exchange exchange,
+        Topology topology,
+        Pulse pulse,
+        Room room) {
+
+    static Services of(Ignite ignite, IgniteLogger log, Options options) {
+        LocalServer here = LocalServer.of(ignite);
+        Everywhere everywhere = new Everywhere(ignite);
+        Pages pages = new Pages(ignite);
+        Room room = new Room(ignite);
+        return new Services(
+                ignite,
+                log,
+                options,
+                here,
+                new CacheWrites(ignite, everywhere, pages, room),
+                pages,
+                new Fences(ignite, everywhere),
+                new Exchange(ignite, log, everywhere, here),
+                new Topology(ignite, here.connections()),
+                new Pulse(System::nanoTime),
+                room);
+    }
+
+    /** Whether there is no other server, and was none in this server's life that could have dropped it. */
+    boolean alone() {
+        return topology.alwaysAlone();
+    }
+}

@@ -1,0 +1,60 @@
+package iotmqtt.gateway;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+/** Merging what several servers read. */
+class PageTest {
+    @Test
+    void partsBecomeOnePageInUnsignedOrder() {
+        Page page = Page.merge(List.of(part(false, 0x01, 0x80), part(false, 0x7F, 0xFF)), 10);
+        assertEquals(List.of(0x01, 0x7F, 0x80, 0xFF), numbers(page));
+        assertFalse(page.more());
+    }
+
+    @Test
+    void aPageEndsAtItsLimitAndSaysThatThereIsMore() {
+        Page page = Page.merge(List.of(part(false, 1, 3), part(false, 2, 4)), 3);
+        assertEquals(List.of(1, 2, 3), numbers(page));
+        assertTrue(page.more());
+    }
+
+    @Test
+    void nothingIsTakenFromBehindAPartThatWasCut() {
+        Page page = Page.merge(List.of(part(true, 1, 2), part(false, 3, 4)), 10);
+        assertEquals(List.of(1, 2), numbers(page));
+        assertTrue(page.more());
+    }
+
+    @Test
+    void noPartsAreAnEmptyPage() {
+        Page page = Page.merge(List.of(part(false), part(false)), 10);
+        assertEquals(List.of(), numbers(page));
+        assertFalse(page.more());
+    }
+
+    @Test
+    void theKeyBehindAPrefixIsTheFirstThatIsGreaterThanAllOfThem() {
+        assertArrayEquals(new byte[] {'b'}, KeyRange.behind(new byte[] {'a'}));
+        assertArrayEquals(new byte[] {'b'}, KeyRange.behind(new byte[] {'a', -1, -1}));
+        assertArrayEquals(new byte[] {(byte) 0x80}, KeyRange.behind(new byte[] {0x7F}));
+        assertNull(KeyRange.behind(new byte[] {-1, -1}));
+        assertNull(KeyRange.behind(new byte[0]));
+    }
+
+    private static PagePart part(boolean more, int... keys) {
+        List<byte[]> bytes = IntStream.of(keys).mapToObj(key -> new byte[] {(byte) key}).toList();
+        return new PagePart(bytes, bytes, more, new int[0]);
+    }
+
+    private static List<Integer> numbers(Page page) {
+        return page.keys().stream().map(key -> Byte.toUnsignedInt(key[0])).toList();
+    }
+}
