@@ -1,12 +1,14 @@
-"""Run a grid's coroutines to their end without a reactor."""
+"""Run a grid's coroutines to their end without a reactor, or with one that a test turns by hand."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.internet.epollreactor import EPollReactor
 from twisted.python.failure import Failure
 
 T = TypeVar("T")
@@ -49,3 +51,33 @@ class Pump:
         if isinstance(result, Failure):
             result.raiseException()
         return result
+
+
+class ReactorPump(Pump):
+    """With sockets and timers: a reactor of its own, which runs while a test waits for something.
+
+    One for all tests of a process; each test leaves nothing in it.
+    """
+
+    _shared: EPollReactor | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        if ReactorPump._shared is None:
+            ReactorPump._shared = EPollReactor()
+        self.reactor = ReactorPump._shared
+
+    def cross(self, call: Callable[[], None]) -> None:
+        self.reactor.callFromThread(call)
+
+    def turn(self) -> None:
+        """Wait for something to happen, a tenth of a second at most, and let it."""
+        wait = self.reactor.timeout()
+        self.reactor.doIteration(0.1 if wait is None else min(wait, 0.1))
+        self.reactor.runUntilCurrent()
+
+    def until(self, condition: Callable[[], bool], timeout: float = 60) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            self.turn()

@@ -83,8 +83,12 @@ class GridSuite:
         yield opened
         opened.close()
 
+    def pump(self) -> Pump:
+        """What drives it."""
+        return Pump()
+
     def open(self, directory: Path) -> Opened:
-        pump = Pump()
+        pump = self.pump()
         return Opened(self.make(directory, pump), pump)
 
     # Values.

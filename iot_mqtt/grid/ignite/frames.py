@@ -1,0 +1,260 @@
+"""The gateway's frames, both ways; nothing here knows sockets. The format: cluster/gateway/PROTOCOL.md.
+
+``encode_*`` make whole frames. ``FrameReader`` takes bytes as they come and gives whole frames back; a frame
+that is too long is refused at its header, before any of it is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+VERSION: Final = 1
+#: In the place of a length: there is no value.
+NONE: Final = b"\xff\xff\xff\xff"
+LONGEST_KEY: Final = 0xFFFF
+MOST_STRETCHES: Final = 0xFFFF
+
+_HEADER = struct.Struct(">IB")
+_ID = struct.Struct(">I")
+_SHORT = struct.Struct(">H")
+_WORD = struct.Struct(">I")
+_IDENTITY = struct.Struct(">HQI")
+_LIFE = struct.Struct(">HQ")
+_TOPOLOGY = struct.Struct(">QH")
+_DONE = struct.Struct(">IB")
+
+
+class Op(IntEnum):
+    """The first byte behind the length."""
+
+    HELLO = 0x01
+    COMMIT = 0x02
+    SWAP = 0x03
+    REMOVE_PREFIX = 0x04
+    LISTEN = 0x05
+    UNLISTEN = 0x06
+    SEND = 0x07
+    FENCE = 0x08
+    PING = 0x09
+    WELCOME = 0x81
+    REFUSED = 0x82
+    DONE = 0x83
+    DELIVER = 0x84
+    TOPOLOGY = 0x85
+
+
+class Status(IntEnum):
+    """How a request ended."""
+
+    DONE = 0
+    NOT_READY = 1
+    FENCED = 2
+    BAD_REQUEST = 3
+    NOT_SWAPPED = 4
+    WRONG_TOKEN = 5
+    UNKNOWN_VERSION = 6
+
+
+class BadFrame(Exception):
+    """What came is no frame of this protocol: the connection is of no more use."""
+
+
+class Welcome(NamedTuple):
+    """The HELLO is accepted; every frame after it may be up to ``longest``."""
+
+    version: int
+    server: bytes
+    longest: int
+
+
+class Refused(NamedTuple):
+    """It is not."""
+
+    status: int
+    reason: str
+
+
+class Done(NamedTuple):
+    """How a request ended."""
+
+    id: int
+    status: int
+    detail: str
+
+
+class Deliver(NamedTuple):
+    """A message to a topic."""
+
+    topic: str
+    payload: bytes
+
+
+class Topology(NamedTuple):
+    """How many servers there are now."""
+
+    version: int
+    servers: int
+
+
+Incoming = Welcome | Refused | Done | Deliver | Topology
+#: One ``putAll`` and one ``removeAll`` of a cache: each key once, None to remove it.
+Stretch = tuple[str, Mapping[bytes, "bytes | None"]]
+
+
+# Writing.
+
+
+def _frame(op: Op, *parts: bytes) -> bytes:
+    return b"".join((_HEADER.pack(1 + sum(map(len, parts)), op), *parts))
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _SHORT.pack(len(encoded)) + encoded
+
+
+def _key(key: bytes) -> bytes:
+    return _SHORT.pack(len(key)) + key
+
+
+def _value(value: bytes | None) -> bytes:
+    return NONE if value is None else _WORD.pack(len(value)) + value
+
+
+def encode_hello(token: str, node: int, boot: int, connection: int) -> bytes:
+    return _frame(Op.HELLO, bytes((VERSION,)), _text(token), _IDENTITY.pack(node, boot, connection))
+
+
+def encode_commit(id: int, stretches: Sequence[Stretch]) -> bytes:
+    parts = [_ID.pack(id), _SHORT.pack(len(stretches))]
+    for cache, entries in stretches:
+        parts += (_text(cache), _WORD.pack(len(entries)))
+        for key, value in entries.items():
+            parts += (_SHORT.pack(len(key)), key)
+            parts += (NONE,) if value is None else (_WORD.pack(len(value)), value)
+    return _frame(Op.COMMIT, *parts)
+
+
+def encode_swap(id: int, cache: str, key: bytes, expected: bytes | None, new: bytes | None) -> bytes:
+    return _frame(Op.SWAP, _ID.pack(id), _text(cache), _key(key), _value(expected), _value(new))
+
+
+def encode_remove_prefix(id: int, cache: str, prefix: bytes) -> bytes:
+    return _frame(Op.REMOVE_PREFIX, _ID.pack(id), _text(cache), _key(prefix))
+
+
+def encode_listen(id: int, topic: str) -> bytes:
+    return _frame(Op.LISTEN, _ID.pack(id), _text(topic))
+
+
+def encode_unlisten(id: int, topic: str) -> bytes:
+    return _frame(Op.UNLISTEN, _ID.pack(id), _text(topic))
+
+
+def encode_send(topic: str, payload: bytes) -> bytes:
+    return _frame(Op.SEND, _text(topic), _WORD.pack(len(payload)), payload)
+
+
+def encode_fence(id: int, node: int, boot: int) -> bytes:
+    return _frame(Op.FENCE, _ID.pack(id), _LIFE.pack(node, boot))
+
+
+def encode_ping(id: int) -> bytes:
+    return _frame(Op.PING, _ID.pack(id))
+
+
+# Reading.
+
+
+class _Body:
+    """A frame's body, read from the front."""
+
+    __slots__ = ("data", "at")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, shape: struct.Struct) -> tuple[int, ...]:
+        try:
+            found = shape.unpack_from(self.data, self.at)
+        except struct.error:
+            raise BadFrame("a frame ends early") from None
+        self.at += shape.size
+        return found
+
+    def raw(self, length: int) -> bytes:
+        end = self.at + length
+        if end > len(self.data):
+            raise BadFrame("a frame ends early")
+        found = self.data[self.at : end]
+        self.at = end
+        return found
+
+    def text(self) -> str:
+        (length,) = self.take(_SHORT)
+        try:
+            return self.raw(length).decode()
+        except UnicodeDecodeError:
+            raise BadFrame("a text is not UTF-8") from None
+
+    def end(self) -> None:
+        if self.at != len(self.data):
+            raise BadFrame(f"{len(self.data) - self.at} bytes behind the end of a frame")
+
+
+def decode(op: int, data: bytes) -> Incoming:
+    """One frame of the gateway, without its length and op."""
+    body = _Body(data)
+    frame: Incoming
+    match op:
+        case Op.DONE:
+            id, status = body.take(_DONE)
+            frame = Done(id, status, body.text())
+        case Op.DELIVER:
+            topic = body.text()
+            (length,) = body.take(_WORD)
+            frame = Deliver(topic, body.raw(length))
+        case Op.WELCOME:
+            (version,) = body.raw(1)
+            server = body.raw(16)
+            (longest,) = body.take(_WORD)
+            frame = Welcome(version, server, longest)
+        case Op.REFUSED:
+            (status,) = body.raw(1) or (0,)
+            frame = Refused(status, body.text())
+        case Op.TOPOLOGY:
+            frame = Topology(*body.take(_TOPOLOGY))
+        case _:
+            raise BadFrame(f"unknown frame 0x{op:02x}")
+    body.end()
+    return frame
+
+
+class FrameReader:
+    """Bytes in, whole frames out."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Incoming]:
+        """The frames that are whole now. Raises ``BadFrame``; what came before the bad one is lost with it."""
+        buffer = self._buffer
+        buffer += data
+        frames: list[Incoming] = []
+        at, end = 0, len(buffer)
+        while end - at >= 4:
+            (length,) = _WORD.unpack_from(buffer, at)
+            if not 1 <= length <= self._limit:
+                raise BadFrame(f"a frame of {length} bytes; the limit is {self._limit}")
+            if end - at < 4 + length:
+                break
+            frames.append(decode(buffer[at + 4], bytes(buffer[at + 5 : at + 4 + length])))
+            at += 4 + length
+        if at:
+            del buffer[:at]
+        return frames

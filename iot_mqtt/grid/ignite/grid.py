@@ -1,0 +1,240 @@
+"""``ports.grid.Grid`` over a cluster of Ignite servers: written through a gateway, read through the thin client.
+
+A commit is acknowledged when every copy of every entry has it; whether that survives all servers' going at once
+is the servers' persistence (docs/operations). ``watch`` tells of what *this* object commits, not of other nodes'.
+
+What cannot be done now fails with ``Unavailable``; reads wait up to ``read_patience`` for another server first.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.bridge import Cross
+from iot_mqtt.grid.ignite import frames
+from iot_mqtt.grid.ignite.faults import Fenced, NoServer, RefusedByGateway
+from iot_mqtt.grid.ignite.gateway import Gateway, Reach
+from iot_mqtt.grid.ignite.reader import Reader
+from iot_mqtt.grid.ignite.settings import IgniteSettings
+from iot_mqtt.grid.ignite.thread import name_of
+from iot_mqtt.grid.ignite.writing import Writer
+from iot_mqtt.grid.watching import Operation, Watchers, Watching
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+
+log = logging.getLogger(__name__)
+
+Done = Callable[[BaseException | None], None]
+
+#: Seconds between two looks at whether the servers are there, while the grid is being opened.
+LOOK: Final = 0.02
+
+
+class IgniteGrid:
+    """Coroutines of this class await Deferreds: drive them with ``Deferred.fromCoroutine`` or ``ensureDeferred``.
+
+    ``gateway`` is the ``ports.messaging.Messaging`` between nodes, over the same connection.
+    """
+
+    def __init__(
+        self, settings: IgniteSettings, cross: Cross, reach: Reach, clock: Clock, rng: random.Random | None = None
+    ) -> None:
+        rng = rng or random.Random()
+        self._settings = settings
+        self._clock = clock
+        self._watchers = Watchers()
+        self.reader = Reader(settings, cross, rng.randrange(max(len(settings.addresses), 1)))
+        self.gateway = Gateway(settings, reach, clock, rng)
+        self.writer = Writer(settings, self.gateway, clock, self._get, self._tell)
+        #: Called once, with the reason, when this life of the node was declared dead. The node is to end.
+        self.on_fenced: Callable[[str], None] = _ignore
+        self.gateway.on_connected = self.writer.connected
+        self.gateway.on_fenced = self._fenced
+        self._open = False
+        self._closed: list[Deferred[None]] | None = None
+        self._late: list[Done] = []
+
+    @property
+    def available(self) -> bool:
+        """Whether a commit made now would be sent."""
+        return self._open and self.gateway.connected
+
+    @property
+    def failure(self) -> str | None:
+        """What is wrong with the servers, for status pages; None when nothing is."""
+        if not self._open:
+            return None
+        if self.gateway.refusal is not None:
+            return self.gateway.refusal
+        if not self.gateway.connected:
+            return f"no connection to a gateway: {self.gateway.trouble}"
+        return None if self.reader.connected else f"no connection to read by: {self.reader.trouble}"
+
+    # The life of the grid.
+
+    async def open(self) -> None:
+        """Raises ``NoServer`` or ``RefusedByGateway``, with what to do about it."""
+        if not self._settings.gateways or not self._settings.addresses:
+            raise NoServer("no addresses of Ignite servers: set grid.ignite.addresses and grid.ignite.gateways")
+        self.gateway.start()
+        self.reader.start()
+        until = self._clock.monotonic() + self._settings.open_timeout
+        try:
+            await self._until_there(until)
+        except (NoServer, RefusedByGateway, Fenced):
+            await self.reader.stop()
+            await self.gateway.stop()
+            raise
+        self._open, self._closed = True, None
+
+    async def close(self) -> None:
+        """Refuse new commits, finish the accepted ones, end the connections."""
+        if self._closed is not None:
+            waiting: Deferred[None] = Deferred()
+            self._closed.append(waiting)
+            await waiting
+            return
+        if not self._open:
+            return
+        self._open, self._closed = False, []
+        await self.writer.idle()
+        await self.gateway.stop()
+        await self.reader.stop()
+        closed, self._closed = self._closed, None
+        self._refuse_late()
+        for waiting in closed:
+            waiting.callback(None)
+
+    async def identify(self, node: int, boot: int) -> None:
+        """Be this life of this node, to the gateways, once what is on its way is done. Before that, nobody (0, 0).
+
+        Returns when a gateway has welcomed it: what an earlier life had begun is finished. Raises ``Fenced``, and
+        ``NoServer`` if no gateway answers in time.
+        """
+        self._check()
+        await self.writer.idle()
+        connects = self.gateway.connects
+        self.gateway.identify((node, boot))
+        until = self._clock.monotonic() + self._settings.open_timeout
+        while not (self.gateway.connected and self.gateway.connects > connects):
+            await self._look(until)
+
+    async def fence(self, node: int, boot: int) -> None:
+        """When this returns, nothing is written any more by that life of that node, nor by an earlier one."""
+        self._check()
+        await self.writer.request(partial(frames.encode_fence, node=node, boot=boot))
+
+    # Writing.
+
+    async def commit(self, batch: WriteBatch) -> None:
+        waiting: Deferred[None] = Deferred()
+        self.commit_soon(batch, partial(_settle, waiting))
+        await waiting
+
+    def commit_soon(self, batch: WriteBatch, done: Done) -> None:
+        """Commit and call ``done`` later; see the port for the contract."""
+        if self._open:
+            self.writer.commit(batch, done)
+        else:
+            # While closing, behind those that were accepted; never before this returns.
+            self._late.append(done)
+            if self._closed is None and len(self._late) == 1:
+                self._clock.call_later(0.0, self._refuse_late)
+
+    async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
+        """A value should name its writer: see ``writing`` for what becomes of a lost answer."""
+        self._check()
+        return await self.writer.swap((cache, key, value), expected)
+
+    async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
+        self._check()
+        await self.writer.request(partial(frames.encode_remove_prefix, cache=name_of(cache), prefix=prefix))
+
+    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
+        return self._watchers.add(cache, listener, prefix)
+
+    # Reading.
+
+    async def get(self, cache: CacheName, key: bytes) -> bytes | None:
+        self._check()
+        return await self._get(cache, key)
+
+    async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        self._check()
+        return await self.reader.get_many(cache, keys)
+
+    async def page(
+        self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
+    ) -> list[Pair]:
+        """LOG and LOG_INDEX have no index by key: paging them brings all of them here (tools and tests do)."""
+        self._check()
+        return await self.reader.page(cache, prefix, after, limit)
+
+    # Inside.
+
+    async def _get(self, cache: CacheName, key: bytes) -> bytes | None:
+        (value,) = await self.reader.get_many(cache, (key,))
+        return value
+
+    def _check(self) -> None:
+        if not self._open:
+            raise Unavailable("the grid is not open")
+
+    def _tell(self, operations: Sequence[Operation]) -> None:
+        self._watchers.tell(operations)
+
+    def _fenced(self, detail: str) -> None:
+        self.writer.fenced()
+        self.on_fenced(detail)
+
+    async def _until_there(self, until: float) -> None:
+        while not (self.gateway.connected and self.reader.connected):
+            await self._look(until)
+
+    async def _look(self, until: float) -> None:
+        """Wait a little for what the servers say; raises what there is no use in waiting for."""
+        if self.gateway.fenced is not None:
+            raise Fenced(self.gateway.fenced)
+        if self.gateway.refusal is not None:
+            raise RefusedByGateway(f"{self.gateway.refusal}; check grid.ignite.token")
+        if self._clock.monotonic() >= until:
+            raise NoServer(self._nobody())
+        looked: Deferred[None] = Deferred()
+        self._clock.call_later(LOOK, partial(looked.callback, None))
+        await looked
+
+    def _nobody(self) -> str:
+        if not self.gateway.connected:
+            where, trouble = self._settings.gateways, self.gateway.trouble
+        else:
+            where, trouble = self._settings.addresses, self.reader.trouble
+        return (
+            f"no Ignite server answers at {', '.join(map(str, where))} ({trouble}); "
+            "start one with 'iot-mqtt cluster up', or check grid.ignite.addresses and grid.ignite.gateways"
+        )
+
+    def _refuse_late(self) -> None:
+        late, self._late = self._late, []
+        for done in late:
+            try:
+                done(Unavailable("the grid is not open"))
+            except Exception:
+                log.exception("a commit's completion failed")
+
+
+def _settle(waiting: Deferred[None], error: BaseException | None) -> None:
+    if error is None:
+        waiting.callback(None)
+    else:
+        waiting.errback(error)
+
+
+def _ignore(_: str) -> None:
+    """Nobody wants to know."""

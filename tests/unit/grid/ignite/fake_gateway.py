@@ -1,0 +1,353 @@
+"""Gateways in memory that speak the real frames, and a reader of what they keep: a verified fake.
+
+``tests/contract`` runs the same suites against it and against real servers. Time is a ``ManualClock``, bytes
+move when the pump is asked to, and a test may cut, hold back, refuse and stall what it likes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet import error
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.python.failure import Failure
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
+from iot_mqtt.grid.ignite.connection import Connection, Once
+from iot_mqtt.grid.ignite.frames import Op, Status
+from iot_mqtt.grid.ignite.thread import name_of
+from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.grid import CacheName, Pair
+from tests.contract.driving import Pump
+
+LONGEST = 16 << 20
+
+
+class Body:
+    """A request's body, read from the front. Written apart from ``frames``, so that both would have to be wrong."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.raw(size), "big")
+
+    def raw(self, size: int) -> bytes:
+        assert len(self.data) >= size
+        found, self.data = self.data[:size], self.data[size:]
+        return found
+
+    def text(self) -> str:
+        return self.raw(self.number(2)).decode()
+
+    def key(self) -> bytes:
+        return self.raw(self.number(2))
+
+    def value(self) -> bytes | None:
+        size = self.number(4)
+        return None if size == 0xFFFF_FFFF else self.raw(size)
+
+
+def frame(op: int, body: bytes) -> bytes:
+    return struct.pack(">IB", len(body) + 1, op) + body
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">H", len(value.encode())) + value.encode()
+
+
+class FakeServers:
+    """A cluster of them, which shares everything."""
+
+    def __init__(self, count: int = 2, token: str = "secret") -> None:
+        self.token = token
+        self.caches: dict[str, dict[bytes, bytes]] = {name_of(cache): {} for cache in CacheName}
+        self.fences: dict[int, int] = {}
+        self.links: list[Link] = []
+        self.gateways = [Address("gateway", number) for number in range(count)]
+        self.down: set[Address] = set()
+        self.hellos: list[tuple[int, int, int]] = []
+        #: Frames seen, by op.
+        self.seen: list[Op] = []
+        #: Requests that get no answer until released, their effect included.
+        self.stalled = False
+        #: The answer is lost: the request takes effect and the connection breaks.
+        self.lose_answers = 0
+        #: Likewise, and it has no effect.
+        self.lose_requests = 0
+        #: So many requests that write are answered "not ready".
+        self.not_ready = 0
+        self.longest = LONGEST
+        self.refuse: tuple[Status, str] | None = None
+
+    def reach(self, address: Address, timeout: float) -> FakeEndpoint:
+        return FakeEndpoint(self, address)
+
+    def run(self) -> bool:
+        """Move what waits; False if nothing did."""
+        moved = False
+        for link in list(self.links):
+            moved = link.move() or moved
+        return moved
+
+    def cut(self) -> None:
+        """Break every connection."""
+        for link in list(self.links):
+            link.close()
+
+
+class FakeEndpoint:
+    """One gateway's address."""
+
+    def __init__(self, servers: FakeServers, address: Address) -> None:
+        self.servers = servers
+        self.address = address
+
+    def connect(self, factory: Once) -> Deferred[Any]:
+        if self.address in self.servers.down:
+            return fail(error.ConnectionRefusedError())
+        connection = factory.buildProtocol(None)
+        link = Link(self.servers, self.address, connection)
+        self.servers.links.append(link)
+        connection.makeConnection(link)  # type: ignore[no-untyped-call]
+        return succeed(connection)
+
+
+class Link:
+    """A connection: its client's transport, and the gateway's side of it."""
+
+    def __init__(self, servers: FakeServers, address: Address, client: Connection) -> None:
+        self.servers = servers
+        self.address = address
+        self.client = client
+        self.incoming = bytearray()
+        self.outgoing: deque[bytes] = deque()
+        self.identity: tuple[int, int, int] | None = None
+        self.topics: set[str] = set()
+        self.closing = False
+        self.closed = False
+        self.full = False
+
+    # The client's transport.
+
+    def write(self, data: bytes) -> None:
+        self.incoming += data
+        if self.full:
+            self.client.pauseProducing()
+
+    def loseConnection(self) -> None:
+        self.closing = True
+
+    def abortConnection(self) -> None:
+        self.closing = True
+
+    def setTcpNoDelay(self, enabled: bool) -> None: ...
+
+    def setTcpKeepAlive(self, enabled: bool) -> None: ...
+
+    def registerProducer(self, producer: Connection, streaming: bool) -> None: ...
+
+    def getPeer(self) -> object:
+        return self.address
+
+    # The gateway.
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.servers.links.remove(self)
+            self.client.connectionLost(Failure(error.ConnectionDone()))
+
+    def move(self) -> bool:
+        if self.closed:
+            return False
+        if self.closing:
+            self.close()
+            return True
+        moved = self.take_one()
+        while self.outgoing and not self.closed:
+            self.client.dataReceived(self.outgoing.popleft())
+            moved = True
+        return moved
+
+    def take_one(self) -> bool:
+        if self.servers.stalled or self.full or len(self.incoming) < 4:
+            return False
+        size = int.from_bytes(self.incoming[:4], "big")
+        assert 1 <= size <= self.servers.longest
+        if len(self.incoming) < 4 + size:
+            return False
+        op, body = Op(self.incoming[4]), Body(bytes(self.incoming[5 : 4 + size]))
+        del self.incoming[: 4 + size]
+        self.servers.seen.append(op)
+        self.handle(op, body)
+        assert not body.data or self.closed
+        return True
+
+    def handle(self, op: Op, body: Body) -> None:
+        servers = self.servers
+        if op is Op.HELLO:
+            self.hello(body)
+            return
+        assert self.identity is not None, "HELLO is the first frame"
+        if op is Op.SEND:
+            topic, payload = body.text(), body.value()
+            assert payload is not None
+            for link in servers.links:
+                if topic in link.topics:
+                    link.outgoing.append(frame(Op.DELIVER, text(topic) + struct.pack(">I", len(payload)) + payload))
+            return
+        if servers.lose_requests and op is not Op.PING:
+            servers.lose_requests -= 1
+            self.close()
+            return
+        id = body.number(4)
+        writes = op in (Op.COMMIT, Op.SWAP, Op.REMOVE_PREFIX)
+        if writes and servers.not_ready:
+            servers.not_ready -= 1
+            body.data = b""
+            self.done(id, Status.NOT_READY, "not now")
+            return
+        status = self.effect(op, body)
+        if servers.lose_answers and op is not Op.PING:
+            servers.lose_answers -= 1
+            self.close()
+            return
+        self.done(id, status)
+
+    def effect(self, op: Op, body: Body) -> Status:
+        servers = self.servers
+        match op:
+            case Op.COMMIT:
+                for _ in range(body.number(2)):
+                    cache, seen = servers.caches[body.text()], set()
+                    for _ in range(body.number(4)):
+                        key, value = body.key(), body.value()
+                        assert key not in seen, "a key occurs once in a stretch"
+                        seen.add(key)
+                        store(cache, key, value)
+            case Op.SWAP:
+                cache, key, expected, new = servers.caches[body.text()], body.key(), body.value(), body.value()
+                if cache.get(key) != expected:
+                    return Status.NOT_SWAPPED
+                store(cache, key, new)
+            case Op.REMOVE_PREFIX:
+                cache, prefix = servers.caches[body.text()], body.key()
+                for key in [key for key in cache if key.startswith(prefix)]:
+                    del cache[key]
+            case Op.LISTEN:
+                self.topics.add(body.text())
+            case Op.UNLISTEN:
+                self.topics.discard(body.text())
+            case Op.FENCE:
+                node, boot = body.number(2), body.number(8)
+                servers.fences[node] = max(boot, servers.fences.get(node, -1))
+                for link in list(servers.links):
+                    if link.identity is not None and link.identity[0] == node and link.identity[1] <= boot:
+                        link.close()
+            case Op.PING:
+                pass
+            case _:
+                raise AssertionError(op)
+        return Status.DONE
+
+    def hello(self, body: Body) -> None:
+        servers = self.servers
+        version, token = body.number(1), body.text()
+        identity = node, boot, _ = body.number(2), body.number(8), body.number(4)
+        servers.hellos.append(identity)
+        if version != 1:
+            self.refused(Status.UNKNOWN_VERSION, f"version {version}")
+        elif token != servers.token:
+            self.refused(Status.WRONG_TOKEN, "wrong token")
+        elif servers.refuse is not None:
+            self.refused(*servers.refuse)
+        elif node and boot <= servers.fences.get(node, -1):
+            self.refused(Status.FENCED, f"node {node} is fenced up to boot {servers.fences[node]}")
+        else:
+            for link in list(servers.links):
+                if node and link.identity is not None and link.identity[0] == node and link.identity < identity:
+                    link.close()
+            self.identity = identity
+            self.outgoing.append(frame(Op.WELCOME, b"\x01" + bytes(16) + struct.pack(">I", servers.longest)))
+            self.outgoing.append(frame(Op.TOPOLOGY, struct.pack(">QH", 1, len(servers.gateways))))
+
+    def refused(self, status: Status, reason: str) -> None:
+        self.outgoing.append(frame(Op.REFUSED, bytes((status,)) + text(reason)))
+        self.closing = False
+
+    def done(self, id: int, status: Status, detail: str = "") -> None:
+        self.outgoing.append(frame(Op.DONE, struct.pack(">IB", id, status) + text(detail)))
+
+
+def store(cache: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
+    if value is None:
+        cache.pop(key, None)
+    else:
+        cache[key] = value
+
+
+class FakeReader:
+    """In the place of ``reader.Reader``."""
+
+    connected = True
+    trouble = None
+
+    def __init__(self, servers: FakeServers) -> None:
+        self.servers = servers
+        self.failing = False
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        if self.failing:
+            raise Unavailable("nobody reads")
+        entries = self.servers.caches[name_of(cache)]
+        return [entries.get(key) for key in keys]
+
+    async def page(self, cache: CacheName, prefix: bytes, after: bytes | None, limit: int) -> list[Pair]:
+        entries = self.servers.caches[name_of(cache)]
+        keys = sorted(key for key in entries if key.startswith(prefix) and (after is None or key > after))
+        return [(key, entries[key]) for key in keys[:limit]]
+
+
+class FakePump(Pump):
+    """Moves bytes, and lets time pass when nothing moves."""
+
+    def __init__(self, servers: FakeServers | None = None) -> None:
+        super().__init__()
+        self.servers = servers or FakeServers()
+        self.clock = ManualClock()
+
+    def settle(self) -> None:
+        """Until nothing moves any more, without time passing."""
+        self.clock.advance(0)
+        while self.servers.run():
+            self.clock.advance(0)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = self.clock.monotonic() + 600
+        while not condition():
+            self.clock.advance(0)
+            if not self.servers.run():
+                assert self.clock.monotonic() < end, "nothing happens any more"
+                self.clock.advance(0.01)
+
+
+def settings(servers: FakeServers, **others: Any) -> IgniteSettings:
+    values = {"gateways": tuple(servers.gateways), "addresses": (Address("thin", 1),), "token": "secret", **others}
+    return IgniteSettings(**values)
+
+
+def make(pump: FakePump, **others: Any) -> IgniteGrid:
+    """A grid of fake servers, not yet open."""
+    servers = pump.servers
+    grid = IgniteGrid(settings(servers, **others), pump.cross, servers.reach, pump.clock)
+    grid.reader = FakeReader(servers)  # type: ignore[assignment]
+    return grid

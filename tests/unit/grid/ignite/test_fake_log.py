@@ -1,0 +1,21 @@
+"""The log over gateways in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iot_mqtt.grid.ignite import IgniteGrid
+from tests.contract.driving import Pump
+from tests.contract.log_suite import LogSuite
+from tests.unit.grid.ignite.fake_gateway import FakePump, make
+
+
+class TestLogOnFakes(LogSuite):
+    """Each test has servers of its own."""
+
+    def pump(self) -> Pump:
+        return FakePump()
+
+    def make(self, directory: Path, pump: Pump) -> IgniteGrid:
+        assert isinstance(pump, FakePump)
+        return make(pump)

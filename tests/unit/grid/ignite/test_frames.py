@@ -1,0 +1,96 @@
+"""The gateway's frames against frozen bytes, which the Java side reads too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iot_mqtt.grid.ignite import frames
+from iot_mqtt.grid.ignite.frames import BadFrame, Deliver, Done, FrameReader, Refused, Topology, Welcome
+
+ROOT = Path(__file__).parents[4]
+TABLE = ROOT / "cluster" / "gateway" / "src" / "test" / "resources" / "frames-v1.txt"
+LIMIT = 1 << 20
+
+ROWS = [line.split("|") for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+SAMPLES = {name: bytes.fromhex(row) for name, row in ROWS}
+
+SENT = {
+    "hello": frames.encode_hello("s3cret", 7, 258, 3),
+    "hello-nobody": frames.encode_hello("", 0, 0, 1),
+    "commit": frames.encode_commit(1, [("iot_queue", {b"\x01": b"a", b"\x02": None}), ("iot_meta", {b"": b""})]),
+    "commit-empty": frames.encode_commit(2, []),
+    "swap-new": frames.encode_swap(3, "iot_channels", b"k", None, b"v"),
+    "swap-remove": frames.encode_swap(4, "iot_channels", b"k", b"v", None),
+    "remove-prefix": frames.encode_remove_prefix(5, "iot_log", b"\xff\x00"),
+    "listen": frames.encode_listen(6, "links/7"),
+    "unlisten": frames.encode_unlisten(7, "links/7"),
+    "send": frames.encode_send("tü", b"\x00\xff"),
+    "fence": frames.encode_fence(8, 9, (1 << 40) + 1),
+    "ping": frames.encode_ping(0xFFFF_FFFF),
+}
+RECEIVED = {
+    "welcome": Welcome(1, bytes.fromhex("00112233445566778899aabbccddeeff"), 16 << 20),
+    "refused": Refused(2, "node 7 is fenced up to boot 258"),
+    "done": Done(1, 0, ""),
+    "done-not-swapped": Done(4, 4, ""),
+    "done-not-ready": Done(0xFFFF_FFFF, 1, "the grid is not active"),
+    "deliver": Deliver("tü", b"\x00\xff"),
+    "deliver-empty": Deliver("", b""),
+    "topology": Topology(1 << 33, 3),
+}
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_a_frame_is_written_as_agreed(name: str) -> None:
+    """Byte for byte."""
+    assert SENT[name] == SAMPLES[name]
+
+
+@pytest.mark.parametrize("name", RECEIVED)
+def test_a_frame_is_read_as_agreed(name: str) -> None:
+    """Whole, and byte by byte."""
+    assert FrameReader(LIMIT).feed(SAMPLES[name]) == [RECEIVED[name]]
+    reader = FrameReader(LIMIT)
+    found = [frame for byte in SAMPLES[name] for frame in reader.feed(bytes((byte,)))]
+    assert found == [RECEIVED[name]]
+
+
+def test_every_sample_is_used() -> None:
+    """None was added on the other side alone."""
+    assert set(SAMPLES) == set(SENT) | set(RECEIVED)
+
+
+@given(st.lists(st.sampled_from(sorted(RECEIVED)), max_size=20), st.data())
+def test_however_the_bytes_come_the_frames_are_the_same(names: list[str], data: st.DataObject) -> None:
+    """Many in one piece, one in many."""
+    wire = b"".join(SAMPLES[name] for name in names)
+    reader, found, at = FrameReader(LIMIT), [], 0
+    while at < len(wire):
+        size = data.draw(st.integers(1, 40))
+        found += reader.feed(wire[at : at + size])
+        at += size
+    assert found == [RECEIVED[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("wire", "why"),
+    [
+        (b"\x00\x10\x00\x01", "1048577 bytes; the limit is 1048576"),
+        (b"\x00\x00\x00\x00", "a frame of 0 bytes"),
+        (b"\x00\x00\x00\x01\x7f", "unknown frame 0x7f"),
+        (b"\x00\x00\x00\x01\x01", "unknown frame 0x01"),
+        (b"\x00\x00\x00\x01\x83", "ends early"),
+        (b"\x00\x00\x00\x01\x82", "ends early"),
+        (SAMPLES["done"].replace(b"\x08\x83", b"\x09\x83") + b"\x00", "1 bytes behind the end"),
+        (b"\x00\x00\x00\x05\x82\x02\x00\x01\xff", "not UTF-8"),
+        (b"\x00\x00\x00\x07\x84\x00\x00\x00\x00\x00\x01", "ends early"),
+    ],
+)
+def test_nonsense_is_refused(wire: bytes, why: str) -> None:
+    """A length at once, before any of the frame is there."""
+    with pytest.raises(BadFrame, match=why):
+        FrameReader(LIMIT).feed(wire)
