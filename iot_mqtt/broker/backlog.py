@@ -35,7 +35,7 @@ class Tally:
         self.queued = self.inflight = self.released = 0
         self.backlog = self.uncounted = self.largest = self.furthest = 0
 
-    def add(self, cursor: Cursor, turn: int) -> None:
+    def add(self, cursor: Cursor) -> None:
         """A reader that is behind."""
         waiting = cursor.backlog
         if waiting is None:
@@ -45,13 +45,12 @@ class Tally:
             return
         self.backlog += waiting
         self.largest = max(self.largest, waiting)
-        self.furthest = max(self.furthest, turn - (cursor.position >> TURN_BITS))
+        self.furthest = max(self.furthest, (cursor.log.end >> TURN_BITS) - (cursor.position >> TURN_BITS))
 
 
 def tally(broker: Broker) -> Tally:
     """One pass over everything; a session for which nothing waits costs a few comparisons."""
     found = Tally()
-    turn = broker.log.end >> TURN_BITS
     for session in broker.sessions:
         found.queued += len(session.queue)
         if session.outbound.entries:
@@ -59,31 +58,35 @@ def tally(broker: Broker) -> Tally:
             found.released += session.outbound.released
         cursor = session.cursor
         if cursor is not None and not cursor.live:
-            found.add(cursor, turn)
+            found.add(cursor)
+        if session.elsewhere:
+            for other in session.elsewhere.values():
+                if not other.live:
+                    found.add(other)
         if session.replays:
             for replay in session.replays.values():
                 if not replay.live:
-                    found.add(replay, turn)
+                    found.add(replay)
     for group in broker.groups:
         if not group.live:
-            found.add(group, turn)
+            found.add(group)
     return found
 
 
 def position_of(broker: Broker, session: Session) -> int | None:
-    """How far a session has read the log."""
+    """How far a session has read this node's log."""
     cursor = session.cursor
     if cursor is None:
         return None
     return cursor.place(broker.log.end)
 
 
-def lag_of(broker: Broker, session: Session) -> int:
-    """Batches between a session and the end of the log, if anything waits for it there."""
+def lag_of(session: Session) -> int:
+    """Batches between a session and the end of the log it is furthest behind in, if anything waits for it there."""
     found = Tally()
     for cursor in session.cursors():
         if not cursor.live:
-            found.add(cursor, broker.log.end >> TURN_BITS)
+            found.add(cursor)
     return found.furthest
 
 
@@ -115,7 +118,7 @@ class _Look:
         self.complete = True
 
     async def at(self, cursor: Cursor) -> None:
-        log, position, end = self._broker.log, cursor.position, self._broker.log.end
+        log, position, end = cursor.log, cursor.position, cursor.log.end
         at_end = cursor.live or not cursor.filters()
         while not at_end and position < end:
             if self._comparisons <= 0 or self._read <= 0:

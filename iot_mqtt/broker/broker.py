@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.budget import Budget, Pause
 from iot_mqtt.broker.census import Census
+from iot_mqtt.broker.clustering import Clustering, Follow
+from iot_mqtt.broker.draining import Draining
 from iot_mqtt.broker.fanout import fan_out
 from iot_mqtt.broker.groups import Groups
 from iot_mqtt.broker.handlers import early_table, table
 from iot_mqtt.broker.handlers.connect import admit, usual_connacks
+from iot_mqtt.broker.logs import Logs
 from iot_mqtt.broker.outflow import Outflow
 from iot_mqtt.broker.progress import Progress
 from iot_mqtt.broker.publication import Publication, publication_of
+from iot_mqtt.broker.references import References
+from iot_mqtt.broker.retained_versions import RetainedVersions
 from iot_mqtt.broker.retention import Retention
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions import Sessions
@@ -28,10 +33,11 @@ from iot_mqtt.broker.subscriptions import Subscriptions
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.wills import Wills
 from iot_mqtt.codec import Properties
-from iot_mqtt.errors import MqttError, ReasonCode
+from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.pipeline import ConnectTimeoutStage, IdleStage
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Permissions, Principal
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.log import Log, LogRun
@@ -86,6 +92,7 @@ class Broker:
         self.early_handlers = early_table()
         self.routes: Routes[Session] = Routes(pick=POLICIES[settings.shared_policy])
         self.sessions = Sessions(self)
+        self.logs = Logs(log, self.sessions.follow)
         self.subscriptions = Subscriptions(self)
         self.outflow = Outflow(self)
         self.progress = Progress(self)
@@ -95,6 +102,13 @@ class Broker:
         self.budget = Budget(self, budget or BudgetSettings(), disk)
         self.retention = Retention(self)
         self.wills = Wills(self)
+        #: Why no client is let in now; None: they are.
+        self.refusing: Refused | None = None
+        self.draining = Draining(self)
+        #: Where clients are sent that are to use another server.
+        self.references: References = lambda _: settings.server_reference
+        #: What there is to do with other nodes; a sole node has none.
+        self.clustering: Clustering | None = None
         self.connections: set[Connection] = set()
         self.clients = 0
         self.most_clients = 0
@@ -133,7 +147,12 @@ class Broker:
         """One batch to the grid, one write to each connection that has something."""
         self._turn_planned = False
         self.store.flush()
+        if self.clustering is not None:
+            self.clustering.end_turn()
         self.budget.weigh()
+        self._write_out()
+
+    def _write_out(self) -> None:
         dirty = self._dirty
         if dirty:
             self._dirty = []
@@ -146,11 +165,30 @@ class Broker:
         self.plan_turn()
 
     def _committed(self) -> None:
+        if self.clustering is not None:
+            self.clustering.committed(self.store.committed)
         awaiting, self._awaiting = self._awaiting, []
         # Deliver, then acknowledge.
         self.outflow.committed()
         for connection in awaiting:
             connection.committed()
+        # Now, and not behind the next batch, which is made ready as soon as this returns.
+        self._write_out()
+
+    # Among other nodes.
+
+    def join(self, peers: Peers, follow: Follow) -> Clustering:
+        """Be one node of several from now on; before anything is loaded."""
+        self.clustering = Clustering(self, peers, follow)
+        self.retention.share(RetainedVersions(self.clock, peers))
+        return self.clustering
+
+    def changed(self, session: Session) -> None:
+        """Whether a session is connected, or kept, has changed: it may matter to other nodes."""
+        if self.clustering is not None:
+            self.clustering.own.settle(session)
+            if session.ended:
+                self.clustering.homes.left(session.client_id)
 
     # Connections come and go.
 
@@ -273,7 +311,7 @@ class Broker:
         self.counters.messages_received += 1
         outcome = fan_out(self, publication, self.routes.match(message.topic), self.sessions.get(message.publisher))
         self.record_if_asked(publication)
-        if not outcome.receivers:
+        if outcome.nobody:
             self.counters.messages_unmatched += 1
         if message.retain:
             if self.retention.retain(message):

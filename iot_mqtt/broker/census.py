@@ -109,7 +109,7 @@ class Census:
             receiver: Session | ReplayCursor = route.receiver
             if isinstance(receiver, ReplayCursor):
                 readers.add(receiver)
-            elif receiver.cursor is not None:
+            elif receiver.__class__ is Session and receiver.cursor is not None:
                 readers.add(receiver.cursor)
         for shared in match.shared:
             cursor = self._broker.groups.of(shared.group)

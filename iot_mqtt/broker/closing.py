@@ -65,6 +65,9 @@ DISCONNECT_REASONS = frozenset(
     }
 )
 
+#: Reasons that come with a Server Reference [MQTT-4.13.1].
+REFERRING = frozenset({ReasonCode.USE_ANOTHER_SERVER, ReasonCode.SERVER_MOVED})
+
 
 def farewell(
     error: MqttError, version: ProtocolVersion | None, *, connected: bool, connecting: bool, reference: str = ""
@@ -90,7 +93,7 @@ def farewell(
 
 
 def _properties(error: MqttError, reference: str) -> Properties:
-    reference_wanted = error.reason in (ReasonCode.USE_ANOTHER_SERVER, ReasonCode.SERVER_MOVED)
     return Properties(
-        reason_string=error.detail or None, server_reference=reference if reference_wanted and reference else None
+        reason_string=error.detail or None,
+        server_reference=reference if reference and error.reason in REFERRING else None,
     )

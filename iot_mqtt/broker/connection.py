@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.answers import Answers, Waiting
 from iot_mqtt.broker.budget import Pause
-from iot_mqtt.broker.closing import farewell
+from iot_mqtt.broker.closing import REFERRING, farewell
 from iot_mqtt.broker.fitting import fitting
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.codec import Connect, Packet, PacketType, encode_acks, encode_publish
@@ -378,9 +378,11 @@ class Connection(Stage):
     def committed(self) -> None:
         """A commit is over: let the answers go that waited for it."""
         answers = self._answers
-        if answers is None or self.closed:
+        if answers is None:
             return
         for answer in answers.due(self.broker.store.committed):
+            if self.closed:
+                return
             if answer.call is not None:
                 answer.call()
                 continue
@@ -427,6 +429,12 @@ class Connection(Stage):
         if self.ctx is not None:
             self.ctx.close(CloseReason("client_disconnected", ""))
 
+    def _reference(self, reason: ReasonCode) -> str:
+        """Where else the client can go, if it is told to."""
+        if reason not in REFERRING or self.ctx is None:
+            return ""
+        return self.broker.references(self.ctx.channel.listener)
+
     def _leave(self, error: MqttError) -> None:
         # The session may be open already while CONNACK waits for its commit.
         connected = self.session is not None and not self.connecting
@@ -435,7 +443,7 @@ class Connection(Stage):
             self.version,
             connected=connected,
             connecting=self.connect is not None,
-            reference=self.broker.settings.server_reference,
+            reference=self._reference(error.reason),
         )
         if packet is not None:
             data = fitting(packet, self.version or ProtocolVersion.V311, self.max_packet_size)

@@ -27,9 +27,9 @@ from iot_mqtt.values import Subscription
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.log import LogRun
+    from iot_mqtt.ports.log import LogReader, LogRun
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 #: Bytes that one read brings at most, about.
 READ_BYTES = 1024 * 1024
@@ -48,9 +48,11 @@ Claims = list[tuple[Subscription, int, int | None]]
 class Cursor:
     """The part that every kind of reader shares."""
 
-    __slots__ = ("position", "live", "reading", "backlog", "version", "closed", "name", "uncounted")
+    __slots__ = ("log", "position", "live", "reading", "backlog", "version", "closed", "name", "uncounted")
 
-    def __init__(self, position: int, *, live: bool) -> None:
+    def __init__(self, log: LogReader, position: int, *, live: bool) -> None:
+        #: What it reads; positions are places in this log.
+        self.log = log
         #: Everything before it has been taken or is not wanted. Means nothing while ``live``.
         self.position = position
         self.live = live
@@ -81,6 +83,10 @@ class Cursor:
 
     def may_rest(self) -> bool:
         """Whether the end of the log is all there is to reach."""
+        return True
+
+    def is_offered(self, broker: Broker) -> bool:
+        """Whether, once at the end of the log, it can rely on being offered what is published from now on."""
         return True
 
     def caught_up(self, broker: Broker) -> None:
@@ -130,7 +136,7 @@ class Cursor:
     async def _read(self, broker: Broker) -> None:
         version = self.version
         room = min(self.room(), broker.read_messages)
-        reading = await broker.log.read(self.filters(), self.position, room, READ_BYTES)
+        reading = await self.log.read(self.filters(), self.position, room, READ_BYTES)
         self.reading = False
         if self.closed or self.room() <= 0:
             return
@@ -139,6 +145,8 @@ class Cursor:
         if version == self.version:
             self.position = reading.position
             if reading.at_end and self.may_rest():
+                if not self.is_offered(broker):
+                    return
                 if self.backlog:
                     # What is owed and is nowhere was removed by retention, or is damaged.
                     self.lose(broker, self.backlog)
@@ -163,17 +171,17 @@ class Cursor:
     def _failed(self, broker: Broker, error: BaseException) -> None:
         """Not ready is not empty: later again."""
         self.reading = False
-        log.error("reading the log failed; trying again: %s", error)
+        logger.error("reading the log failed; trying again: %s", error)
         broker.clock.call_later(RETRY_SECONDS, partial(self.read_on, broker))
 
 
 class SessionCursor(Cursor):
-    """What a durable session is owed for its plain subscriptions."""
+    """What a durable session is owed of one log for its plain subscriptions."""
 
     __slots__ = ("session", "since", "past", "_claims", "_claims_version")
 
-    def __init__(self, session: Session, position: int, *, live: bool) -> None:
-        super().__init__(position, live=live)
+    def __init__(self, session: Session, log: LogReader, position: int, *, live: bool) -> None:
+        super().__init__(log, position, live=live)
         self.session = session
         #: Filter → where its claim on the log begins.
         self.since: dict[str, int] = {}
@@ -256,13 +264,17 @@ class SessionCursor(Cursor):
             return length
         publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            self.over(length)
+            self.dealt_with(broker, length)
             broker.drop(self.session, Drop.EXPIRED, length)
             return length
         retain = run.run.retain and route.retain_as_published
         taken = broker.outflow.take(self.session, publication, run.reference, qos, retain, route.identifiers, self)
-        self.over(taken)
+        self.dealt_with(broker, taken)
         return taken
+
+    def dealt_with(self, broker: Broker, count: int) -> None:
+        """So many messages that were read are not owed any more."""
+        self.over(count)
 
     def _claims_on(self, topic: bytes) -> Claims:
         """Subscriptions that match a topic, with the part of the log they claim; looked up once while it reads on."""
@@ -298,7 +310,7 @@ class SessionCursor(Cursor):
             broker.progress.moved(self.session)
         if not self.session.durable:
             # The session ends with its connection now, and is served like all of these again.
-            self.session.cursor = None
+            self.session.let_go(self)
             self.closed = True
 
 

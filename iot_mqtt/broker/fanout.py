@@ -6,9 +6,8 @@ append for the whole run. Everything else goes message by message through ``outf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from iot_mqtt.broker.replay import ReplayCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.topics import Match, SharedGroup, merged
@@ -19,17 +18,43 @@ if TYPE_CHECKING:
     from iot_mqtt.topics import Route
 
 
+class OtherReceiver(Protocol):
+    """What stands in the routing table beside sessions."""
+
+    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+        """A publication matches."""
+        ...
+
+
+class OtherMember(Protocol):
+    """What stands in a shared group beside sessions."""
+
+    @property
+    def reachable(self) -> bool: ...
+
+    def give(self, broker: Broker, publication: Publication) -> None:
+        """It was picked."""
+        ...
+
+
 class Outcome:
     """What became of a publication: how many receivers it had, and what the publisher's answer waits for."""
 
-    __slots__ = ("receivers", "ticket", "refused")
+    __slots__ = ("receivers", "elsewhere", "ticket", "refused")
 
     def __init__(self) -> None:
         self.receivers = 0
+        #: Somebody on another node wants it.
+        self.elsewhere = False
         #: The commit to wait for before acknowledging; 0: none.
         self.ticket = 0
         #: Position in the run → receivers that had no room for it.
         self.refused: dict[int, int] | None = None
+
+    @property
+    def nobody(self) -> bool:
+        """Whether it had no receiver anywhere."""
+        return not (self.receivers or self.elsewhere)
 
     def refuse(self, position: int) -> None:
         """Note that one receiver had no room for the message at this position."""
@@ -39,7 +64,7 @@ class Outcome:
 
     def wholly_refused(self) -> list[int]:
         """Positions that not one receiver took: the publisher is told so (v5: 0x97)."""
-        if self.refused is None:
+        if self.refused is None or self.elsewhere:
             return []
         return [position for position, count in self.refused.items() if count >= self.receivers]
 
@@ -49,7 +74,7 @@ def fan_out(broker: Broker, publication: Publication, match: Match[Session], sou
     outcome = Outcome()
     for route in match.plain:
         if route.receiver.__class__ is not Session:
-            _to_replay(broker, publication, route, source, outcome)
+            cast(OtherReceiver, route.receiver).receive(broker, publication, source, outcome)
             continue
         if route.parts and route.receiver is source:
             own = merged(route.parts, exclude_no_local=True, receiver=source)  # [MQTT-3.8.3-3]
@@ -58,8 +83,10 @@ def fan_out(broker: Broker, publication: Publication, match: Match[Session], sou
             route = own
         outcome.receivers += 1
         _to_session(broker, publication, route, outcome)
-    for shared in match.shared:
-        _to_group(broker, publication, shared.group, outcome)
+    if not publication.remote:
+        # One pick per message: it is made where the message is published.
+        for shared in match.shared:
+            _to_group(broker, publication, shared.group, outcome)
     counters = broker.counters
     counters.messages_matched += outcome.receivers * publication.count
     return outcome
@@ -73,6 +100,43 @@ def _to_session(
     origin: SharedGroup[Session] | None = None,
     offset: int = 0,
 ) -> None:
+    session = route.receiver
+    if origin is None and (session.cursor is not None or session.elsewhere):
+        qos = min(route.qos, publication.qos)  # [MQTT-3.8.4-8]
+        if qos and _through_log(broker, publication, route, qos, outcome):
+            return
+    by_value(broker, publication, route, outcome, origin, offset)
+
+
+def _through_log(broker: Broker, publication: Publication, route: Route[Session], qos: int, outcome: Outcome) -> bool:
+    """Offer it to the cursor of the log that it is in; False if there is none, and the session gets it by value."""
+    session = route.receiver
+    cursor = session.cursor
+    if publication.remote:
+        # Not recorded where it was published, because that node did not know yet that somebody durable wants it.
+        logged = broker.record(publication)
+        cursor = session.cursor_for(logged.reference.writer)
+        if cursor is None and session.durable:
+            # It is found in that log when it is read here.
+            outcome.receivers -= 1
+            return True
+    if cursor is None:
+        return False
+    retain = publication.run.retain and route.retain_as_published
+    cursor.offer(broker, publication, broker.record(publication), qos, retain, route.identifiers)
+    outcome.ticket = broker.store.latest
+    return True
+
+
+def by_value(
+    broker: Broker,
+    publication: Publication,
+    route: Route[Session],
+    outcome: Outcome,
+    origin: SharedGroup[Session] | None = None,
+    offset: int = 0,
+) -> None:
+    """Send it to a session now, or keep it for that, message by message."""
     session = route.receiver
     qos = min(route.qos, publication.qos)  # [MQTT-3.8.4-8]
     connection = session.connection
@@ -89,32 +153,12 @@ def _to_session(
             connection.send_qos0(publication, publication.run.retain and route.retain_as_published, route.identifiers)
         return
     retain = publication.run.retain and route.retain_as_published
-    if session.cursor is not None and origin is None:
-        logged = broker.record(publication)
-        session.cursor.offer(broker, publication, logged, qos, retain, route.identifiers)
-        outcome.ticket = broker.store.latest
-        return
     start = 0
     if not session.expiry_interval and origin is None and connection is not None and not session.queue:
         start = connection.send_now(publication, qos, retain, route.identifiers)
         if start == publication.count:
             return
     _keep(broker, publication, start, session, qos, retain, route.identifiers, outcome, origin, offset)
-
-
-def _to_replay(
-    broker: Broker, publication: Publication, route: Route[Session], source: Session | None, outcome: Outcome
-) -> None:
-    """A ``$replay/`` subscription: its history and what is live come from one cursor, through the log."""
-    replay = cast(ReplayCursor, route.receiver)
-    if replay.session is source and replay.subscription.no_local:  # [MQTT-3.8.3-3]
-        return
-    outcome.receivers += 1
-    if broker.budget.full and not publication.qos:
-        broker.drop(replay.session, Drop.DISK_FULL, publication.count)
-        return
-    replay.offer(broker, publication, broker.record(publication))
-    outcome.ticket = broker.store.latest
 
 
 def _keep(
@@ -163,17 +207,36 @@ def _to_members(broker: Broker, publication: Publication, group: SharedGroup[Ses
             return
         for receiver, count in picked:
             part = publication.part(position, position + count)
-            _to_session(broker, part, group.route(receiver), outcome, group, position)
+            if receiver.__class__ is Session:
+                _to_session(broker, part, group.route(receiver), outcome, group, position)
+            else:
+                cast(OtherMember, receiver).give(broker, part)
+                outcome.elsewhere = True
+                # It is matched where it is delivered.
+                broker.counters.messages_matched -= count
             position += count
 
 
-def _reachable(session: Session) -> bool:
-    connection = session.connection
-    return connection is not None and connection.writable and not session.queue
+def _reachable(member: Session) -> bool:
+    if member.__class__ is not Session:
+        return cast(OtherMember, member).reachable
+    connection = member.connection
+    return connection is not None and connection.writable and not member.queue
 
 
-def _persistent(session: Session) -> bool:
-    return session.expiry_interval > 0 or session.connection is not None
+def _persistent(member: Session) -> bool:
+    return member.__class__ is Session and (member.expiry_interval > 0 or member.connection is not None)
+
+
+def deliver_to_member(broker: Broker, publication: Publication, filter: str, client_id: str) -> bool:
+    """A publication whose member was picked on another node; False if that is no member any more."""
+    session = broker.sessions.get(client_id)
+    group = broker.groups.find(filter)
+    if session is None or group is None or session not in group.members:
+        return False
+    broker.counters.messages_matched += publication.count
+    _to_session(broker, publication, group.route(session), Outcome(), group)
+    return True
 
 
 def redispatch(broker: Broker, publication: Publication, group: SharedGroup[Session]) -> None:

@@ -36,7 +36,7 @@ class GroupCursor(Cursor):
     __slots__ = ("group", "returned", "segments", "number", "shares", "kept", "_broker")
 
     def __init__(self, broker: Broker, group: SharedGroup[Session], position: int, *, live: bool) -> None:
-        super().__init__(position, live=live)
+        super().__init__(broker.log, position, live=live)
         self._broker = broker
         self.group = group
         self.name = group.full_filter
@@ -146,7 +146,7 @@ class GroupCursor(Cursor):
 
     async def _redeliver(self, broker: Broker) -> None:
         wanted = list(islice(self.returned, FETCH))
-        runs = await broker.log.fetch(wanted)
+        runs = await broker.logs.fetch(wanted)
         self.reading = False
         if self.closed:
             return

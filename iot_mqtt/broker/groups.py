@@ -87,6 +87,13 @@ class Groups:
                 if not len(cursor.group):
                     self._remove(cursor)
 
+    def let_go(self, session: Session) -> None:
+        """A session goes on at another node; of a group that has no member here any more all records stay."""
+        for cursor in session.groups or ():
+            if not len(cursor.group):
+                cursor.closed = True
+                del self._cursors[cursor.group]
+
     def _remove(self, cursor: GroupCursor) -> None:
         self._hand_over(cursor)
         cursor.closed = True

@@ -183,7 +183,9 @@ class Outflow:
     def _read_on(self, session: Session) -> None:
         """There is room: let the cursors that are behind read."""
         broker = self._broker
-        if session.cursor is not None and not session.cursor.live:
+        if session.elsewhere:
+            self._read_in_turn(session)
+        elif session.cursor is not None and not session.cursor.live:
             session.cursor.read_on(broker)
         if session.replays:
             for replay in list(session.replays.values()):
@@ -191,6 +193,15 @@ class Outflow:
         if session.groups:
             for group in list(session.groups):
                 group.read_on(broker)
+
+    def _read_in_turn(self, session: Session) -> None:
+        """Whoever reads first may take all the room there is: another one each time."""
+        behind = [cursor for cursor in session.plain_cursors() if not cursor.live]
+        if len(behind) > 1:
+            session.turns = (session.turns + 1) % len(behind)
+            behind = behind[session.turns :] + behind[: session.turns]
+        for cursor in behind:
+            cursor.read_on(self._broker)
 
     def _send_lined_up(self, session: Session) -> bool:
         """Send deliveries that have their id; True when none is left and the window has room."""
@@ -384,6 +395,6 @@ class Outflow:
             return "outbox_full"
         if session.outbound.room <= 0:
             return "inflight_full"
-        if session.cursor is not None and not session.cursor.live:
+        if not all(cursor.live for cursor in session.plain_cursors()):
             return "reading"
         return "caught_up"

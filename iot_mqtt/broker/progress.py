@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.elsewhere import places
 from iot_mqtt.ports.store import StoredFlight, StoredProgress
 from iot_mqtt.session import Flight, Segment
 
@@ -95,14 +96,15 @@ class Progress:
             elif segment.stored:
                 store.remove_segment(session.client_id, segment.number)
                 segment.stored = False
-        end = self._broker.log.end
+        end, writer = self._broker.log.end, self._broker.log.writer
         for session in moved:
             cursor = session.cursor
             if cursor is not None and session.durable:
                 replays = tuple(replay.stored(end) for replay in (session.replays or {}).values())
-                store.save_progress(
-                    session.client_id, StoredProgress(cursor.place(end), tuple(cursor.past or ()), replays)
-                )
+                progress = StoredProgress(cursor.place(end), tuple(cursor.past or ()), replays, writer)
+                if session.elsewhere or session.unfollowed:
+                    progress = progress._replace(elsewhere=tuple(places(session)))
+                store.save_progress(session.client_id, progress)
 
     def committed(self, ticket: int) -> None:
         """Nothing here waits."""

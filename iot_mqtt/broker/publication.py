@@ -46,11 +46,12 @@ class Publication:
         "count",
         "publisher",
         "plain",
+        "remote",
         "logged",
         "_properties",
         "_forms",
         "_messages",
-        "_wall",
+        "wall",
     )
 
     def __init__(self, run: PublishRun, topic: bytes, publisher: str, wall: float) -> None:
@@ -59,7 +60,10 @@ class Publication:
         self.qos = run.qos
         self.count = run.count
         self.publisher = publisher
-        self._wall = wall
+        #: When it came; 0 where nothing counts from it.
+        self.wall = wall
+        #: It was published at another node.
+        self.remote = False
         #: 3 or 5: receivers of that family may get ``run.wire`` as it is; 0: nobody may.
         self.plain = 0
         if run.head == 0x30 and run.topic:
@@ -138,7 +142,7 @@ class Publication:
         if not self.run.raw_properties:
             return None
         interval = self.run.properties.message_expiry_interval
-        return None if interval is None else self._wall + interval
+        return None if interval is None else self.wall + interval
 
     def expired(self, wall: float) -> bool:
         """True when the time of its messages is over."""
@@ -179,7 +183,8 @@ class Publication:
         """Packets ``start`` to ``stop`` as a publication of their own."""
         if start == 0 and stop == self.count:
             return self
-        part = Publication(self.run.part(start, stop), self.topic, self.publisher, self._wall)
+        part = Publication(self.run.part(start, stop), self.topic, self.publisher, self.wall)
+        part.remote = self.remote
         if self._messages is not None:
             part._messages = self._messages[start:stop]
         return part

@@ -44,7 +44,7 @@ class Refetching:
     async def _fill(self, session: Session, sending: deque[Delivery | Piece], pieces: list[Piece]) -> None:
         broker = self._broker
         wanted = [piece.flight.reference.part(piece.offset, piece.offset + len(piece)) for piece in pieces]
-        runs = await broker.log.fetch(wanted)
+        runs = await broker.logs.fetch(wanted)
         current = self._release(session, sending)
         if not current:
             return

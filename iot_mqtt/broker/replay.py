@@ -26,20 +26,22 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.cursors import Cursor, window_of
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
+from iot_mqtt.broker.fanout import by_value
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.store import StoredReplay
-from iot_mqtt.topics import parse_shared
+from iot_mqtt.topics import Route, parse_shared
 from iot_mqtt.topics.filters import MAX_BYTES
 from iot_mqtt.values import Subscription
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.fanout import Outcome
     from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.log import LogRun
+    from iot_mqtt.ports.log import Log, LogRun
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PREFIX = "$replay/"
 #: QoS 0 messages read in one go: nothing confirms them, only the outbox bounds them.
@@ -89,14 +91,14 @@ class ReplayCursor(Cursor):
 
     __slots__ = ("session", "subscription", "plain", "began", "sought")
 
-    def __init__(self, session: Session, subscription: Subscription, plain: str, position: int, began: int) -> None:
-        super().__init__(position, live=False)
+    def __init__(self, session: Session, log: Log, subscription: Subscription, plain: str, position: int) -> None:
+        super().__init__(log, position, live=False)
         self.session = session
         self.subscription = subscription
         self.plain = plain
         self.name = subscription.filter
         #: The end of the log when it was asked for. What is before was nobody's to deliver, and is not backlog.
-        self.began = began
+        self.began = log.end
         #: The time to begin at, while its place is being looked for.
         self.sought: float | None = None
         self.backlog = 0
@@ -108,7 +110,7 @@ class ReplayCursor(Cursor):
             return
         # Kept until it is found: a restart meanwhile looks for the same time.
         self.sought, self.reading = begin, True
-        drive(broker.log.position_at(begin), partial(self._found, broker), partial(self._not_found, broker, begin))
+        drive(self.log.position_at(begin), partial(self._found, broker), partial(self._not_found, broker, begin))
 
     def _found(self, broker: Broker, position: int) -> None:
         # What was published since it was asked for is wanted in any case, be the time asked for in the future.
@@ -119,7 +121,7 @@ class ReplayCursor(Cursor):
             self.read_on(broker)
 
     def _not_found(self, broker: Broker, begin: float, error: BaseException) -> None:
-        log.error("reading the log failed; trying again: %s", error)
+        logger.error("reading the log failed; trying again: %s", error)
         broker.clock.call_later(RETRY_SECONDS, partial(self._seek_again, broker, begin))
 
     def _seek_again(self, broker: Broker, begin: float) -> None:
@@ -138,7 +140,7 @@ class ReplayCursor(Cursor):
 
     def stored(self, end: int) -> StoredReplay:
         """What is kept of it."""
-        return StoredReplay(self.name, self.place(end), self.sought)
+        return StoredReplay(self.name, self.place(end), self.sought, self.log.writer)
 
     def filters(self) -> list[str]:
         return [self.plain]
@@ -156,6 +158,21 @@ class ReplayCursor(Cursor):
     def lose(self, broker: Broker, count: int) -> None:
         self.over(count)
         broker.drop(self.session, Drop.RETENTION, count)
+
+    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+        """As a receiver: history and what is live come from one cursor, through the log."""
+        if self.session is source and self.subscription.no_local:  # [MQTT-3.8.3-3]
+            return
+        outcome.receivers += 1
+        if publication.remote:
+            # It reads the log of this node and no other.
+            by_value(broker, publication, Route(self.session, self.subscription), outcome)
+            return
+        if broker.budget.full and not publication.qos:
+            broker.drop(self.session, Drop.DISK_FULL, publication.count)
+            return
+        self.offer(broker, publication, broker.record(publication))
+        outcome.ticket = broker.store.latest
 
     def offer(self, broker: Broker, publication: Publication, logged: LogRun) -> None:
         """A message that it wants was published."""

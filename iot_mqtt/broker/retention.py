@@ -17,6 +17,7 @@ from iot_mqtt.values import Message, Subscription
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.retained_versions import RetainedVersions
 
 PAGE = 500
 SYS_PREFIX = b"$SYS/"
@@ -25,10 +26,11 @@ SYS_PREFIX = b"$SYS/"
 class Retention:
     """The retained messages of this node."""
 
-    __slots__ = ("_broker", "index")
+    __slots__ = ("_broker", "_versions", "index")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._versions: RetainedVersions | None = None
         self.index = RetainedIndex()
 
     def retain(self, message: Message) -> bool:
@@ -45,7 +47,7 @@ class Retention:
             return False
         index.set(topic, message)
         if not topic.startswith(SYS_PREFIX):
-            self._broker.store.save_retained(message)
+            self._broker.store.save_retained(message, self._tell(topic, message))
             self._broker.budget.added(message.size)
             self._broker.plan_turn()
         return True
@@ -55,13 +57,51 @@ class Retention:
         if not self.index.remove(topic):
             return False
         if not topic.startswith(SYS_PREFIX):
+            self._tell(topic, None)
             self._broker.store.remove_retained(topic)
             self._broker.plan_turn()
         return True
 
-    def restore(self, message: Message) -> None:
+    def expire(self, topic: bytes) -> None:
+        """Its time is over. Nobody is told, because everybody sees for himself, and a message that another node has
+        just put in its place must not be removed from the store.
+        """
+        if self._versions is None:
+            self.remove(topic)
+        else:
+            self.index.remove(topic)
+
+    def restore(self, message: Message, version: int) -> None:
         """Put back what the store had at start."""
         self.index.set(message.topic, message)
+        if self._versions is not None:
+            self._versions.note(message.topic, version)
+
+    # Among other nodes.
+
+    def share(self, versions: RetainedVersions) -> None:
+        """From now on other nodes retain messages too; before anything is restored."""
+        self._versions = versions
+
+    def _tell(self, topic: bytes, message: Message | None) -> int:
+        return self._versions.changed(topic, message) if self._versions is not None else 0
+
+    def heard(self, topic: bytes, message: Message | None, version: int) -> None:
+        """Another node has a new retained message; the later one of two stands, everywhere."""
+        assert self._versions is not None
+        order = self._versions.note(topic, version, present=message is not None)
+        if order > 0 and message is None:
+            self.index.remove(topic)
+        elif order > 0 and message is not None:
+            self.index.set(topic, message)
+        elif order < 0:
+            # Its writer may have overwritten ours in the grid; whoever has the later one puts that right.
+            mine = self.index.get(topic)
+            if mine is None:
+                self._broker.store.remove_retained(topic)
+            else:
+                self._broker.store.save_retained(mine, self._versions.of(topic))
+            self._broker.plan_turn()
 
     def read_for(self, session: Session, readers: list[RetainedReader]) -> None:
         """Let new subscriptions read; a reader of the same filter starts anew."""
@@ -102,7 +142,7 @@ class RetainedReader:
         wall = broker.clock.wall()
         for message in page:
             if message.expires_at is not None and message.expires_at <= wall:
-                broker.retention.remove(message.topic)
+                broker.retention.expire(message.topic)
                 continue
             broker.counters.messages_matched += 1
             qos = min(message.qos, subscription.qos)

@@ -13,6 +13,7 @@ from iot_mqtt.values import NEVER, Subscription, Will
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
     from iot_mqtt.broker.cursors import Cursor, SessionCursor
+    from iot_mqtt.broker.elsewhere import ElsewhereCursor, Unfollowed
     from iot_mqtt.broker.group_cursor import GroupCursor
     from iot_mqtt.broker.replay import ReplayCursor
     from iot_mqtt.broker.retention import RetainedReader
@@ -43,6 +44,9 @@ class Session:
         "sending",
         "unsent",
         "cursor",
+        "elsewhere",
+        "unfollowed",
+        "turns",
         "replays",
         "groups",
         "queue",
@@ -80,6 +84,12 @@ class Session:
         self.unsent = 0
         #: How far a durable session has read the log.
         self.cursor: SessionCursor | None = None
+        #: How far it has read those of other nodes, by writer.
+        self.elsewhere: dict[int, ElsewhereCursor] | None = None
+        #: What it is owed of logs that nobody here reads yet, by writer.
+        self.unfollowed: dict[int, Unfollowed] | None = None
+        #: Whose turn it is to read, when several are behind.
+        self.turns = 0
         #: ``$replay/`` filter → how far that one has.
         self.replays: dict[str, ReplayCursor] | None = None
         #: The durable shared groups it is a member of.
@@ -102,15 +112,46 @@ class Session:
         return len(self.outbound) + len(self.queue)
 
     def cursors(self) -> Iterator[Cursor]:
-        """Its own readers of the log: the main one and the replays."""
-        if self.cursor is not None:
-            yield self.cursor
+        """All its own readers: for the plain subscriptions, one for each log, and the replays."""
+        yield from self.plain_cursors()
         if self.replays:
             yield from self.replays.values()
 
+    def plain_cursors(self) -> Iterator[SessionCursor]:
+        """Those for the plain subscriptions, one for each log."""
+        if self.cursor is not None:
+            yield self.cursor
+        if self.elsewhere:
+            yield from self.elsewhere.values()
+
+    def cursor_for(self, writer: int) -> SessionCursor | None:
+        """The reader of one node's log for the plain subscriptions."""
+        if self.cursor is not None and self.cursor.log.writer == writer:
+            return self.cursor
+        return self.elsewhere.get(writer) if self.elsewhere else None
+
+    def let_go(self, cursor: SessionCursor) -> None:
+        """A reader for the plain subscriptions is needed no more."""
+        if cursor is self.cursor:
+            self.cursor = None
+        elif self.elsewhere is not None:
+            self.elsewhere.pop(cursor.log.writer, None)
+
+    def since(self, filter: str) -> dict[int, int]:
+        """Where in each log the claim of a plain filter begins, by writer; what is not named begins with its log."""
+        found = {cursor.log.writer: cursor.since[filter] for cursor in self.plain_cursors() if filter in cursor.since}
+        for writer, unfollowed in (self.unfollowed or {}).items():
+            if filter in unfollowed.since:
+                found[writer] = unfollowed.since[filter]
+        return found
+
     @property
     def backlog(self) -> int | None:
-        """Messages in the log that it has not taken yet; None when they have not been counted since the start."""
+        """Messages that wait in the logs for it; None when they have not been counted since the start.
+
+        Of other nodes' logs these are the ones that it was offered while it could not take them: what is there
+        besides is found when it is read, and not waited for.
+        """
         count = 0
         for cursor in self.cursors():
             if cursor.backlog is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.cursors import SessionCursor, is_plain
+from iot_mqtt.broker.elsewhere import follow, read_on
 from iot_mqtt.broker.fanout import redispatch
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.session import Session
@@ -19,6 +21,7 @@ from iot_mqtt.values import ProtocolVersion
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.ports.log import Followed
 
 
 class Sessions:
@@ -91,18 +94,25 @@ class Sessions:
         elif was_durable:
             # It was kept and is now to end with this connection; a crash must not bring it back.
             self._forget(session)
+        broker.changed(session)
 
     def _keep(self, session: Session) -> None:
         """It becomes durable: from now on it reads the log, and what it has is stored."""
         broker, end = self._broker, self._broker.log.end
         if session.cursor is None:
-            session.cursor = SessionCursor(session, end, live=True)
+            session.cursor = SessionCursor(session, broker.log, end, live=True)
+        for writer, reader in broker.logs.others.items():
+            if session.elsewhere is None or writer not in session.elsewhere:
+                cursor = follow(session, reader, reader.end)
+                broker.call_soon(partial(cursor.read_on, broker))
         for subscription in session.subscriptions.values():
-            if is_plain(subscription.filter):
-                session.cursor.since.setdefault(subscription.filter, end)
-            elif parse_shared(subscription.filter) is not None:
-                broker.groups.joined(session, subscription.filter)
-            broker.store.save_subscription(session.client_id, subscription, end)
+            filter = subscription.filter
+            if is_plain(filter):
+                session.cursor.since.setdefault(filter, end)
+            elif parse_shared(filter) is not None:
+                broker.groups.joined(session, filter)
+            since = session.since(filter) or {broker.log.writer: end}
+            broker.store.save_subscription(session.client_id, subscription, since)
         for entry in (*session.outbound.entries.values(), *session.queue):
             if isinstance(entry, Delivery) and not entry.sequence:
                 broker.outflow.store(session, entry)
@@ -129,6 +139,7 @@ class Sessions:
         session.unsent = 0
         session.last_disconnect = reason
         session.disconnected_at = broker.clock.wall()
+        broker.changed(session)
         if session.expiry_interval == 0:  # [MQTT-3.1.2-23]
             self.end(session, ReasonCode.SUCCESS)
             return
@@ -143,10 +154,9 @@ class Sessions:
 
     def _fall_behind(self, session: Session) -> None:
         """Nobody is there to take messages; what comes now is read later."""
-        end = self._broker.log.end
         for cursor in session.cursors():
             if cursor.live:
-                cursor.fall_behind(end, 0)
+                cursor.fall_behind(cursor.log.end, 0)
         if session.cursor is not None and session.cursor.backlog is None:
             self._broker.census.begin()
 
@@ -166,6 +176,7 @@ class Sessions:
             return
         session.ended = True
         broker = self._broker
+        broker.changed(session)
         if session.connection is not None:
             session.connection.disconnect(reason)
             session.connection = None
@@ -181,7 +192,35 @@ class Sessions:
         self._pass_on(session)
         for cursor in session.cursors():
             cursor.closed = True
-        session.cursor = session.replays = session.groups = None
+        session.cursor = session.elsewhere = session.unfollowed = session.replays = session.groups = None
+
+    def hand_over(self, session: Session) -> None:
+        """Forget a session in memory, and leave every record: another node goes on with it (``load_session``).
+
+        Its connection is gone. What has changed of it is staged with the next batch: the other node may begin once
+        the store is settled.
+        """
+        broker = self._broker
+        session.ended = True
+        for timer in (session.expiry_timer, session.will_timer):
+            if timer is not None:
+                timer.cancel()
+        session.expiry_timer = session.will_timer = None
+        broker.subscriptions.let_go(session)
+        for cursor in session.cursors():
+            cursor.closed = True
+        session.readers = None
+        if self._by_id.get(session.client_id) is session:
+            del self._by_id[session.client_id]
+        broker.plan_turn()
+
+    def follow(self, reader: Followed) -> None:
+        """The log of another node can be read from now on: every durable session does."""
+        broker = self._broker
+        for session in self._by_id.values():
+            if session.cursor is not None and session.durable:
+                follow(session, reader)
+        broker.call_soon(partial(read_on, broker, reader.writer))
 
     def _forget(self, session: Session) -> None:
         """Remove every record, one by one: the store keeps no index of them."""
@@ -190,6 +229,7 @@ class Sessions:
         for filter in session.subscriptions:
             store.remove_subscription(client_id, filter)
         self._broker.progress.forget(session)
+        session.unfollowed = None
         for packet_id, entry in session.outbound.entries.items():
             if isinstance(entry, Delivery):
                 self._broker.outflow.forget(session, entry)

@@ -49,20 +49,24 @@ class Subscriptions:
             broker.routes.subscribe(session, subscription)
             broker.groups.joined(session, filter)
         else:
-            if session.cursor is not None:
-                if session.cursor.crowded:
+            for cursor in session.plain_cursors():
+                if cursor.crowded:
                     raise Refused("too many subscriptions were changed", ReasonCode.QUOTA_EXCEEDED)
-                session.cursor.subscribed(filter, end, known)
+            for cursor in session.plain_cursors():
+                cursor.subscribed(filter, cursor.log.end, known)
             session.subscriptions[filter] = subscription
             broker.routes.subscribe(session, subscription)
         if session.durable:
-            broker.store.save_subscription(session.client_id, subscription, end)
+            since = session.since(filter) or {broker.log.writer: end}
+            broker.store.save_subscription(session.client_id, subscription, since)
             broker.progress.moved(session)
+        if known is None and broker.clustering is not None:
+            broker.clustering.own.added(session, filter)
         self.remove(session, twin(filter))
 
     def enter_replay(self, session: Session, subscription: Subscription, plain: str, position: int) -> ReplayCursor:
         """Give a replay its cursor, and what is published from now on."""
-        cursor = ReplayCursor(session, subscription, plain, position, self._broker.log.end)
+        cursor = ReplayCursor(session, self._broker.log, subscription, plain, position)
         if session.replays is None:
             session.replays = {}
         session.replays[subscription.filter] = cursor
@@ -75,14 +79,17 @@ class Subscriptions:
         subscription = session.subscriptions.pop(filter, None)
         if subscription is None:
             return False
+        if broker.clustering is not None:
+            broker.clustering.own.removed(session, filter)
         if session.replays is not None and filter in session.replays:
             self._remove_replay(session, filter, Drop.UNSUBSCRIBED)
         else:
             broker.routes.unsubscribe(session, filter)
             if parse_shared(filter) is not None:
                 broker.groups.left(session, filter)
-            elif session.cursor is not None:
-                session.cursor.unsubscribed(subscription, broker.log.end)
+            else:
+                for cursor in session.plain_cursors():
+                    cursor.unsubscribed(subscription, cursor.log.end)
         broker.retention.stop_reading(session, filter)
         if session.durable:
             broker.store.remove_subscription(session.client_id, filter)
@@ -104,3 +111,10 @@ class Subscriptions:
         self._broker.routes.drop(session, [name for name in session.subscriptions if parse_replay(name) is None])
         for cursor in list(session.groups or ()):
             self._broker.groups.left(session, cursor.name)
+
+    def let_go(self, session: Session) -> None:
+        """The session goes on at another node, with all its records."""
+        for replay in (session.replays or {}).values():
+            self._broker.routes.unsubscribe(cast(Session, replay), replay.plain)
+        self._broker.routes.drop(session, [name for name in session.subscriptions if parse_replay(name) is None])
+        self._broker.groups.let_go(session)

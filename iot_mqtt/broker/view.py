@@ -9,6 +9,7 @@ from typing import TypeVar
 from iot_mqtt.broker.backlog import backlog_of, lag_of, position_of, tally
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.budget import Pause
+from iot_mqtt.broker.cluster_view import ClusterView
 from iot_mqtt.broker.connection import Connection
 from iot_mqtt.broker.facade import BacklogInfo, BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
 from iot_mqtt.broker.log_view import LogView
@@ -29,6 +30,7 @@ class View:
         self._broker = broker
         self.counters = broker.counters
         self.log = LogView(broker)
+        self.cluster = ClusterView(broker, node_id=node_id, version=version)
         self._node_id = node_id
         self._version = version
         self._started_at = started_at
@@ -171,7 +173,7 @@ class View:
             queued_bytes=session.queue.bytes,
             backlog=session.backlog,
             position=position_of(self._broker, session),
-            lag=lag_of(self._broker, session),
+            lag=lag_of(session),
             delivered=session.delivered,
             dropped=dict(session.dropped or {}),
             denied=dict(session.denied or {}),

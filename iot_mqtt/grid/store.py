@@ -12,12 +12,13 @@ A commit that fails is repeated with a growing pause until the grid takes it; wh
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.grid.records import (
+    ROUTE,
     SessionRecord,
     Unreadable,
     WillRecord,
@@ -50,6 +51,8 @@ from iot_mqtt.grid.records import (
     packet_key,
     queue_key,
     retained_key,
+    route_key,
+    route_of,
     sequence_of,
     session_key,
     split_prefix,
@@ -104,6 +107,7 @@ class GridStore:
         self.unreadable = 0
         self.stagers: list[Stager] = []
         self._reserved = False
+        self._given_up = False
 
     # Committing.
 
@@ -134,6 +138,8 @@ class GridStore:
 
     def _submit(self) -> None:
         assert self._under_way is not None
+        if self._given_up:
+            return
         self._grid.commit_soon(self._under_way, self._done)
 
     def _done(self, error: BaseException | None) -> None:
@@ -164,6 +170,8 @@ class GridStore:
         if not self.failing:
             log.error("the grid does not take writes; repeating: %s", error)
         self.failing, self.trouble = True, str(error)
+        if self._given_up:
+            return
         self._clock.call_later(self._pause, self._submit)
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
@@ -174,6 +182,10 @@ class GridStore:
             waiting: Deferred[None] = Deferred()
             self._settling.append((self.latest, waiting))
             await waiting
+
+    def give_up(self) -> None:
+        """This life is over and nothing more can be written: what waits is not committed, and nobody is told so."""
+        self._given_up = True
 
     def _release_settled(self) -> None:
         due = [waiting for ticket, waiting in self._settling if ticket <= self.committed]
@@ -212,9 +224,11 @@ class GridStore:
         self._gathering.remove(CacheName.SESSIONS, session_key(client_id))
         self._prefixes.pop(client_id, None)
 
-    def save_subscription(self, client_id: str, subscription: Subscription, since: int) -> None:
+    def save_subscription(self, client_id: str, subscription: Subscription, since: Mapping[int, int]) -> None:
         key = subscription_key(self._prefix(client_id), subscription.filter)
-        self._gathering.put(CacheName.SUBSCRIPTIONS, key, encode_subscription(subscription, since))
+        elsewhere = [(writer, position) for writer, position in since.items() if writer and position]
+        value = encode_subscription(subscription, since.get(0, 0), elsewhere)
+        self._gathering.put(CacheName.SUBSCRIPTIONS, key, value)
 
     def remove_subscription(self, client_id: str, filter: str) -> None:
         self._gathering.remove(CacheName.SUBSCRIPTIONS, subscription_key(self._prefix(client_id), filter))
@@ -289,29 +303,64 @@ class GridStore:
     def remove_will(self, client_id: str) -> None:
         self._gathering.remove(CacheName.WILLS, session_key(client_id))
 
-    def save_retained(self, message: Message) -> None:
+    def save_retained(self, message: Message, version: int = 0) -> None:
         self._retained_counter += 1
-        value = encode_retained(self._encoded(message), 0, self._retained_counter)
+        value = encode_retained(self._encoded(message), 0, version or self._retained_counter)
         self._gathering.put(CacheName.RETAINED, retained_key(message.topic), value)
 
     def remove_retained(self, topic: bytes) -> None:
         self._gathering.remove(CacheName.RETAINED, retained_key(topic))
 
+    # Of a node in a cluster.
+
+    def save_route(self, node: int, filter: str) -> None:
+        self._gathering.put(CacheName.ROUTES, route_key(node, filter), ROUTE)
+
+    def remove_route(self, node: int, filter: str) -> None:
+        self._gathering.remove(CacheName.ROUTES, route_key(node, filter))
+
+    def remove_channel(self, client_id: str) -> None:
+        self._gathering.remove(CacheName.CHANNELS, session_key(client_id))
+
     # Reading back.
 
-    async def _records(self, cache: CacheName, decode: Callable[[bytes], T]) -> AsyncIterator[tuple[bytes, T]]:
-        """Every readable record. One that can't be read stays where it is, is counted and told."""
-        async for key, value in scan(self._grid, cache):
-            try:
-                record = decode(value)
-            except Unreadable as error:
-                self.unreadable += 1
-                log.error("a record of %s can't be read: %s", cache.value, error)
-                continue
-            yield key, record
+    async def _raw(self, cache: CacheName, client_id: str | None) -> AsyncIterator[tuple[bytes, bytes]]:
+        """Everybody's entries of a cache or, from the caches that have several of each, one client's."""
+        async for entry in scan(self._grid, cache, b"" if client_id is None else client_prefix(client_id)):
+            yield entry
 
-    async def sessions(self) -> AsyncIterator[StoredSession]:
-        async for _, record in self._records(CacheName.SESSIONS, decode_session):
+    async def _records(
+        self, cache: CacheName, decode: Callable[[bytes], T], client_id: str | None = None
+    ) -> AsyncIterator[tuple[bytes, T]]:
+        """Every readable record. One that can't be read stays where it is, is counted and told."""
+        async for key, value in self._raw(cache, client_id):
+            try:
+                yield key, decode(value)
+            except Unreadable as error:
+                self._passed_over(cache, error)
+
+    async def _single(
+        self, cache: CacheName, decode: Callable[[bytes], T], client_id: str | None
+    ) -> AsyncIterator[tuple[bytes, T]]:
+        """The same for the caches whose keys are client ids."""
+        if client_id is None:
+            async for entry in self._records(cache, decode):
+                yield entry
+            return
+        key = session_key(client_id)
+        value = await self._grid.get(cache, key)
+        if value is not None:
+            try:
+                yield key, decode(value)
+            except Unreadable as error:
+                self._passed_over(cache, error)
+
+    def _passed_over(self, cache: CacheName, error: Unreadable) -> None:
+        self.unreadable += 1
+        log.error("a record of %s can't be read: %s", cache.value, error)
+
+    async def sessions(self, client_id: str | None = None) -> AsyncIterator[StoredSession]:
+        async for _, record in self._single(CacheName.SESSIONS, decode_session, client_id):
             yield StoredSession(
                 client_id=record.client_id,
                 version=record.version,
@@ -322,16 +371,21 @@ class GridStore:
                 epoch=record.epoch,
             )
 
-    async def subscriptions(self) -> AsyncIterator[tuple[str, Subscription, int]]:
-        async for key, record in self._records(CacheName.SUBSCRIPTIONS, decode_subscription):
-            yield split_prefix(key)[0], record.subscription, record.since
+    async def subscriptions(
+        self, client_id: str | None = None
+    ) -> AsyncIterator[tuple[str, Subscription, Mapping[int, int]]]:
+        async for key, record in self._records(CacheName.SUBSCRIPTIONS, decode_subscription, client_id):
+            since = dict(record.elsewhere)
+            if record.since:
+                since[0] = record.since
+            yield split_prefix(key)[0], record.subscription, since
 
-    async def progress(self) -> AsyncIterator[tuple[str, StoredProgress]]:
-        async for key, progress in self._records(CacheName.PROGRESS, decode_progress):
+    async def progress(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredProgress]]:
+        async for key, progress in self._single(CacheName.PROGRESS, decode_progress, client_id):
             yield key.decode(), progress
 
-    async def segments(self) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
-        async for key, flights in self._records(CacheName.SEGMENTS, decode_segment):
+    async def segments(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
+        async for key, flights in self._records(CacheName.SEGMENTS, decode_segment, client_id):
             yield split_prefix(key)[0], sequence_of(key), flights
 
     async def groups(self) -> AsyncIterator[tuple[str, StoredGroup]]:
@@ -342,8 +396,8 @@ class GridStore:
         async for key, references in self._records(CacheName.SHARES, decode_share):
             yield split_prefix(key)[0], sequence_of(key), references
 
-    async def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
-        async for key, record in self._records(CacheName.QUEUE, decode_queue):
+    async def deliveries(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredDelivery]]:
+        async for key, record in self._records(CacheName.QUEUE, decode_queue, client_id):
             delivery = StoredDelivery(
                 sequence=sequence_of(key),
                 message=record.message,
@@ -355,26 +409,30 @@ class GridStore:
             )
             yield split_prefix(key)[0], delivery
 
-    async def dups(self) -> AsyncIterator[tuple[str, int, int]]:
-        async for key, record in self._records(CacheName.DUP, decode_dup):
+    async def dups(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
+        async for key, record in self._records(CacheName.DUP, decode_dup, client_id):
             yield split_prefix(key)[0], packet_id_of(key), record.sequence
 
-    async def pubrels(self) -> AsyncIterator[tuple[str, int, int]]:
-        async for key, record in self._records(CacheName.PUBREL, decode_pubrel):
+    async def pubrels(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
+        async for key, record in self._records(CacheName.PUBREL, decode_pubrel, client_id):
             yield split_prefix(key)[0], packet_id_of(key), record.order
 
-    async def received(self) -> AsyncIterator[tuple[str, int]]:
-        async for key, _ in scan(self._grid, CacheName.RECEIVED):
+    async def received(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int]]:
+        async for key, _ in self._raw(CacheName.RECEIVED, client_id):
             yield split_prefix(key)[0], packet_id_of(key)
 
-    async def wills(self) -> AsyncIterator[tuple[str, StoredWill]]:
-        async for key, record in self._records(CacheName.WILLS, decode_will):
+    async def wills(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredWill]]:
+        async for key, record in self._single(CacheName.WILLS, decode_will, client_id):
             yield key.decode(), StoredWill(record.will, record.due_at)
 
-    async def retained(self) -> AsyncIterator[Message]:
+    async def retained(self) -> AsyncIterator[tuple[Message, int]]:
         async for _, record in self._records(CacheName.RETAINED, decode_retained):
             self._retained_counter = max(self._retained_counter, record.version[1])
-            yield record.message
+            yield record.message, record.version[1]
+
+    async def routes(self) -> AsyncIterator[tuple[int, str]]:
+        async for key, _ in scan(self._grid, CacheName.ROUTES):
+            yield route_of(key)
 
 
 def _nothing() -> None:

@@ -31,6 +31,13 @@ class Drop(StrEnum):
     DISK_FULL = "disk_full"  # QoS 0 that only the log could have brought
 
 
+class LinkDrop(StrEnum):
+    """Why a message that another node wants did not leave this one; counted once, not per receiver there."""
+
+    PEER_DOWN = "peer_down"  # what was recorded is found in the log when it is back
+    PEER_CROWDED = "peer_crowded"  # QoS 0 for a node that does not keep up
+
+
 #: Upper bounds in seconds; what takes longer falls into +Inf.
 LATENCIES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -78,6 +85,9 @@ class Counters:
         self.messages_delivered = 0  # handed to an outbox (QoS 0) or sent and acknowledged (QoS 1/2)
         self.messages_resent = 0
         self.dropped: Counter[str] = Counter()  # by Drop
+        self.messages_forwarded = 0  # to other nodes, once per node
+        self.messages_from_peers = 0  # published at other nodes
+        self.forwards_dropped: Counter[str] = Counter()  # by LinkDrop
         self.messages_refused: Counter[str] = Counter()  # not stored because there was no room, by why
         self.publishers_paused: Counter[str] = Counter()  # times that a connection was not read from, by why
         self.denied: Counter[str] = Counter()  # by action

@@ -10,7 +10,7 @@ A failed commit is "not ready": it is repeated until it succeeds, and nothing be
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -70,14 +70,32 @@ class StoredReplay(NamedTuple):
     position: int
     #: The time that it begins at, while the place of that in the log is still being looked for.
     sought: float | None = None
+    #: Whose log it reads.
+    writer: int = 0
+
+
+class StoredPlace(NamedTuple):
+    """How far a session has read one node's log."""
+
+    writer: int
+    position: int
+    past: tuple[StoredPast, ...] = ()
 
 
 class StoredProgress(NamedTuple):
-    """How far a session has read the log."""
+    """How far a session has read the logs. A log that has no place here is read from its beginning."""
 
     position: int
     past: tuple[StoredPast, ...] = ()
     replays: tuple[StoredReplay, ...] = ()
+    #: Whose log ``position`` and ``past`` are of.
+    writer: int = 0
+    #: In the logs of other nodes.
+    elsewhere: tuple[StoredPlace, ...] = ()
+
+    def places(self) -> tuple[StoredPlace, ...]:
+        """All of them."""
+        return (StoredPlace(self.writer, self.position, self.past), *self.elsewhere)
 
 
 class StoredFlight(NamedTuple):
@@ -147,8 +165,8 @@ class Store(Protocol):
 
     def remove_session(self, client_id: str) -> None: ...
 
-    def save_subscription(self, client_id: str, subscription: Subscription, since: int) -> None:
-        """``since``: where in the log its claim begins."""
+    def save_subscription(self, client_id: str, subscription: Subscription, since: Mapping[int, int]) -> None:
+        """``since``: where in each log its claim begins, by writer; in others it begins with the log."""
         ...
 
     def remove_subscription(self, client_id: str, filter: str) -> None: ...
@@ -203,21 +221,35 @@ class Store(Protocol):
 
     def remove_will(self, client_id: str) -> None: ...
 
-    def save_retained(self, message: Message) -> None: ...
+    def save_retained(self, message: Message, version: int = 0) -> None:
+        """``version``: of two writers' messages the greater one stands; 0: there is only one writer."""
+        ...
 
     def remove_retained(self, topic: bytes) -> None: ...
 
-    # Reading back, at start.
+    # Of a node in a cluster.
 
-    def sessions(self) -> AsyncIterator[StoredSession]: ...
+    def save_route(self, node: int, filter: str) -> None:
+        """Durable sessions at home on this node want what matches."""
+        ...
 
-    def subscriptions(self) -> AsyncIterator[tuple[str, Subscription, int]]:
+    def remove_route(self, node: int, filter: str) -> None: ...
+
+    def remove_channel(self, client_id: str) -> None:
+        """A client that is at home here has nothing left that is kept."""
+        ...
+
+    # Reading back: everybody's records at start, or one client's.
+
+    def sessions(self, client_id: str | None = None) -> AsyncIterator[StoredSession]: ...
+
+    def subscriptions(self, client_id: str | None = None) -> AsyncIterator[tuple[str, Subscription, Mapping[int, int]]]:
         """(client id, subscription, since)"""
         ...
 
-    def progress(self) -> AsyncIterator[tuple[str, StoredProgress]]: ...
+    def progress(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredProgress]]: ...
 
-    def segments(self) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
+    def segments(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
         """(client id, number, flights), in the order of each session's numbers."""
         ...
 
@@ -227,20 +259,26 @@ class Store(Protocol):
         """(filter, number, references)"""
         ...
 
-    def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
+    def deliveries(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredDelivery]]:
         """In the order of each session's sequence."""
         ...
 
-    def dups(self) -> AsyncIterator[tuple[str, int, int]]:
+    def dups(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
         """(client id, packet id, sequence)"""
         ...
 
-    def pubrels(self) -> AsyncIterator[tuple[str, int, int]]:
+    def pubrels(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
         """(client id, packet id, order)"""
         ...
 
-    def received(self) -> AsyncIterator[tuple[str, int]]: ...
+    def received(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int]]: ...
 
-    def wills(self) -> AsyncIterator[tuple[str, StoredWill]]: ...
+    def wills(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredWill]]: ...
 
-    def retained(self) -> AsyncIterator[Message]: ...
+    def retained(self) -> AsyncIterator[tuple[Message, int]]:
+        """(message, version)"""
+        ...
+
+    def routes(self) -> AsyncIterator[tuple[int, str]]:
+        """(node, filter)"""
+        ...

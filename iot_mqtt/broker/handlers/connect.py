@@ -29,6 +29,10 @@ def on_connect(connection: Connection, connect: Connect) -> None:
     connection.five = connect.version is ProtocolVersion.V5
     connection.connecting = True
     connection.broker.first_packet_came(connection)
+    refusing = connection.broker.refusing
+    if refusing is not None:
+        # An exception keeps the frames of every place that it was raised at.
+        raise Refused(refusing.detail, refusing.reason)
     _remember_client_limits(connection, connect)
     _check_client_id(connection, connect)
     if connect.properties.authentication_method is not None:
@@ -75,9 +79,24 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     if connection.max_packet_size:
         # Before anything is done for a client that could not be told.
         connection.written_to_fit(_connack_with(connection, _particular(connection, assigned, data), present=False))
-    before = broker.sessions.get(assigned or connect.client_id)
+    client_id = assigned or connect.client_id
+
+    def open_session() -> None:
+        _open(connection, client_id, will, assigned, data)
+
+    if broker.clustering is None or (assigned and not broker.sessions.interval(connect)):
+        open_session()
+    else:
+        broker.clustering.homes.claim(connection, client_id, open_session)
+
+
+def _open(connection: Connection, client_id: str, will: Will | None, assigned: str | None, data: bytes | None) -> None:
+    """Open the session, at home here, and answer once that is safe."""
+    broker, connect = connection.broker, connection.connect
+    assert connect is not None
+    before = broker.sessions.get(client_id)
     replaces = before is not None and before.durable
-    session, present = broker.sessions.open(connection, connect, assigned or connect.client_id)
+    session, present = broker.sessions.open(connection, connect, client_id)
     connection.session = session
     connection.handlers = broker.handlers
     broker.client_connected(connection)

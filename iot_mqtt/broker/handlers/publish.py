@@ -155,7 +155,7 @@ def _publish(connection: Connection, publication: Publication) -> Outcome:
     broker.counters.messages_received += publication.count
     outcome = fan_out(broker, publication, match, connection.session) if match.plain or match.shared else Outcome()
     broker.record_if_asked(publication)
-    if not outcome.receivers:
+    if outcome.nobody:
         broker.counters.messages_unmatched += publication.count
     if run.head & RETAIN:
         _retain(broker, publication, outcome)
@@ -195,7 +195,7 @@ def _acknowledge(connection: Connection, type: PacketType, ids: list[int], outco
         for position, packet_id in enumerate(ids):
             reason = ReasonCode.QUOTA_EXCEEDED if position in full else ReasonCode.SUCCESS
             connection.answer(type, [packet_id], outcome.ticket, reason)
-    elif outcome.receivers:
-        connection.answer(type, ids, outcome.ticket)
-    else:
+    elif outcome.nobody:
         connection.answer(type, ids, outcome.ticket, ReasonCode.NO_MATCHING_SUBSCRIBERS)
+    else:
+        connection.answer(type, ids, outcome.ticket)

@@ -5,6 +5,7 @@ Retained messages are for those who want to know how things are; a replay says h
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from iot_mqtt.broker.cursors import is_plain
@@ -57,9 +58,23 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
         if _wants_retained(subscription, is_new):
             readers.append(RetainedReader(subscription))
     answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
-    connection.reply(answer, broker.store.latest if session.durable else 0)
-    if readers:
-        broker.retention.read_for(session, readers)
+    if broker.clustering is None:
+        _answer(connection, answer, readers)
+    else:
+        # SUBACK says that it is in force wherever something is published. What was kept is read then: a message that
+        # another node keeps before it knows of the subscription is not forwarded.
+        broker.clustering.own.when_known(partial(_answer, connection, answer, readers))
+
+
+def _answer(connection: Connection, answer: Suback, readers: list[RetainedReader]) -> None:
+    broker, session = connection.broker, connection.session
+    if session is not None and not connection.closed:
+        connection.reply(answer, broker.store.latest if session.durable else 0)
+        # Meanwhile it may have been replaced, or given up.
+        known = broker.subscriptions.known
+        readers = [one for one in readers if known(session, one.subscription.filter) is one.subscription]
+        if readers:
+            broker.retention.read_for(session, readers)
 
 
 def _identifier(connection: Connection, packet: Subscribe) -> int | None:

@@ -2,11 +2,14 @@
 
 from iot_mqtt.grid.records.base import Unreadable
 from iot_mqtt.grid.records.keys import (
+    ROUTE,
     client_prefix,
     packet_id_of,
     packet_key,
     queue_key,
     retained_key,
+    route_key,
+    route_of,
     sequence_of,
     session_key,
     split_prefix,
@@ -88,7 +91,10 @@ __all__ = [
     "packet_id_of",
     "packet_key",
     "queue_key",
+    "ROUTE",
     "retained_key",
+    "route_key",
+    "route_of",
     "sequence_of",
     "session_key",
     "split_prefix",

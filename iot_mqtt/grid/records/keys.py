@@ -5,6 +5,8 @@
     queue                      client prefix │ sequence (8)
     dup, pubrel, received      client prefix │ packet id (2)
     retained                   topic (UTF-8)
+    channels                   client id (UTF-8)
+    routes                     node (1) │ filter (UTF-8)
     client prefix            = length (2) │ client id (UTF-8)
 
 The length in front keeps clients apart: no prefix of one client begins a key of another. Sequences and packet
@@ -59,6 +61,19 @@ def packet_key(prefix: bytes, packet_id: int) -> bytes:
 def packet_id_of(key: bytes) -> int:
     """The packet id at the end of a dup, pubrel or received key."""
     return int.from_bytes(key[-2:], "big")
+
+
+#: The value of an entry of ``routes``: the key says it all.
+ROUTE = b"\x10"
+
+
+def route_key(node: int, filter: str) -> bytes:
+    return bytes((node,)) + filter.encode()
+
+
+def route_of(key: bytes) -> tuple[int, str]:
+    """Node and filter."""
+    return key[0], key[1:].decode()
 
 
 def retained_key(topic: bytes) -> bytes:

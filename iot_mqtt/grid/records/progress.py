@@ -1,7 +1,9 @@
 """Caches ``progress``, ``segments`` and ``groups``: how far readers of the log are, and what is under way.
 
 progress   tagged fields: position (8); past subscriptions: since (8) │ until (8) │ subscription record;
-           replays: position (8) │ filter; replays that look for their beginning: time (8) │ filter
+           replays: position (8) │ filter; replays that look for their beginning: time (8) │ filter.
+           These are of the log of writer 0; of others': writer (1) │ position (8) │ past subscriptions;
+           replays: writer (1) │ position (8) │ filter
 segment    version (1) │ flights (2) │ flight …
 flight     reference │ flags (1) │ identifiers (2) │ origin length (2) │ pieces (2) │ identifiers (4 each) │ origin
            │ piece …
@@ -20,65 +22,95 @@ from struct import Struct
 
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
 from iot_mqtt.grid.records.sessions import decode_subscription, encode_subscription
-from iot_mqtt.ports.log import Reference
-from iot_mqtt.ports.store import StoredFlight, StoredGroup, StoredPast, StoredProgress, StoredReplay
+from iot_mqtt.ports.log import WRITER_SHIFT, Reference
+from iot_mqtt.ports.store import StoredFlight, StoredGroup, StoredPast, StoredPlace, StoredProgress, StoredReplay
 
 _POSITION = Struct(">Q")
 _TIME = Struct(">d")
 _SPAN = Struct(">QQ")
 _LENGTH = Struct(">I")
+#: Writer, position.
+_PLACE = Struct(">BQ")
 _REFERENCE = Struct(">HIIQI")
 _FLIGHT = Struct(">BHHH")
 _PIECE = Struct(">IH")
 _HEAD = Struct(">BH")
 _GROUP = Struct(">BQI")
 _SHARE = Struct(">BI")
-#: The writer of every log of one node; a cluster will have several.
-_WRITER = 0
 _RETAIN = 0x04
 
 # Tags of a progress record. On disk for ever.
-_AT, _PAST, _REPLAYS, _SEEKING = range(1, 5)
+_AT, _PAST, _REPLAYS, _SEEKING, _ELSEWHERE, _REPLAYS_ELSEWHERE = range(1, 7)
 
 
 def encode_progress(progress: StoredProgress) -> bytes:
-    past = []
-    for subscription, since, until in progress.past:
-        record = encode_subscription(subscription)
-        past.append(_SPAN.pack(since, until) + _LENGTH.pack(len(record)) + record)
-    replays, seeking = [], []
-    for filter, position, sought in progress.replays:
+    position, past, _, writer, elsewhere = progress
+    if writer:
+        position, past, elsewhere = 0, (), progress.places()
+    places = []
+    for place in elsewhere:
+        claims = _encode_past(place.past)
+        places.append(_PLACE.pack(place.writer, place.position) + _LENGTH.pack(len(claims)) + claims)
+    replays, seeking, replays_elsewhere = [], [], []
+    for filter, at, sought, log in progress.replays:
         name = filter.encode()
         sized = _LENGTH.pack(len(name)) + name
-        if sought is None:
-            replays.append(_POSITION.pack(position) + sized)
-        else:
+        if sought is not None:
             seeking.append(_TIME.pack(sought) + sized)
+        elif log:
+            replays_elsewhere.append(_PLACE.pack(log, at) + sized)
+        else:
+            replays.append(_POSITION.pack(at) + sized)
     return write_fields(
         (
-            (_AT, _POSITION.pack(progress.position)),
-            (_PAST, b"".join(past) or None),
+            (_AT, _POSITION.pack(position)),
+            (_PAST, _encode_past(past) or None),
             (_REPLAYS, b"".join(replays) or None),
             (_SEEKING, b"".join(seeking) or None),
+            (_ELSEWHERE, b"".join(places) or None),
+            (_REPLAYS_ELSEWHERE, b"".join(replays_elsewhere) or None),
         )
     )
 
 
+def _encode_past(past: Sequence[StoredPast]) -> bytes:
+    parts = []
+    for subscription, since, until in past:
+        record = encode_subscription(subscription)
+        parts.append(_SPAN.pack(since, until) + _LENGTH.pack(len(record)) + record)
+    return b"".join(parts)
+
+
+def _decode_past(rest: bytes) -> tuple[StoredPast, ...]:
+    past = []
+    while rest:
+        since, until = _SPAN.unpack_from(rest)
+        found, rest = _sized(rest[_SPAN.size :])
+        past.append(StoredPast(decode_subscription(found).subscription, since, until))
+    return tuple(past)
+
+
 def decode_progress(record: bytes) -> StoredProgress:
     fields = read_fields(record)
-    past, replays = [], []
+    replays, places = [], []
     try:
         (position,) = _POSITION.unpack(fields[_AT])
-        rest = fields.get(_PAST, b"")
+        past = _decode_past(fields.get(_PAST, b""))
+        rest = fields.get(_ELSEWHERE, b"")
         while rest:
-            since, until = _SPAN.unpack_from(rest)
-            found, rest = _sized(rest[_SPAN.size :])
-            past.append(StoredPast(decode_subscription(found).subscription, since, until))
+            writer, at = _PLACE.unpack_from(rest)
+            found, rest = _sized(rest[_PLACE.size :])
+            places.append(StoredPlace(writer, at, _decode_past(found)))
         rest = fields.get(_REPLAYS, b"")
         while rest:
             (at,) = _POSITION.unpack_from(rest)
             found, rest = _sized(rest[_POSITION.size :])
             replays.append(StoredReplay(found.decode(), at))
+        rest = fields.get(_REPLAYS_ELSEWHERE, b"")
+        while rest:
+            writer, at = _PLACE.unpack_from(rest)
+            found, rest = _sized(rest[_PLACE.size :])
+            replays.append(StoredReplay(found.decode(), at, None, writer))
         rest = fields.get(_SEEKING, b"")
         while rest:
             (sought,) = _TIME.unpack_from(rest)
@@ -86,7 +118,7 @@ def decode_progress(record: bytes) -> StoredProgress:
             replays.append(StoredReplay(found.decode(), 0, sought))
     except (KeyError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a progress record without all its fields") from lacking
-    return StoredProgress(position, tuple(past), tuple(replays))
+    return StoredProgress(position, past, tuple(replays), 0, tuple(places))
 
 
 def _sized(rest: bytes) -> tuple[bytes, bytes]:
@@ -101,7 +133,7 @@ def encode_segment(flights: Sequence[StoredFlight]) -> bytes:
     for flight in flights:
         origin = flight.origin.encode()
         flags = flight.qos | (_RETAIN if flight.retain else 0)
-        parts.append(_REFERENCE.pack(_WRITER, *flight.reference))
+        parts.append(_REFERENCE.pack(flight.reference[0] >> WRITER_SHIFT, *flight.reference))
         parts.append(_FLIGHT.pack(flags, len(flight.identifiers), len(origin), len(flight.pieces)))
         parts.append(Struct(f">{len(flight.identifiers)}I").pack(*flight.identifiers))
         parts.append(origin)
@@ -147,7 +179,7 @@ def _flight(record: bytes, at: int) -> tuple[StoredFlight, int]:
 
 def encode_group(group: StoredGroup) -> bytes:
     head = _GROUP.pack(VERSION, group.position, len(group.returned))
-    return head + b"".join([_REFERENCE.pack(_WRITER, *reference) for reference in group.returned])
+    return head + b"".join([_REFERENCE.pack(reference[0] >> WRITER_SHIFT, *reference) for reference in group.returned])
 
 
 def decode_group(record: bytes) -> StoredGroup:
@@ -161,7 +193,7 @@ def decode_group(record: bytes) -> StoredGroup:
 
 def encode_share(references: Sequence[Reference]) -> bytes:
     head = _SHARE.pack(VERSION, len(references))
-    return head + b"".join([_REFERENCE.pack(_WRITER, *reference) for reference in references])
+    return head + b"".join([_REFERENCE.pack(reference[0] >> WRITER_SHIFT, *reference) for reference in references])
 
 
 def decode_share(record: bytes) -> list[Reference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from struct import Struct
 
@@ -16,7 +17,9 @@ _TIME = Struct(">d")
 # Tags of a session. On disk for ever: added, never changed or used again.
 _CLIENT_ID, _VERSION, _EXPIRY, _CREATED, _DISCONNECTED, _USERNAME, _EPOCH, _NEXT, _NODE = range(1, 10)
 # Tags of a subscription.
-_FILTER, _OPTIONS, _IDENTIFIER, _SINCE = range(1, 5)
+_FILTER, _OPTIONS, _IDENTIFIER, _SINCE, _ELSEWHERE = range(1, 6)
+#: In the log of another writer: writer, position.
+_PLACE = Struct(">BQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,13 @@ class SessionRecord:
 class SubscriptionRecord:
     """One subscription of a session; its key is the client prefix and the filter.
 
-    ``since`` is where in the log its claim begins; 0 in records from before there was a log.
+    ``since`` is where in the log of writer 0 its claim begins, ``elsewhere`` where in others' (writer, position).
+    A log that is not named is claimed from its beginning, as it is in records from before there was a log.
     """
 
     subscription: Subscription
     since: int = 0
+    elsewhere: tuple[tuple[int, int], ...] = ()
 
 
 def encode_session(session: SessionRecord) -> bytes:
@@ -86,7 +91,7 @@ def decode_session(record: bytes) -> SessionRecord:
         raise Unreadable("a session without all its fields") from lacking
 
 
-def encode_subscription(subscription: Subscription, since: int = 0) -> bytes:
+def encode_subscription(subscription: Subscription, since: int = 0, elsewhere: Iterable[tuple[int, int]] = ()) -> bytes:
     """Options as in SUBSCRIBE [MQTT5 3.8.3.1]: qos, 0x04 no local, 0x08 as published, 0x30 retain handling."""
     options = (
         subscription.qos
@@ -101,6 +106,7 @@ def encode_subscription(subscription: Subscription, since: int = 0) -> bytes:
             (_OPTIONS, _BYTE.pack(options)),
             (_IDENTIFIER, None if identifier is None else _U32.pack(identifier)),
             (_SINCE, _U64.pack(since) if since else None),
+            (_ELSEWHERE, b"".join([_PLACE.pack(*place) for place in elsewhere]) or None),
         )
     )
 
@@ -112,9 +118,11 @@ def decode_subscription(record: bytes) -> SubscriptionRecord:
         name, options = fields[_FILTER].decode(), fields[_OPTIONS][0]
         known = None if identifier is None else int(_U32.unpack(identifier)[0])
         since = int(_U64.unpack(fields[_SINCE])[0]) if _SINCE in fields else 0
+        elsewhere = tuple((writer, at) for writer, at in _PLACE.iter_unpack(fields.get(_ELSEWHERE, b"")))
     except (KeyError, IndexError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a subscription without all its fields") from lacking
     return SubscriptionRecord(
         Subscription(name, options & 0x03, bool(options & 0x04), bool(options & 0x08), options >> 4 & 0x03, known),
         since,
+        elsewhere,
     )

@@ -51,7 +51,7 @@ from iot_mqtt.codec import (
     encode,
 )
 from iot_mqtt.errors import ReasonCode, Unavailable
-from iot_mqtt.grid.log import GridLog, LogSettings
+from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import ConnectTimeoutStage, Layout, MqttCodecStage, OutboxSettings, TimingWheel
@@ -104,9 +104,18 @@ class Node:
         log_use: LogUse | None = None,
         budget: BudgetSettings | None = None,
         disk: DiskMeter | None = None,
+        grid: CrashingGrid | None = None,
+        number: int = 0,
+        follows: tuple[int, ...] = (),
+        at_home: Callable[[str], bool] | None = None,
     ) -> None:
         self.settings = settings or MqttSettings()
-        self.grid = CrashingGrid()
+        self.grid = grid or CrashingGrid()
+        #: Of the log it appends to, and of those that it only reads.
+        self.number = number
+        self.follows = follows
+        #: Whose sessions are loaded; None: everybody's.
+        self.at_home = at_home
         self.clock = ManualClock()
         self.outbox = outbox
         self.durable = durable
@@ -127,7 +136,7 @@ class Node:
         self.counters = Counters()
         self.wheel = TimingWheel(self.clock, self._tick)
         self.store = GridStore(self.grid, self.clock, self.counters)
-        self.log = GridLog(self.grid, self.store, self.clock, self.log_settings)
+        self.log = GridLog(self.grid, self.store, self.clock, self.log_settings, self.number)
         self.broker = Broker(
             settings=self.settings,
             store=self.store,
@@ -154,9 +163,18 @@ class Node:
             ]
         )
         run(self.log.open())
-        run(load(self.broker))
+        for number in self.follows:
+            self.follow(number)
+        run(load(self.broker, self.at_home))
         self.broker.census.begin()
         self.turn()
+
+    def follow(self, number: int) -> FollowedLog:
+        """Read another node's log from now on."""
+        reader = FollowedLog(self.grid, self.log_settings, number)
+        run(reader.open())
+        self.broker.logs.add(reader)
+        return reader
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -261,8 +279,7 @@ class Node:
         return count + sum(self._count(cursor) for cursor in self.broker.groups)
 
     def _owed(self, session: Session) -> int:
-        cursors = [session.cursor, *(session.replays or {}).values()]
-        return sum(self._count(cursor) for cursor in cursors if cursor is not None)
+        return sum(self._count(cursor) for cursor in session.cursors())
 
     @staticmethod
     def _count(cursor: Cursor) -> int:

@@ -25,6 +25,8 @@ from iot_mqtt.grid.records import (
     encode_queue,
     encode_retained,
 )
+from iot_mqtt.ports.log import Reference
+from iot_mqtt.ports.store import StoredFlight, StoredPast, StoredPlace, StoredProgress, StoredReplay
 from iot_mqtt.values import Message, Subscription, Will
 
 PLAIN = Message(b"a/b", b"hello", 1, publisher="dev-1")
@@ -32,9 +34,14 @@ FULL = Message(
     b"\xc3\xbc/x", b"\x00\xff", 2, retain=True, properties=b"\x01\x01", expires_at=1_700_000_000.5, publisher="g\u00fc"
 )
 EMPTY = Message(b"t", b"")
+IN_LOG = Subscription("t", 1)
+FLIGHT = StoredFlight(Reference(5, 2, 7, 3), 1, True, (4,), "", ((0, (1, 2)),))
 
 PLAIN_HEX = "10 01 0003 0005 00000000 00000005 612f62 6465762d31 68656c6c6f"
 FULL_HEX = "10 0e 0004 0003 00000002 00000002 41d954fc40200000 c3bc2f78 67c3bc 0101 00ff"
+
+IN_LOG_HEX = "10 01 00000001 74 02 00000001 01"
+FLIGHT_HEX = "00000002 0000000000000007 00000003 05 0001 0000 0001 00000004 00000000 0002 0001 0002"
 
 #: What version 1.0 wrote. Never changed: a later version proves with it that it still reads its predecessors.
 GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
@@ -91,6 +98,56 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
         "10 01 0000000a 2473686172652f672f2b  02 00000001 2e  03 00000004 0000012c",
     ),
     (
+        "subscription with a place in the log",
+        records.decode_subscription,
+        SubscriptionRecord(IN_LOG, 9),
+        IN_LOG_HEX + "04 00000008 0000000000000009",
+    ),
+    (
+        "subscription with places in other logs",
+        records.decode_subscription,
+        SubscriptionRecord(IN_LOG, 0, ((2, 6), (3, 8))),
+        IN_LOG_HEX + "05 00000012 02 0000000000000006 03 0000000000000008",
+    ),
+    ("progress", records.decode_progress, StoredProgress(7), "10 01 00000008 0000000000000007"),
+    (
+        "progress with everything of one log",
+        records.decode_progress,
+        StoredProgress(
+            7, (StoredPast(IN_LOG, 1, 2),), (StoredReplay("$replay/0/t", 3), StoredReplay("$replay/1h/t", 0, 1.5))
+        ),
+        (
+            "10 01 00000008 0000000000000007"
+            f"02 00000021 0000000000000001 0000000000000002 0000000d {IN_LOG_HEX}"
+            "03 00000017 0000000000000003 0000000b 247265706c61792f302f74"
+            "04 00000018 3ff8000000000000 0000000c 247265706c61792f31682f74"
+        ),
+    ),
+    (
+        "progress in three logs",
+        records.decode_progress,
+        StoredProgress(
+            0,
+            (),
+            (StoredReplay("$replay/0/t", 3, None, 2),),
+            0,
+            (StoredPlace(2, 7, (StoredPast(IN_LOG, 1, 2),)), StoredPlace(3, 8), StoredPlace(1, 9)),
+        ),
+        (
+            "10 01 00000008 0000000000000000"
+            f"05 00000048 02 0000000000000007 00000021 0000000000000001 0000000000000002 0000000d {IN_LOG_HEX}"
+            "03 0000000000000008 00000000  01 0000000000000009 00000000"
+            "06 00000018 02 0000000000000003 0000000b 247265706c61792f302f74"
+        ),
+    ),
+    ("segment", records.decode_segment, [FLIGHT], "10 0001 0000 00000005" + FLIGHT_HEX),
+    (
+        "segment of another log",
+        records.decode_segment,
+        [FLIGHT._replace(reference=Reference(0x0200_0005, 2, 7, 3))],
+        "10 0001 0002 02000005" + FLIGHT_HEX,
+    ),
+    (
         "will",
         records.decode_will,
         WillRecord(Will(EMPTY)),
@@ -126,8 +183,12 @@ def encode(value: Any) -> bytes:
             return encode_retained(encode_message(message), epoch, counter)
         case SessionRecord():
             return records.encode_session(value)
-        case SubscriptionRecord(subscription):
-            return records.encode_subscription(subscription)
+        case SubscriptionRecord(subscription, since, elsewhere):
+            return records.encode_subscription(subscription, since, elsewhere)
+        case StoredProgress():
+            return records.encode_progress(value)
+        case list():
+            return records.encode_segment(value)
         case _:
             return records.encode_will(value)
 
@@ -176,7 +237,7 @@ def test_a_record_cut_anywhere_is_refused_or_whole(
 ) -> None:
     """A cut raises nothing but ``Unreadable``; only optional fields at the end can be missing unnoticed."""
     record = bytes.fromhex(sample)
-    tagged = type(value) in {SessionRecord, SubscriptionRecord, WillRecord}
+    tagged = type(value) in {SessionRecord, SubscriptionRecord, WillRecord, StoredProgress}
     for end in range(len(record)):
         try:
             found = decode(record[:end])
@@ -290,3 +351,12 @@ def test_other_keys_are_what_they_name() -> None:
     assert records.session_key("\u00fc") == b"\xc3\xbc"
     assert records.subscription_key(records.client_prefix("c"), "a/#") == b"\x00\x01ca/#"
     assert records.retained_key(b"a/b") == b"a/b"
+
+
+def test_the_place_in_ones_own_log_is_one_of_all() -> None:
+    """What a node of a cluster wrote is read as a place like the others; only writer 0 has fields of its own."""
+    written = StoredProgress(7, (StoredPast(IN_LOG, 1, 2),), (), 2, (StoredPlace(3, 8),))
+    read = records.decode_progress(records.encode_progress(written))
+    assert read.places() == (StoredPlace(0, 0), StoredPlace(2, 7, written.past), StoredPlace(3, 8))
+    older = records.base.read_fields(records.encode_progress(StoredProgress(7, (), (), 0, (StoredPlace(3, 8),))))
+    assert older[1] == (7).to_bytes(8, "big")

@@ -1,0 +1,193 @@
+"""The broker of one node among others: ``ports.cluster.Node``.
+
+What other nodes want stands in the routing table (``peers``), what this one wants is counted and told (``interest``),
+and who is at home here is settled in ``homes``. A sole node has none of this.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.elsewhere import log_grew, streams_broken
+from iot_mqtt.broker.fanout import deliver_to_member, fan_out
+from iot_mqtt.broker.homes import Homes
+from iot_mqtt.broker.interest import OwnInterest
+from iot_mqtt.broker.peers import PeerRoutes
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.log import Followed, LogRun
+from iot_mqtt.values import Message
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.cursors import SessionCursor
+
+log = logging.getLogger(__name__)
+
+#: Opens a reader of the log of another node.
+Follow = Callable[[int], Awaitable[Followed]]
+
+
+class Clustering:
+    """Everything that a broker has only when there are others."""
+
+    def __init__(self, broker: Broker, peers: Peers, follow: Follow) -> None:
+        self._broker = broker
+        self._peers = peers
+        self._follow = follow
+        self._opening: set[int] = set()
+        self.own = OwnInterest(broker, peers)
+        self.routes = PeerRoutes(broker, peers)
+        self.homes = Homes(broker, peers, self.own)
+        #: Cursors that have read everything and wait until a peer acts on what their session wants.
+        self._resting: dict[int, list[SessionCursor]] = {}
+        # Acknowledgements of interest that wait for a commit.
+        self._acknowledging: list[tuple[int, Callable[[], None]]] = []
+
+    # The broker's turn.
+
+    def end_turn(self) -> None:
+        """What was gathered for others leaves."""
+        self.own.tell()
+        latest = self._broker.store.latest
+        for peer in self.routes:
+            peer.end_turn(latest)
+        self._peers.flush()
+
+    def committed(self, committed: int) -> None:
+        """A commit is over: what waited for it goes on."""
+        self.homes.committed(committed)
+        for peer in self.routes:
+            peer.committed(committed)
+        if self._acknowledging:
+            waiting, self._acknowledging = self._acknowledging, []
+            for ticket, call in waiting:
+                if ticket <= committed:
+                    call()
+                else:
+                    self._acknowledging.append((ticket, call))
+        self._peers.flush()
+
+    def rests(self, cursor: SessionCursor, writer: int) -> bool:
+        """Whether a cursor that has read all there is of another node's log can rely on being offered what comes."""
+        if self._peers.known_by(writer, self.own.tell()):
+            return True
+        self._resting.setdefault(writer, []).append(cursor)
+        return False
+
+    # Node: what the others want.
+
+    def interest(self) -> Sequence[Interest]:
+        return self.own.all()
+
+    def committed_end(self) -> int:
+        return self._broker.log.committed_end
+
+    def peer_interest(
+        self, peer: int, interest: Sequence[Interest], done: Callable[[], None], *, full: bool = False
+    ) -> None:
+        self.routes.wants(peer, interest, full=full)
+        store = self._broker.store
+        if store.latest <= store.committed:
+            done()
+        else:
+            self._acknowledging.append((store.latest, done))
+            self._broker.plan_turn()
+
+    def peer_knows(self, peer: int, version: int) -> None:
+        for cursor in self._resting.pop(peer, ()):
+            cursor.read_on(self._broker)
+
+    def peer_up(self, peer: int) -> None:
+        self.routes.peer(peer).up = True
+        self.follow(peer)
+
+    def peer_down(self, peer: int) -> None:
+        self.routes.down(peer)
+        self.peer_knows(peer, 0)
+
+    # Node: what was published elsewhere.
+
+    def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
+        reader = self._broker.logs.of(peer)
+        for item in items:
+            publication = Publication(item.run, item.topic, item.publisher, item.arrived)
+            publication.remote = True
+            reference = item.reference
+            if reference is not None:
+                publication.logged = LogRun(reference, item.run, item.topic, item.publisher, item.arrived)
+                if reader is not None:
+                    reader.announce(publication.logged.end)
+            self._deliver(publication, item)
+        if reader is not None:
+            reader.announce(end)
+        self._broker.plan_turn()
+
+    def _deliver(self, publication: Publication, item: Forwarded) -> None:
+        broker = self._broker
+        broker.counters.messages_from_peers += publication.count
+        if item.plain:
+            match = broker.routes.match(publication.topic)
+            if match.plain:
+                fan_out(broker, publication, match, None)
+        for group, client_id in item.members:
+            if not deliver_to_member(broker, publication, group, client_id):
+                broker.counters.messages_matched += publication.count
+                broker.counters.dropped[Drop.NO_SHARED_MEMBER] += publication.count
+
+    def stream_broken(self, peer: int) -> None:
+        streams_broken(self._broker, peer)
+
+    def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None:
+        self._broker.retention.heard(topic, message, version)
+
+    # Node: who is at home where.
+
+    def release(self, client_id: str, done: Callable[[bool], None]) -> None:
+        self.homes.release(client_id, done)
+
+    def adopt(self, clients: Collection[str], done: Callable[[bool], None]) -> None:
+        self.homes.adopt(clients, done)
+
+    def node_gone(self, number: int) -> None:
+        self.routes.down(number)
+        reader = self._broker.logs.of(number)
+        if reader is None:
+            self.follow(number)
+        else:
+            streams_broken(self._broker, number)
+            self._find_end(number, reader)
+
+    def _find_end(self, number: int, reader: Followed) -> None:
+        drive(reader.refresh(), partial(self._found_end, number), partial(self._not_found, number, reader))
+
+    def _found_end(self, number: int, end: int) -> None:
+        log_grew(self._broker, number)
+        self.peer_knows(number, 0)
+
+    def _not_found(self, number: int, reader: Followed, error: BaseException) -> None:
+        log.error("the end of node %d's log cannot be read, trying again: %s", number, error)
+        self._broker.clock.call_later(RETRY_SECONDS, partial(self._find_end, number, reader))
+
+    # The logs of others.
+
+    def follow(self, number: int) -> None:
+        """Read a node's log from now on."""
+        if self._broker.logs.of(number) is None and number not in self._opening:
+            self._opening.add(number)
+            drive(self._open(number), done, partial(self._not_open, number))
+
+    async def _open(self, number: int) -> None:
+        reader = await self._follow(number)
+        self._opening.discard(number)
+        self._broker.logs.add(reader)
+
+    def _not_open(self, number: int, error: BaseException) -> None:
+        self._opening.discard(number)
+        log.error("the log of node %d cannot be opened, trying again: %s", number, error)
+        self._broker.clock.call_later(RETRY_SECONDS, partial(self.follow, number))

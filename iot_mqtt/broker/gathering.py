@@ -1,0 +1,110 @@
+"""What the store has of one client, read before any of it is used: restoring a session then waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from iot_mqtt.ports.store import (
+    StoredDelivery,
+    StoredFlight,
+    StoredProgress,
+    StoredSession,
+    StoredWill,
+)
+from iot_mqtt.values import Subscription
+
+if TYPE_CHECKING:
+    from iot_mqtt.ports.store import Store
+
+T = TypeVar("T")
+#: Whose records are looked at, by client id.
+Wanted = Callable[[str], bool]
+
+
+class Source(Protocol):
+    """Where records come from: a store, or what was gathered of it for one client."""
+
+    def sessions(self) -> AsyncIterator[StoredSession]: ...
+
+    def subscriptions(self) -> AsyncIterator[tuple[str, Subscription, Mapping[int, int]]]: ...
+
+    def progress(self) -> AsyncIterator[tuple[str, StoredProgress]]: ...
+
+    def segments(self) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]: ...
+
+    def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]: ...
+
+    def dups(self) -> AsyncIterator[tuple[str, int, int]]: ...
+
+    def pubrels(self) -> AsyncIterator[tuple[str, int, int]]: ...
+
+    def received(self) -> AsyncIterator[tuple[str, int]]: ...
+
+    def wills(self) -> AsyncIterator[tuple[str, StoredWill]]: ...
+
+
+class Records:
+    """What the store has of one client; a ``Source`` that waits for nothing."""
+
+    def __init__(self) -> None:
+        self._sessions: list[StoredSession] = []
+        self._subscriptions: list[tuple[str, Subscription, Mapping[int, int]]] = []
+        self._progress: list[tuple[str, StoredProgress]] = []
+        self._segments: list[tuple[str, int, list[StoredFlight]]] = []
+        self._deliveries: list[tuple[str, StoredDelivery]] = []
+        self._dups: list[tuple[str, int, int]] = []
+        self._pubrels: list[tuple[str, int, int]] = []
+        self._received: list[tuple[str, int]] = []
+        self._wills: list[tuple[str, StoredWill]] = []
+
+    def add(self, kind: str, record: object) -> None:
+        """A record of one of the kinds, which are the names of the store's iterators."""
+        getattr(self, f"_{kind}").append(record)
+
+    def sessions(self) -> AsyncIterator[StoredSession]:
+        return _each(self._sessions)
+
+    def subscriptions(self) -> AsyncIterator[tuple[str, Subscription, Mapping[int, int]]]:
+        return _each(self._subscriptions)
+
+    def progress(self) -> AsyncIterator[tuple[str, StoredProgress]]:
+        return _each(self._progress)
+
+    def segments(self) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
+        return _each(self._segments)
+
+    def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
+        return _each(self._deliveries)
+
+    def dups(self) -> AsyncIterator[tuple[str, int, int]]:
+        return _each(self._dups)
+
+    def pubrels(self) -> AsyncIterator[tuple[str, int, int]]:
+        return _each(self._pubrels)
+
+    def received(self) -> AsyncIterator[tuple[str, int]]:
+        return _each(self._received)
+
+    def wills(self) -> AsyncIterator[tuple[str, StoredWill]]:
+        return _each(self._wills)
+
+
+#: The store's iterators that have something of a client.
+KINDS = ("sessions", "progress", "subscriptions", "dups", "deliveries", "segments", "pubrels", "received", "wills")
+
+
+async def _each(items: Iterable[T]) -> AsyncIterator[T]:
+    for item in items:
+        yield item
+
+
+async def gather(store: Store, client_id: str | None, wanted: Wanted) -> dict[str, Records]:
+    """The records of one client or, None, of all that are wanted, by client id."""
+    gathered: dict[str, Records] = {}
+    for kind in KINDS:
+        async for record in getattr(store, kind)(client_id):
+            owner = record.client_id if isinstance(record, StoredSession) else record[0]
+            if wanted(owner):
+                gathered.setdefault(owner, Records()).add(kind, record)
+    return gathered

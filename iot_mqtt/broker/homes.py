@@ -1,0 +1,176 @@
+"""Which node a session lives on: here after a claim, elsewhere after a release.
+
+    CONNECT ─▶ claim ─▶ (its home lets go of it, or is fenced) ─▶ load what is kept ─▶ open, as on one node
+    release ─▶ close its connection ─▶ commit everything ─▶ forget it in memory
+
+A client whose session is here is served without asking anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.access import guarded
+from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.loading import load, load_session
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.cluster import Claim
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.interest import OwnInterest
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.cluster import Peers
+
+log = logging.getLogger(__name__)
+
+#: Connections that may wait for one claim: each takes the client over from the one before.
+MAX_WAITING = 16
+
+
+class Homes:
+    """The sessions whose home is this node."""
+
+    def __init__(self, broker: Broker, peers: Peers, interest: OwnInterest) -> None:
+        self._broker = broker
+        self._peers = peers
+        self._interest = interest
+        self._claiming: dict[str, list[tuple[Connection, Callable[[], None]]]] = {}
+        #: Clients whose sessions left the memory, and the batch that has everything of it; oldest first.
+        self._leaving: dict[str, int] = {}
+
+    # Towards here.
+
+    def claim(self, connection: Connection, client_id: str, opened: Callable[[], None]) -> None:
+        """Call ``opened`` once the client's home is here; the connection holds what comes meanwhile."""
+        waiting = self._claiming.get(client_id)
+        if waiting is not None:
+            if len(waiting) >= MAX_WAITING:
+                raise Refused("too many connections with this client id at once", ReasonCode.SERVER_BUSY)
+            waiting.append((connection, opened))
+        elif self._broker.sessions.get(client_id) is not None:
+            opened()
+        else:
+            self._claiming[client_id] = [(connection, opened)]
+            if client_id in self._leaving:
+                # What the grid has of it is old, until what is staged is there.
+                drive(
+                    self._broker.store.settled(),
+                    lambda _: self._peers.claim(client_id, partial(self._claimed, client_id)),
+                    partial(self._failed, client_id),
+                )
+            else:
+                self._peers.claim(client_id, partial(self._claimed, client_id))
+
+    def _claimed(self, client_id: str, claim: Claim, why: str) -> None:
+        if claim is Claim.REFUSED:
+            self._refuse(client_id, why)
+        elif claim is Claim.NEW:
+            self._open(client_id)
+        else:
+            drive(
+                load_session(self._broker, client_id),
+                partial(self._loaded, client_id),
+                partial(self._failed, client_id),
+            )
+
+    def _loaded(self, client_id: str, session: Session | None) -> None:
+        if session is not None:
+            self._interest.settle(session)
+            self._broker.plan_turn()
+        self._open(client_id)
+
+    def _failed(self, client_id: str, error: BaseException) -> None:
+        log.error("a session cannot be loaded: %s", error, extra={"client": client_id})
+        self._refuse(client_id, "its session cannot be read now")
+
+    def _open(self, client_id: str) -> None:
+        for connection, opened in self._claiming.pop(client_id):
+            if not connection.closed:
+                guarded(connection, lambda _, opened=opened: opened())(None)
+        self._unless_used(client_id)
+
+    def _refuse(self, client_id: str, why: str) -> None:
+        for connection, _ in self._claiming.pop(client_id):
+            if not connection.closed:
+                connection.fail(Refused(why, ReasonCode.SERVER_UNAVAILABLE))
+
+    def _unless_used(self, client_id: str) -> None:
+        """The client went away before its session was opened, and nothing is kept for it."""
+        if self._broker.sessions.get(client_id) is None:
+            self.left(client_id)
+            self._broker.store.remove_channel(client_id)
+            self._broker.plan_turn()
+
+    # Away from here.
+
+    def left(self, client_id: str) -> None:
+        """Its session is about to leave the memory; what is staged for that may be in the next batch."""
+        self._leaving.pop(client_id, None)
+        self._leaving[client_id] = self._broker.store.latest + 1
+
+    def committed(self, committed: int) -> None:
+        """A commit is over."""
+        leaving = self._leaving
+        while leaving:
+            client_id = next(iter(leaving))
+            if leaving[client_id] > committed:
+                break
+            del leaving[client_id]
+
+    def release(self, client_id: str, done: Callable[[bool], None]) -> None:
+        """See ``ports.cluster.Node``."""
+        broker = self._broker
+        if client_id in self._claiming:
+            done(False)  # noqa: FBT003 - the signature of the port
+            return
+        session = broker.sessions.get(client_id)
+        if session is not None and session.connection is not None:
+            # [MQTT-3.1.4-3] the newcomer wins, wherever it is.
+            session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "the client has connected to another node")
+            session = broker.sessions.get(client_id)
+        if session is not None and session.durable:
+            self.left(client_id)
+            self._interest.moved_away(session)
+            broker.sessions.hand_over(session)
+        elif session is not None:
+            # It is kept nowhere: it ends with its home.
+            broker.sessions.end(session, ReasonCode.SESSION_TAKEN_OVER)
+        broker.plan_turn()
+        drive(broker.store.settled(), lambda _: done(True), lambda _: done(False))
+
+    def begin(self, clients: Collection[str]) -> None:
+        """The sessions that were at home here have been loaded."""
+        self._settle(clients)
+        self._interest.loaded()
+
+    def adopt(self, clients: Collection[str], done: Callable[[bool], None]) -> None:
+        """See ``ports.cluster.Node``."""
+        wanted = clients if isinstance(clients, (set, frozenset)) else frozenset(clients)
+        drive(
+            load(self._broker, wanted.__contains__),
+            partial(self._adopted, wanted, done),
+            partial(self._not_adopted, done),
+        )
+
+    def _adopted(self, clients: Collection[str], done: Callable[[bool], None], _: None) -> None:
+        self._settle(clients)
+        done(True)  # noqa: FBT003 - the signature of the port
+
+    def _settle(self, clients: Collection[str]) -> None:
+        sessions = self._broker.sessions
+        for client_id in clients:
+            session = sessions.get(client_id)
+            if session is not None:
+                self._interest.settle(session)
+            elif client_id not in self._claiming:
+                self._unless_used(client_id)
+        self._broker.plan_turn()
+
+    def _not_adopted(self, done: Callable[[bool], None], error: BaseException) -> None:
+        log.error("the sessions of a dead node cannot be loaded: %s", error)
+        done(False)  # noqa: FBT003 - the signature of the port

@@ -1,0 +1,181 @@
+"""What this node wants of the others: the filters of its sessions, counted, and told as they change.
+
+A filter is *live* while a connected session has it (publications are forwarded here) and *kept* while a durable
+one has it (publications are recorded wherever they are published). What is kept is also stored, for nodes that start
+while this one is down. Telling too much does no harm; telling too little loses messages, so a session that moves to
+another node leaves its filters counted here for a while.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from iot_mqtt.ports.cluster import Interest
+from iot_mqtt.topics import parse_replay, parse_shared
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.cluster import Peers
+
+#: Seconds that the filters of a session that moved away are still counted here: its new home has told everybody
+#: of them long before.
+LINGER_SECONDS = 30.0
+
+
+class _Counts:
+    """Who wants one filter."""
+
+    __slots__ = ("live", "kept", "members")
+
+    def __init__(self) -> None:
+        self.live = 0
+        self.kept = 0
+        #: Connected members, for a shared group.
+        self.members: dict[str, None] = {}
+
+    def seen(self, filter: str) -> Interest:
+        """As other nodes are told."""
+        return Interest(filter, self.live > 0, self.kept > 0, tuple(self.members))
+
+
+class OwnInterest:
+    """The counts of a node in a cluster; a sole node has none."""
+
+    def __init__(self, broker: Broker, peers: Peers) -> None:
+        self._broker = broker
+        self._peers = peers
+        self._counts: dict[str, _Counts] = {}
+        # What each session is counted as: (connected, durable).
+        self._counted: dict[Session, tuple[bool, bool]] = {}
+        self._told: dict[str, Interest] = {}
+        self._changed: dict[str, None] = {}
+        #: Filters of sessions that have moved away, and of how many.
+        self._lingering: Counter[str] = Counter()
+        #: What earlier lives have noted in the store.
+        self.stored: list[str] = []
+        #: The newest version that anything was told in.
+        self.version = 0
+
+    def all(self) -> list[Interest]:
+        """Everything, for a peer that begins."""
+        return [counts.seen(filter) for filter, counts in self._counts.items()]
+
+    def loaded(self) -> None:
+        """After the sessions were loaded: what earlier lives had stored for sessions that others have taken lingers."""
+        stored, self.stored = self.stored, []
+        self._linger(stored)
+
+    # Sessions come, change and go.
+
+    def settle(self, session: Session) -> None:
+        """Its connection or durability may have changed."""
+        now = (session.connection is not None and not session.ended, session.durable and not session.ended)
+        before = self._counted.get(session, (False, False))
+        if now == before:
+            return
+        for filter in session.subscriptions:
+            self._count(session, filter, before, -1)
+            self._count(session, filter, now, 1)
+        if any(now):
+            self._counted[session] = now
+        else:
+            self._counted.pop(session, None)
+
+    def added(self, session: Session, filter: str) -> None:
+        """It has subscribed to a filter that it did not have."""
+        self._count(session, filter, self._counted.get(session, (False, False)), 1)
+
+    def removed(self, session: Session, filter: str) -> None:
+        """It has no longer subscribed to a filter."""
+        self._count(session, filter, self._counted.get(session, (False, False)), -1)
+
+    def moved_away(self, session: Session) -> None:
+        """Another node has it now; its filters stay kept here until that one is sure to have told everybody."""
+        before = self._counted.pop(session, (False, False))
+        filters = list(session.subscriptions)
+        for filter in filters:
+            self._count(session, filter, before, -1)
+        if before[1]:
+            self._linger(filters)
+
+    def _linger(self, filters: list[str]) -> None:
+        """Sessions with these were here; what they want is recorded for a while, here as everywhere."""
+        for filter in filters:
+            self._count(None, filter, (False, True), 1)
+            self._lingering[filter] += 1
+        self._record_for(filters, kept=True)
+        if filters:
+            self._broker.clock.call_later(LINGER_SECONDS, lambda: self._linger_over(filters))
+
+    def _linger_over(self, filters: list[str]) -> None:
+        for filter in filters:
+            self._count(None, filter, (False, True), -1)
+            self._lingering[filter] -= 1
+        over = [filter for filter in filters if not self._lingering[filter]]
+        for filter in over:
+            self._lingering.pop(filter, None)
+        self._record_for(over, kept=False)
+        self._broker.plan_turn()
+
+    def _record_for(self, filters: list[str], *, kept: bool) -> None:
+        """Nobody here has these filters any more: this node keeps them for itself as it does for others."""
+        clustering = self._broker.clustering
+        if clustering is not None and filters:
+            replays = {filter: parse_replay(filter) for filter in filters}
+            plain = {filter if replay is None else replay[1] for filter, replay in replays.items()}
+            clustering.routes.wants(self._peers.number, [Interest(filter, kept=kept) for filter in plain])
+
+    def _count(self, session: Session | None, subscribed: str, state: tuple[bool, bool], sign: int) -> None:
+        connected, durable = state
+        if not (connected or durable):
+            return
+        replay = parse_replay(subscribed)
+        # History and what is live come to a replay through the log.
+        filter, durable = (replay[1], True) if replay is not None else (subscribed, durable)
+        counts = self._counts.get(filter)
+        if counts is None:
+            counts = self._counts[filter] = _Counts()
+        if durable:
+            counts.kept += sign
+            if sign > 0 and counts.kept == 1:
+                self._broker.store.save_route(self._peers.number, filter)
+            elif not counts.kept:
+                self._broker.store.remove_route(self._peers.number, filter)
+        if connected:
+            counts.live += sign
+            if session is not None and parse_shared(filter) is not None:
+                if sign > 0:
+                    counts.members[session.client_id] = None
+                else:
+                    counts.members.pop(session.client_id, None)
+        if not counts.live and not counts.kept:
+            del self._counts[filter]
+        self._changed[filter] = None
+        self._broker.plan_turn()
+
+    # Telling.
+
+    def when_known(self, call: Callable[[], None]) -> None:
+        """``call`` once everybody acts on everything up to now, or after a bounded time."""
+        self._peers.when_known(self.tell(), call)
+
+    def tell(self) -> int:
+        """Tell the peers what changed; returns the version that has everything up to now."""
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            told = []
+            for filter in changed:
+                counts = self._counts.get(filter)
+                now = Interest(filter) if counts is None else counts.seen(filter)
+                if now != self._told.get(filter, Interest(filter)):
+                    told.append(now)
+                    if now.none:
+                        del self._told[filter]
+                    else:
+                        self._told[filter] = now
+            if told:
+                self.version = self._peers.changed(told)
+        return self.version

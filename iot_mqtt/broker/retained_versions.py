@@ -1,0 +1,59 @@
+"""Which of two retained messages of a topic is the later one, when any node may set it.
+
+A version is the writer's wall clock in microseconds, never less than anything it has heard of, with the node's number
+in the last byte: no two are equal, and of two that did not know of each other the clocks decide.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster import Peers
+from iot_mqtt.values import Message
+
+#: Versions that are remembered of topics whose message was removed; a bound, not a tuning knob.
+MAX_REMOVED = 100_000
+
+
+class RetainedVersions:
+    """The version of every topic that has a retained message, or had one lately."""
+
+    def __init__(self, clock: Clock, peers: Peers) -> None:
+        self._clock = clock
+        self._peers = peers
+        self._newest = 0
+        self._versions: dict[bytes, int] = {}
+        self._removed: OrderedDict[bytes, int] = OrderedDict()
+
+    def of(self, topic: bytes) -> int:
+        """0: none is known."""
+        return self._versions.get(topic) or self._removed.get(topic, 0)
+
+    def changed(self, topic: bytes, message: Message | None) -> int:
+        """This node sets or removes it; tells the others and returns the version."""
+        clock = int(self._clock.wall() * 1_000_000)
+        version = max(clock, (self._newest >> 8) + 1) << 8 | self._peers.number
+        self._put(topic, version, present=message is not None)
+        self._peers.retain(topic, message, version)
+        return version
+
+    def note(self, topic: bytes, version: int, *, present: bool = True) -> int:
+        """Another node, or the store, has this version; > 0: it is later than what was known, < 0: earlier, 0: that."""
+        known = self.of(topic)
+        if version > known:
+            self._put(topic, version, present=present)
+            return 1
+        return -1 if version < known else 0
+
+    def _put(self, topic: bytes, version: int, *, present: bool) -> None:
+        self._newest = max(self._newest, version)
+        if present:
+            self._removed.pop(topic, None)
+            self._versions[topic] = version
+            return
+        self._versions.pop(topic, None)
+        self._removed[topic] = version
+        self._removed.move_to_end(topic)
+        if len(self._removed) > MAX_REMOVED:
+            self._removed.popitem(last=False)

@@ -1,0 +1,164 @@
+"""One broker of many nodes: what a node's broker asks of the cluster, and what the cluster asks of it.
+
+    Peers (implemented by ``cluster``)      forward, changed, retain, claim …      called by the broker
+    Node  (implemented by ``broker``)       received, peer_interest, release …     called by the cluster
+
+Every session has a *home*: the node that holds it in memory and writes its records. A client that connects to
+another node is claimed for that one first; its old home lets go of it, or is fenced if it is dead.
+
+Everything is called in the reactor's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from enum import Enum, auto
+from typing import NamedTuple, Protocol
+
+from iot_mqtt.codec import PublishRun
+from iot_mqtt.ports.log import Reference
+from iot_mqtt.values import Message
+
+
+class Interest(NamedTuple):
+    """What one node wants of one filter; nothing at all takes an earlier entry away."""
+
+    #: As subscribed: shared ones begin with ``$share/``.
+    filter: str
+    #: A connected receiver wants it: forward.
+    live: bool = False
+    #: A durable session wants it, connected or not: record.
+    kept: bool = False
+    #: Of a shared group: the connected members.
+    members: tuple[str, ...] = ()
+
+    @property
+    def none(self) -> bool:
+        return not (self.live or self.kept or self.members)
+
+
+class Forwarded(NamedTuple):
+    """A run of messages that goes to another node."""
+
+    run: PublishRun
+    #: With aliases resolved.
+    topic: bytes
+    publisher: str
+    #: Wall clock when it came; message expiry counts from it.
+    arrived: float
+    #: Where it is in the sender's log; None: nobody durable wanted it there.
+    reference: Reference | None = None
+    #: For the plain subscribers of the receiving node.
+    plain: bool = True
+    #: (shared group as subscribed, client id of the member that was picked)
+    members: tuple[tuple[str, str], ...] = ()
+
+
+class Claim(Enum):
+    """How a claim for a client id ended."""
+
+    #: Nobody had it and nothing is kept for it.
+    NEW = auto()
+    #: This node is its home now; what is kept for it can be loaded.
+    TAKEN = auto()
+    #: Not now: its home does not answer, or this node may not own anything new.
+    REFUSED = auto()
+
+
+class Peers(Protocol):
+    """The other nodes."""
+
+    #: Of this node; it is also the writer number of its log.
+    number: int
+
+    def forward(self, peer: int, item: Forwarded) -> None:
+        """Gather for a peer; it leaves with the next ``flush``."""
+        ...
+
+    def flush(self) -> None:
+        """The end of the broker's turn."""
+        ...
+
+    def crowded(self, peer: int) -> bool:
+        """So much waits for this peer that publishers should pause."""
+        ...
+
+    def changed(self, interest: Sequence[Interest]) -> int:
+        """This node's interest changed; returns the version that the change made."""
+        ...
+
+    def when_known(self, version: int, call: Callable[[], None]) -> None:
+        """``call`` once every live peer acts on this version, or after a bounded time; at once if that is so."""
+        ...
+
+    def known_by(self, peer: int, version: int) -> bool:
+        """Whether a peer acts on this version; a peer that is down has nothing to act on."""
+        ...
+
+    def retain(self, topic: bytes, message: Message | None, version: int) -> None:
+        """Tell everybody of a retained message, or that there is none any more."""
+        ...
+
+    def claim(self, client_id: str, done: Callable[[Claim, str], None]) -> None:
+        """Make this node the home of a client. ``done`` may be called before this returns; the text says why not."""
+        ...
+
+
+class Node(Protocol):
+    """The broker of this node."""
+
+    def interest(self) -> Sequence[Interest]:
+        """All of it, for a peer that begins."""
+        ...
+
+    def committed_end(self) -> int:
+        """How far this node's log is safe."""
+        ...
+
+    def peer_interest(
+        self, peer: int, interest: Sequence[Interest], done: Callable[[], None], *, full: bool = False
+    ) -> None:
+        """What a peer wants; ``full``: and nothing else. ``done`` (which acknowledges it) is called when all that was
+        recorded before is committed: what was not forwarded for this interest is then behind the announced end.
+        """
+        ...
+
+    def peer_knows(self, peer: int, version: int) -> None:
+        """A peer acts on this version of this node's interest."""
+        ...
+
+    def peer_up(self, peer: int) -> None:
+        """It can be reached; also the first that is heard of a new node."""
+        ...
+
+    def peer_down(self, peer: int) -> None:
+        """It cannot; what it keeps durable sessions for is still recorded."""
+        ...
+
+    def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
+        """In the order of sending; ``end``: how far the peer's log is safe, everything up to there that this node
+        wanted having been forwarded before.
+        """
+        ...
+
+    def stream_broken(self, peer: int) -> None:
+        """Something that the peer forwarded is lost, or it has begun a new life; what was recorded is in its log."""
+        ...
+
+    def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None: ...
+
+    def release(self, client_id: str, done: Callable[[bool], None]) -> None:
+        """Another node claims a client whose home is here: close its connection, commit everything of its session
+        and forget it. ``done(True)`` once nothing more will be written for it; False: not possible now.
+        """
+        ...
+
+    def adopt(self, clients: Collection[str], done: Callable[[bool], None]) -> None:
+        """These clients of a dead, fenced node have this node for a home now (their channel records say so): load
+        their sessions, fire what wills are due, expire what is over.
+        """
+        ...
+
+    def node_gone(self, number: int) -> None:
+        """A node is dead and fenced: its log has reached its end, its connections are no more."""
+        ...
