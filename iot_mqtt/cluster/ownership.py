@@ -1,0 +1,176 @@
+"""Claims: making this node the home of a client, wherever its home was.
+
+::
+
+    nobody's                    ─▶ ours (one round trip)
+    ours already                ─▶ ours anew: whoever was about to take it finds the record changed
+    in a life that is alive     ─▶ asked to release it ─▶ ours
+    in a life that is dead      ─▶ fenced, once for all its clients ─▶ ours
+    in a life never seen        ─▶ waited for a little, then dead
+
+While the registry is not connected only what is ours already is granted. A client at a time is the caller's business.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.cluster.channels import Channels, read
+from iot_mqtt.cluster.fencing import Fences
+from iot_mqtt.cluster.links import LinkError
+from iot_mqtt.cluster.roster import Life, Roster, Standing
+from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster import Claim
+
+log = logging.getLogger(__name__)
+
+#: Bodies of the answer to "release".
+RELEASED: Final = b"released"
+BUSY: Final = b"busy"
+
+#: Asks a node to release a client: (number, client id), fires with the answer or ``LinkError``.
+Ask = Callable[[int, str], "Deferred[bytes | LinkError]"]
+
+
+class Refusal(StrEnum):
+    """Why a claim was refused, for counters."""
+
+    NOT_CONNECTED = "not_connected"
+    HOME_SILENT = "home_silent"
+    HOME_BUSY = "home_busy"
+    GRID = "grid"
+
+
+_TEXTS: Final = {
+    Refusal.NOT_CONNECTED: "this node cannot see the others and takes no clients from elsewhere",
+    Refusal.HOME_SILENT: "the node that has its session does not answer",
+    Refusal.HOME_BUSY: "the node that has its session is busy with it",
+    Refusal.GRID: "the grid does not answer",
+}
+
+
+class Ownership:
+    """What this life owns, and how it comes to own more."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        roster: Roster,
+        fences: Fences,
+        clock: Clock,
+        settings: ClusterSettings,
+        own: Life,
+        connected: Callable[[], bool],
+        ask: Ask,
+    ) -> None:
+        self._channels = channels
+        self._roster = roster
+        self._fences = fences
+        self._clock = clock
+        self._settings = settings
+        self._own = own
+        self._connected = connected
+        self._ask = ask
+        #: Clients that are ours by their records, and that the broker is about to load.
+        self._loading: dict[str, list[Deferred[None]]] = {}
+        self.refused: Counter[Refusal] = Counter()
+        #: By where the session was: nowhere (new), here, or with another node (moved).
+        self.granted: Counter[str] = Counter()
+
+    # Clients that are being loaded.
+
+    def loading(self, client_id: str) -> None:
+        """It is, or is about to become, ours; nobody gets it until the broker has it."""
+        self._loading.setdefault(client_id, [])
+
+    def loaded(self, client_id: str) -> None:
+        """The broker has it, or it did not become ours."""
+        for waiting in self._loading.pop(client_id, ()):
+            waiting.callback(None)
+
+    def all_loaded(self) -> None:
+        for client_id in list(self._loading):
+            self.loaded(client_id)
+
+    def is_loading(self, client_id: str) -> bool:
+        return client_id in self._loading
+
+    # Claims.
+
+    async def claim(self, client_id: str) -> tuple[Claim, str]:
+        try:
+            return await self._claim(client_id)
+        except Unavailable as error:
+            log.warning("a client's home cannot be settled: %s", error, extra={"client": client_id})
+            return self._refuse(Refusal.GRID)
+
+    async def _claim(self, client_id: str) -> tuple[Claim, str]:
+        if self._connected() and await self._channels.take(client_id, None):
+            return self._granted(None)
+        pause = self._settings.claim_pause
+        for attempt in range(self._settings.claim_attempts):
+            if attempt:
+                await self._pause(pause)
+                pause *= 2
+            while (waited := self._loading.get(client_id)) is not None:
+                done: Deferred[None] = Deferred()
+                waited.append(done)
+                await done
+            record = await self._channels.get(client_id)
+            life = read(record).life if record is not None else None
+            if life != self._own:
+                if not self._connected():
+                    return self._refuse(Refusal.NOT_CONNECTED)
+                reason = await self._let_go(life, client_id) if life is not None else None
+                if reason is Refusal.HOME_BUSY:
+                    continue
+                if reason is not None:
+                    return self._refuse(reason)
+                if not self._connected():
+                    return self._refuse(Refusal.NOT_CONNECTED)
+            if await self._channels.take(client_id, record):
+                return self._granted(life)
+        return self._refuse(Refusal.HOME_BUSY)
+
+    async def _let_go(self, life: Life, client_id: str) -> Refusal | None:
+        """See that a life has nothing to do with a client any more; or why that cannot be had now."""
+        standing = self._roster.standing(life)
+        if standing is Standing.ALIVE:
+            answer = await self._ask(life.number, client_id)
+            if not isinstance(answer, LinkError):
+                return None if answer == RELEASED else Refusal.HOME_BUSY
+            standing = self._roster.standing(life)
+            if standing is Standing.ALIVE:
+                return Refusal.HOME_SILENT
+        if standing is Standing.UNSEEN:
+            return Refusal.HOME_BUSY
+        if not self._connected():
+            return Refusal.NOT_CONNECTED
+        await self._fences.fence(*life)
+        return None
+
+    def _granted(self, life: Life | None) -> tuple[Claim, str]:
+        if life is None:
+            self.granted["new"] += 1
+            return Claim.NEW, ""
+        here = life.number == self._own.number
+        self.granted["here" if here else "moved"] += 1
+        return Claim.TAKEN, ""
+
+    def _refuse(self, reason: Refusal) -> tuple[Claim, str]:
+        self.refused[reason] += 1
+        return Claim.REFUSED, _TEXTS[reason]
+
+    async def _pause(self, seconds: float) -> None:
+        waiting: Deferred[None] = Deferred()
+        self._clock.call_later(seconds, partial(waiting.callback, None))
+        await waiting

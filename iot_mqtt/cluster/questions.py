@@ -1,0 +1,64 @@
+"""What nodes ask each other beside homes and interest, by name: one asks, every other member answers.
+
+The answers are made at once, from memory. A node that does not know a name, or does not answer in time, is told of as
+text: whoever asked decides what that means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.cluster.links import LinkError, Links, Request
+
+log = logging.getLogger(__name__)
+
+#: Seconds.
+ANSWERS_WITHIN = 5.0
+
+
+class Questions:
+    """Of one life of a node."""
+
+    def __init__(self, links: Links, flush_soon: Callable[[], None]) -> None:
+        self._links = links
+        self._flush_soon = flush_soon
+        #: Name → what makes the answer of the body; whatever it raises goes back as a refusal.
+        self.answers: dict[str, Callable[[bytes], bytes]] = {}
+
+    def take(self, peer: int, request: Request) -> bool:
+        """Answer a peer; False if nobody here knows the name."""
+        answer = self.answers.get(request.name)
+        if answer is None:
+            return False
+        try:
+            body = answer(request.body)
+        except Exception as error:  # another node's question is no reason to fail here
+            log.error("a question of node %d cannot be answered", peer, exc_info=error)
+            self._links.refuse(peer, request, f"it failed there: {error}")
+        else:
+            self._links.reply(peer, request, body)
+        self._flush_soon()
+        return True
+
+    def ask_all(self, name: str, body: bytes) -> Deferred[Mapping[int, bytes | str]]:
+        """Ask every other member; fires with the answers by number, or why there is none, in words."""
+        found: dict[int, bytes | str] = {}
+        asked: Deferred[Mapping[int, bytes | str]] = Deferred()
+        peers = self._links.peers
+
+        def answered(number: int, answer: bytes | LinkError) -> None:
+            found[number] = str(answer) if isinstance(answer, LinkError) else answer
+            if len(found) == len(peers):
+                asked.callback(found)
+
+        for number in peers:
+            self._links.request(number, name, body, ANSWERS_WITHIN, partial(answered, number))
+        if peers:
+            self._flush_soon()
+        else:
+            asked.callback(found)
+        return asked

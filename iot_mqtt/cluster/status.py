@@ -1,0 +1,79 @@
+"""What a node can say of the cluster, for ``ctl cluster status``, the API and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStatus:
+    """One other node, as it looks from here."""
+
+    number: int
+    node_id: str
+    boot: int
+    version: str
+    #: It is in the registry's list.
+    member: bool
+    #: It is heard.
+    up: bool
+    #: It says that it hears this node.
+    hears_us: bool
+    draining: bool
+    load: float
+    clients: int
+    #: How far its log is safe, as it has announced.
+    end: int
+    #: Bytes that were sent to it and are not confirmed.
+    unconfirmed: int
+    crowded: bool
+    #: Filters that it wants, in its version; whether both sides have the same is seen with every heartbeat.
+    routes: int
+    routes_version: int
+    routes_agree: bool
+    #: The version of our filters that it acts on, -1: none.
+    acts_on: int
+    #: What links had to do again, what they gave up, and what both took: see ``links.LinkFigures``.
+    repairs_asked: int
+    repairs_served: int
+    gaps: int
+    items_missed: int
+    datagrams_sent: int
+    items_sent: int
+    bytes_sent: int
+    datagrams_received: int
+    items_received: int
+    bytes_received: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The cluster from this node's point of view."""
+
+    node_id: str
+    number: int
+    boot: int
+    #: Why this life is over; None: it is not.
+    over: str | None
+    registry: str
+    registry_trouble: str | None
+    routes: int
+    routes_version: int
+    draining: bool
+    peers: tuple[PeerStatus, ...]
+    #: Subscriptions that were confirmed although some peer had not said that it acts on them.
+    known_late: int
+    claims_granted: Mapping[str, int]
+    claims_refused: Mapping[str, int]
+    released: int
+    releases_refused: int
+    fences: int
+    #: Dead nodes that somebody still has to clean up after: number → boot.
+    dead: Mapping[int, int]
+    adoptions: int
+    adopted_clients: int
+    adoption_failures: int
+    unreadable_channels: int
+    incompatible: tuple[str, ...]
+    strangers: int

@@ -1,0 +1,101 @@
+"""The broker's words (``ports.cluster``) as items of links, and back.
+
+A shared group's connected members follow their route as texts of their own; of a forwarded run the picked members
+are pairs of texts, group and client id. So the links need to know nothing of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from struct import pack
+
+from iot_mqtt.cluster import links
+from iot_mqtt.codec import Decoder, PublishRun, encode_publish
+from iot_mqtt.errors import Malformed
+from iot_mqtt.ports.cluster import Forwarded, Interest
+from iot_mqtt.values import Message, ProtocolVersion
+
+
+def forwarded_out(item: Forwarded) -> links.Forwarded:
+    names = tuple(name for member in item.members for name in member) if item.members else ()
+    return links.Forwarded(
+        item.run, item.topic, item.publisher, item.arrived, item.reference, plain=item.plain, groups=names
+    )
+
+
+def forwarded_in(item: links.Forwarded) -> Forwarded:
+    names = item.groups
+    members = tuple(zip(names[::2], names[1::2], strict=False)) if names else ()
+    return Forwarded(item.run, item.topic, item.publisher, item.arrived, item.reference, item.plain, members)
+
+
+def interest_out(interest: Iterable[Interest]) -> tuple[links.Route, ...]:
+    routes = []
+    for one in interest:
+        flags = (links.LIVE if one.live else 0) | (links.DURABLE if one.kept else 0)
+        routes.append(links.Route(one.filter, flags, len(one.members)))
+        routes += [links.Route(member, links.LIVE) for member in one.members]
+    return tuple(routes)
+
+
+def interest_in(routes: Sequence[links.Route]) -> list[Interest]:
+    """``Malformed`` if members are missing."""
+    interest = []
+    at = 0
+    while at < len(routes):
+        filter, flags, count = routes[at]
+        at += 1
+        if at + count > len(routes):
+            raise Malformed(f"a route says {count} members, and {len(routes) - at} follow")
+        members = tuple(route.filter for route in routes[at : at + count])
+        at += count
+        interest.append(Interest(filter, bool(flags & links.LIVE), bool(flags & links.DURABLE), members))
+    return interest
+
+
+def digest_of(interest: Interest) -> int:
+    """Eight bytes that stand for one filter's entry; those of all filters are added up."""
+    if interest.none:
+        return 0
+    parts = [interest.filter, "l" if interest.live else "", "k" if interest.kept else "", *sorted(interest.members)]
+    return int.from_bytes(blake2b("\0".join(parts).encode(), digest_size=8).digest(), "big")
+
+
+def retained_out(topic: bytes, message: Message | None, version: int, wall: float) -> links.Retained:
+    if message is None:
+        return links.Retained(topic, version, None)
+    expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))
+    properties = message.properties if expiry is None else pack(">BI", 0x02, expiry) + message.properties
+    wire = encode_publish(
+        topic,
+        message.payload,
+        five=True,
+        qos=message.qos,
+        retain=True,
+        dup=False,
+        packet_id=1 if message.qos else 0,
+        properties=properties,
+    )
+    (run,) = Decoder(max(len(wire), 1), version=ProtocolVersion.V5).feed(wire)
+    if not isinstance(run, PublishRun):
+        raise Malformed("a retained message that cannot be written")
+    # So that what is whole seconds on the way is the exact time again.
+    arrived = wall if message.expires_at is None or expiry is None else message.expires_at - expiry
+    return links.Retained(topic, version, run, message.publisher, arrived)
+
+
+def retained_in(item: links.Retained) -> Message | None:
+    run = item.run
+    if run is None:
+        return None
+    interval = run.properties.message_expiry_interval if run.raw_properties else None
+    return Message(
+        item.topic,
+        run.payloads()[0],
+        run.qos,
+        retain=True,
+        properties=run.forwardable,
+        expires_at=None if interval is None else item.arrived + interval,
+        publisher=item.publisher,
+    )

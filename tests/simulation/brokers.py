@@ -1,0 +1,140 @@
+"""A node of a simulated world: the whole broker, and everything under it that is real, over what is simulated."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from iot_mqtt.auth.service import AllowAll
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.connection import Connection
+from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.cluster.joining import Place, enter
+from iot_mqtt.cluster.node import ClusterNode
+from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings
+from iot_mqtt.grid.store import GridStore
+from iot_mqtt.pipeline import ConnectTimeoutStage, Layout, MqttCodecStage, TimingWheel
+from iot_mqtt.ports.cluster import Interest
+from iot_mqtt.ports.counters import Counters
+from tests.simulation.messaging import NodeClock
+from tests.simulation.sharedgrid import GridDoor
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+SETTINGS = MqttSettings()
+LOG = LogSettings(shards=2)
+
+
+class Turned(NodeClock):
+    """For embedded channels, which turn the clock: here only the world does."""
+
+    def __init__(self, clock: NodeClock) -> None:
+        super().__init__(clock._clock)
+        self._node = clock
+
+    def call_later(self, delay, call):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D102
+        return self._node.call_later(delay, call)
+
+    def advance(self, seconds: float = 0.0) -> None:
+        """Not from here."""
+
+
+class BrokerLife:
+    """One life of one node, from entering the cluster to its end."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.messaging = world.network.join(name)
+        self.clock = self.messaging.clock
+        self.door = GridDoor(world.grid, self.clock)
+        self.registry = world.ensemble.registry(name)
+        self.counters = Counters()
+        self.wheel = TimingWheel(self.clock, 0.5)
+        self.outbox = None
+        self.place: Place | None = None
+        self.cluster: ClusterNode | None = None
+        self.broker: Broker | None = None
+        self.paused = False
+        #: Killed, or its life is over.
+        self.ended = False
+        #: Clients may connect.
+        self.ready = False
+        self.channel_clock = Turned(self.clock)
+        self._ids = 0
+
+    async def start(self) -> None:
+        """As ``app.service`` does it."""
+        door, clock, world = self.door, self.clock, self.world
+        place = self.place = await enter(door, self.name)
+        store = GridStore(door, clock, self.counters)
+        log = GridLog(door, store, clock, LOG, place.number)
+        broker = self.broker = Broker(
+            settings=SETTINGS,
+            store=store,
+            log=log,
+            counters=self.counters,
+            clock=clock,
+            wheel=self.wheel,
+            authenticator=AllowAll(),
+            authorizer=AllowAll(),
+            call_soon=lambda call: clock.call_later(0.0, call) and None,
+            new_id=self._new_id,
+        )
+        await log.open()
+        cluster = self.cluster = ClusterNode(
+            place,
+            version="1",
+            grid=door,
+            registry=self.registry,
+            messaging=self.messaging,
+            clock=clock,
+            settings=world.settings,
+            rng=random.Random(world.rng.random()),
+        )
+        door.on_fenced = cluster.end_life
+        cluster.on_life_over = self._over
+        clustering = broker.join(cluster, self._follow)
+        cluster.attach(clustering)
+        wanted: dict[int, list[Interest]] = {}
+        async for number, filter in store.routes():
+            wanted.setdefault(number, []).append(Interest(filter, kept=True))
+        clustering.own.stored = [one.filter for one in wanted.pop(place.number, [])]
+        for number, interest in wanted.items():
+            clustering.routes.wants(number, interest, full=True)
+        clients = await cluster.start()
+        await load(broker, clients.__contains__)
+        clustering.homes.begin(clients)
+        cluster.loaded()
+        await store.settled()
+        broker.census.begin()
+        self.layout = Layout(
+            [
+                ("connect-timeout", lambda: ConnectTimeoutStage(SETTINGS.connect_timeout)),
+                ("mqtt", lambda: MqttCodecStage(SETTINGS.max_packet_size)),
+                ("broker", lambda: Connection(broker, durable_sessions=True)),
+            ]
+        )
+        self.ready = True
+
+    async def _follow(self, number: int) -> FollowedLog:
+        reader = FollowedLog(self.door, LOG, number)
+        await reader.open()
+        return reader
+
+    def _over(self, reason: str) -> None:
+        self.world.over(self, reason)
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{self.name}-{self._ids}"
+
+    def owns(self, client_id: str) -> bool:
+        """It has the client's session in memory, and could still write for it."""
+        if self.ended or self.broker is None or self.place is None:
+            return False
+        if self.place.boot <= self.world.grid.fenced.get(self.place.number, 0):
+            return False
+        return self.broker.sessions.get(client_id) is not None

@@ -1,0 +1,301 @@
+"""Clients of a simulated world: they keep to MQTT, remember what a client has to remember, and tell the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iot_mqtt.codec import (
+    Ack,
+    AckRun,
+    Connack,
+    Connect,
+    ConnectWill,
+    Decoder,
+    Disconnect,
+    Packet,
+    PacketType,
+    Properties,
+    Publish,
+    PublishRun,
+    Request,
+    Role,
+    Suback,
+    Subscribe,
+    encode,
+)
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.pipeline.embedded import EmbeddedChannel
+from iot_mqtt.values import ProtocolVersion
+from tests.simulation.ledger import Broken, Sent, Wish
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers import BrokerLife
+    from tests.simulation.world import World
+
+V5 = ProtocolVersion.V5
+FOR_EVER = 0xFFFF_FFFF
+#: Seconds that a client waits for CONNACK.
+PATIENCE = 12.0
+
+
+class Line:
+    """One TCP connection; what is sent reaches the process when it runs."""
+
+    def __init__(self, life: BrokerLife) -> None:
+        self.life = life
+        self.wire: EmbeddedChannel | None = None
+        self._lost = False
+        life.clock.arrive(self._begin)
+
+    def _begin(self) -> None:
+        life = self.life
+        if not self._lost:
+            self.wire = EmbeddedChannel(life.layout, clock=life.channel_clock, wheel=life.wheel)  # type: ignore[arg-type]
+
+    def send(self, data: bytes) -> None:
+        self.life.clock.arrive(lambda: self._feed(data))
+
+    def _feed(self, data: bytes) -> None:
+        if self.wire is not None and not self.wire.closed:
+            self.wire.feed(data)
+
+    def lose(self) -> None:
+        self._lost = True
+        self.life.clock.arrive(self._end)
+
+    def _end(self) -> None:
+        if self.wire is not None and not self.wire.closed:
+            self.wire.peer_closes()
+
+    def take(self) -> bytes:
+        return b"" if self.wire is None else self.wire.take()
+
+    @property
+    def closed(self) -> bool:
+        return self.life.ended or (self.wire is not None and self.wire.closed)
+
+
+class Client:
+    """One client id."""
+
+    durable = False
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.line: Line | None = None
+        self.connected = False
+        self.connections = 0
+        self._decoder = Decoder(role=Role.CLIENT, version=V5)
+        self._packet_id = 0
+        self._until = 0.0
+
+    @property
+    def idle(self) -> bool:
+        return self.line is None
+
+    @property
+    def life(self) -> str:
+        return f"{self.name}/{self.connections}"
+
+    def connect(self, node: BrokerLife, *, will: ConnectWill | None = None) -> None:
+        if not node.ready or node.ended:
+            return
+        self.leave()
+        self.connections += 1
+        self.line = Line(node)
+        self._until = self.world.clock.monotonic() + PATIENCE
+        self._decoder = Decoder(role=Role.CLIENT, version=V5)
+        expiry = FOR_EVER if self.durable else 0
+        self.send(Connect(V5, self.name, not self.durable, 0, None, None, will, Properties(session_expiry_interval=expiry)))
+        self.world.trace(f"{self.name} connects to {node.name}")
+
+    def send(self, *packets: Packet) -> None:
+        if self.line is not None:
+            self.line.send(b"".join(encode(packet, V5) for packet in packets))
+
+    def leave(self, *, politely: bool = False) -> None:
+        """The connection ends from this side."""
+        line = self.line
+        if line is None:
+            return
+        if politely:
+            self.send(Disconnect(ReasonCode.SUCCESS, Properties()))
+        line.lose()
+        self._gone(politely)
+
+    def _gone(self, politely: bool) -> None:
+        self.line = None
+        was, self.connected = self.connected, False
+        self.world.trace(f"{self.name} is gone{' politely' if politely else ''}")
+        self.over(was, politely)
+
+    def poll(self) -> None:
+        """Read what has come, and answer it."""
+        line = self.line
+        if line is None:
+            return
+        data = line.take() if not line.life.ended else b""
+        for item in self._decoder.feed(data) if data else ():
+            if isinstance(item, Exception):
+                raise Broken(f"{self.name} cannot read what came: {item!r}")
+            for packet in item.packets() if isinstance(item, PublishRun | AckRun) else (item,):
+                self._take(packet)
+                if self.line is not line:
+                    return
+        if line.closed or (not self.connected and self.world.clock.monotonic() > self._until):
+            line.lose()
+            self._gone(politely=False)
+
+    def _take(self, packet: Packet) -> None:
+        if isinstance(packet, Connack):
+            if packet.reason == 0:
+                self.connected = True
+                self.world.trace(f"{self.name} is connected, session present: {packet.session_present}")
+                self.opened(packet.session_present)
+            else:
+                self.world.trace(f"{self.name} is refused: {packet.reason.name}")
+                assert self.line is not None
+                self.line.lose()
+                self._gone(politely=False)
+        else:
+            self.take(packet)
+
+    def next_id(self) -> int:
+        self._packet_id = self._packet_id % 65_535 + 1
+        return self._packet_id
+
+    # What a kind of client does.
+
+    def opened(self, present: bool) -> None:
+        """CONNACK came."""
+
+    def take(self, packet: Packet) -> None:
+        """Anything else came."""
+
+    def over(self, was_connected: bool, politely: bool) -> None:
+        """The connection has ended."""
+
+
+class Publisher(Client):
+    """Sends messages with names of their own. What is not acknowledged when the connection ends may have come or not."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self._under_way: dict[int, Sent] = {}
+        self._count = 0
+
+    def publish(self, topic: str, qos: int) -> None:
+        line = self.line
+        if not self.connected or line is None or len(self._under_way) > 50:
+            return
+        self._count += 1
+        world = self.world
+        name = f"{self.name}-{self._count}".encode()
+        sent = Sent(name, topic, qos, self.life, world.ledger.tick(), world.clock.monotonic(), line.life.name)
+        world.ledger.sent[name] = sent
+        packet_id = self.next_id()
+        self._under_way[packet_id] = sent
+        world.trace(f"{self.name} publishes {name.decode()} to {topic} at QoS {qos} on {line.life.name}")
+        self.send(Publish(topic.encode(), name, qos, packet_id=packet_id))
+
+    def take(self, packet: Packet) -> None:
+        if not isinstance(packet, Ack):
+            return
+        sent = self._under_way.get(packet.packet_id)
+        if packet.type in (PacketType.PUBACK, PacketType.PUBREC) and sent is not None and packet.reason < 0x80:
+            sent.acknowledged = True
+            self.world.trace(f"{sent.name.decode()} is acknowledged")
+        if packet.type is PacketType.PUBREC and packet.reason < 0x80:
+            self.send(Ack(PacketType.PUBREL, packet.packet_id))
+        else:
+            self._under_way.pop(packet.packet_id, None)
+
+    def over(self, was_connected: bool, politely: bool) -> None:
+        self._under_way.clear()
+
+
+class Subscriber(Client):
+    """Durable; remembers the packet ids of QoS 2 as long as its session lives."""
+
+    durable = True
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self._known = False
+        self._received: set[int] = set()
+        self._asked: dict[int, tuple[tuple[tuple[str, int], ...], int]] = {}
+        self.subscribed: set[str] = set()
+
+    def opened(self, present: bool) -> None:
+        if self._known and not present:
+            raise Broken(f"session: that of {self.name} is lost")
+        if not present:
+            self._received.clear()
+        self._known = True
+
+    def subscribe(self, *filters: tuple[str, int]) -> None:
+        if not self.connected or self.line is None:
+            return
+        cluster = self.line.life.cluster
+        assert cluster is not None
+        packet_id = self.next_id()
+        self._asked[packet_id] = filters, cluster.status().known_late
+        self.send(Subscribe(packet_id, tuple(Request(filter, qos) for filter, qos in filters)))
+        self.world.trace(f"{self.name} subscribes to {filters}")
+
+    def take(self, packet: Packet) -> None:
+        if isinstance(packet, Suback):
+            self._subscribed(packet)
+        elif isinstance(packet, Publish):
+            self._publish(packet)
+        elif isinstance(packet, Ack) and packet.type is PacketType.PUBREL:
+            self._received.discard(packet.packet_id)
+            self.send(Ack(PacketType.PUBCOMP, packet.packet_id))
+
+    def _subscribed(self, packet: Suback) -> None:
+        filters, late = self._asked.pop(packet.packet_id)
+        assert self.line is not None and self.line.life.cluster is not None
+        self.subscribed.update(filter for filter, _ in filters)
+        if self.line.life.cluster.status().known_late != late:
+            # Not every node had said that it knows: nothing is promised of what is published there.
+            self.world.trace(f"{self.name} has a weak SUBACK")
+            return
+        tick = self.world.ledger.tick()
+        self.world.trace(f"{self.name} has its SUBACK for {filters}")
+        self.world.ledger.accounts[self.name].wishes += [Wish(filter, qos, tick) for filter, qos in filters]
+
+    def _publish(self, packet: Publish) -> None:
+        if packet.qos == 2:
+            if packet.packet_id not in self._received:
+                self._received.add(packet.packet_id)
+                self._came(packet)
+            self.send(Ack(PacketType.PUBREC, packet.packet_id))
+        else:
+            self._came(packet)
+            if packet.qos:
+                self.send(Ack(PacketType.PUBACK, packet.packet_id))
+
+    def _came(self, packet: Publish) -> None:
+        self.world.trace(f"{self.name} gets {packet.payload.decode()} at QoS {packet.qos} dup {packet.dup}")
+        self.world.ledger.came(self.name, packet.payload, self.world.clock.monotonic())
+
+    def over(self, was_connected: bool, politely: bool) -> None:
+        self._asked.clear()
+
+
+class Mortal(Client):
+    """Has a will of its own for every connection."""
+
+    def live(self, node: BrokerLife) -> None:
+        name = f"will-{self.name}-{self.connections + 1}".encode()
+        self._will = name
+        before = self.connections
+        self.connect(node, will=ConnectWill(b"wills/" + self.name.encode(), name, 2))
+        if self.connections > before:
+            self.world.ledger.wills[name] = False
+
+    def over(self, was_connected: bool, politely: bool) -> None:
+        # A polite goodbye may not have arrived, if the node died over it.
+        if was_connected and not politely:
+            self.world.ledger.wills[self._will] = True

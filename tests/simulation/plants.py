@@ -1,0 +1,29 @@
+"""Bugs to put into the broker, to see that the simulation finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from iot_mqtt.broker.handlers import publish
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """``acknowledge-early``: PUBACK and PUBREC do not wait for the commit."""
+    if name is None:
+        yield
+        return
+    original = publish._acknowledge
+
+    def acknowledge(*args: Any) -> None:
+        outcome = args[-1]
+        outcome.ticket = 0
+        original(*args)
+
+    publish._acknowledge = acknowledge
+    try:
+        yield
+    finally:
+        publish._acknowledge = original

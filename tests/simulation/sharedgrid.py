@@ -1,0 +1,207 @@
+"""One grid in memory for all nodes of a world, each with its own door to it, which can be slow, shut or fenced.
+
+A write of a node takes effect some time after it was handed over, whatever has become of the node meanwhile, unless
+that life was fenced before; the answer comes some time later, unless the node is gone. Writes of one node keep their
+order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.grid.watching import Watchers, Watching
+from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+from tests.simulation.messaging import NodeClock
+
+Done = Callable[[BaseException | None], None]
+
+
+@dataclass(slots=True)
+class Speed:
+    """Seconds from a request to its effect, and from there to the answer."""
+
+    least: float = 0.0005
+    most: float = 0.002
+
+
+class SharedGrid:
+    """What the servers have."""
+
+    def __init__(self, clock: ManualClock, rng: random.Random) -> None:
+        self.clock = clock
+        self.rng = rng
+        self.memory = MemoryGrid()
+        finish(self.memory.open())
+        self.fenced: dict[int, int] = {}
+        #: Writes that came from fenced lives.
+        self.kept_out = 0
+
+    def entries(self, cache: CacheName) -> dict[bytes, bytes]:
+        return dict(self.memory._values[cache])
+
+
+class GridDoor:
+    """One life's connection: ``cluster.fencing.SharedGrid``."""
+
+    def __init__(self, grid: SharedGrid, clock: NodeClock) -> None:
+        self.speed = Speed()
+        #: Nothing gets through; what is under way may or may not have had its effect.
+        self.shut = False
+        self.on_fenced: Callable[[str], None] = lambda _: None
+        self._grid = grid
+        self._clock = clock
+        self._life = (0, 0)
+        self._latest = 0.0
+        self._answered = 0.0
+        self._told = False
+
+    @property
+    def available(self) -> bool:
+        return not self.shut
+
+    async def open(self) -> None:
+        """It is open."""
+
+    async def close(self) -> None:
+        """It stays."""
+
+    async def identify(self, node: int, boot: int) -> None:
+        await self._write(lambda: None)
+        self._life = (node, boot)
+        await self._write(lambda: None)
+
+    async def fence(self, node: int, boot: int) -> None:
+        fenced = self._grid.fenced
+
+        def apply() -> None:
+            fenced[node] = max(boot, fenced.get(node, 0))
+
+        await self._write(apply)
+
+    async def commit(self, batch: WriteBatch) -> None:
+        await self._write(lambda: finish(self._grid.memory.commit(batch)))
+
+    def commit_soon(self, batch: WriteBatch, done: Done) -> None:
+        copy = WriteBatch()
+        copy.operations = list(batch.operations)
+        self._send(lambda: finish(self._grid.memory.commit(copy)), lambda result: done(_error_of(result)))
+
+    async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
+        await self._write(lambda: finish(self._grid.memory.remove_prefix(cache, prefix)))
+
+    async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
+        memory = self._grid.memory
+
+        def apply() -> object:
+            # What becomes of a lost answer is the adapter's business; here it either happens and is told, or not.
+            if self.shut:
+                return Unavailable("the grid does not answer")
+            return finish(memory.compare_and_set(cache, key, expected, value))
+
+        return bool(await self._write(apply))
+
+    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
+        return Watchers().add(cache, listener, prefix)
+
+    # Reading.
+
+    async def get(self, cache: CacheName, key: bytes) -> bytes | None:
+        (value,) = await self.get_many(cache, (key,))
+        return value
+
+    async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        memory = self._grid.memory
+        found: list[bytes | None] = await self._read(lambda: finish(memory.get_many(cache, keys)))  # type: ignore[assignment]
+        return found
+
+    async def page(
+        self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
+    ) -> list[Pair]:
+        memory = self._grid.memory
+        found: list[Pair] = await self._read(lambda: finish(memory.page(cache, prefix, after, limit)))  # type: ignore[assignment]
+        return found
+
+    # The way there and back.
+
+    async def _write(self, apply: Callable[[], object]) -> object:
+        waiting: Deferred[object] = Deferred()
+        self._send(apply, partial(_settle, waiting))
+        return await waiting
+
+    async def _read(self, read: Callable[[], object]) -> object:
+        waiting: Deferred[object] = Deferred()
+        grid = self._grid
+
+        def there() -> None:
+            result = Unavailable("the grid does not answer") if self.shut else read()
+            grid.clock.call_later(self._delay(), lambda: self._clock.arrive(lambda: _settle(waiting, result)))
+
+        grid.clock.call_later(self._delay(), there)
+        return await waiting
+
+    def _send(self, apply: Callable[[], object], done: Callable[[object], None]) -> None:
+        grid, life = self._grid, self._life
+        now = grid.clock.monotonic()
+        self._latest = max(self._latest, now + self._delay())
+
+        def there() -> None:
+            answer(self._effect(apply, life))
+
+        def answer(result: object) -> None:
+            now = grid.clock.monotonic()
+            self._answered = max(self._answered, now + self._delay())
+            grid.clock.call_later(self._answered - now, lambda: self._clock.arrive(lambda: self._told_of(result, done)))
+
+        grid.clock.call_later(self._latest - now, there)
+
+    def _effect(self, apply: Callable[[], object], life: tuple[int, int]) -> object:
+        number, boot = life
+        if number and boot <= self._grid.fenced.get(number, 0):
+            self._grid.kept_out += 1
+            return Fenced(f"life {boot} of node {number} is fenced")
+        if self.shut and self._grid.rng.random() < 0.5:
+            return Unavailable("the grid does not answer")
+        result = apply()
+        # Had its effect, and nobody learns of it.
+        return Unavailable("the grid does not answer") if self.shut and result is None else result
+
+    def _told_of(self, result: object, done: Callable[[object], None]) -> None:
+        if isinstance(result, Fenced) and not self._told:
+            self._told = True
+            self.on_fenced(result.detail)
+        done(result)
+
+    def _delay(self) -> float:
+        return self._grid.rng.uniform(self.speed.least, self.speed.most)
+
+
+class Fenced(Unavailable):
+    """This life is over."""
+
+
+def _settle(waiting: Deferred[object], result: object) -> None:
+    if isinstance(result, BaseException):
+        waiting.errback(result)
+    else:
+        waiting.callback(result)
+
+
+def _error_of(result: object) -> BaseException | None:
+    return result if isinstance(result, BaseException) else None
+
+
+def finish(coroutine: object) -> object:
+    """What a coroutine returns that waits for nothing."""
+    try:
+        coroutine.send(None)  # type: ignore[attr-defined]
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("it waits")

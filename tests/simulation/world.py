@@ -1,0 +1,150 @@
+"""A world of brokers, clients and trouble, all of it by one seed and one clock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from iot_mqtt.cluster.links import LinkSettings
+from iot_mqtt.cluster.registry.memory import MemoryEnsemble
+from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.pipeline.clock import ManualClock
+from tests.simulation.brokers import BrokerLife
+from tests.simulation.clients import Client
+from tests.simulation.ledger import Broken, Ledger
+from tests.simulation.messaging import Network, Weather
+from tests.simulation.sharedgrid import SharedGrid
+
+SETTINGS = ClusterSettings(
+    release_timeout=8.0,
+    sweep=6.0,
+    first_sweep=2.0,
+    absent_grace=3.0,
+    linger=4.0,
+    links=LinkSettings(tick=0.1, silence=1.5, gap_after=1.0),
+)
+#: Seconds until a node that has died, or whose life is over, begins anew.
+AGAIN = 1.0
+
+
+class World:
+    """Nodes by name; a node has one life after the other."""
+
+    def __init__(self, seed: int, names: tuple[str, ...], tell: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.clock = ManualClock()
+        self.network = Network(self.clock, self.rng, Weather((0.001, 0.003)))
+        self.ensemble = MemoryEnsemble(self.clock, session_timeout=5.0, latency=0.01)
+        self.grid = SharedGrid(self.clock, self.rng)
+        self.settings = SETTINGS
+        self.ledger = Ledger()
+        self.names = names
+        self.lives: dict[str, BrokerLife] = {}
+        #: Every life that there was, the present ones among them.
+        self.all_lives: list[BrokerLife] = []
+        self.clients: list[Client] = []
+        self._tell = tell
+        self.starts = self.overs = 0
+        self.failed_starts: list[BaseException] = []
+
+    def trace(self, text: str) -> None:
+        if self._tell is not None:
+            self._tell(f"{self.clock.monotonic() - 1000.0:9.3f}  {text}")
+
+    # Nodes.
+
+    def start(self, name: str) -> None:
+        """Another life."""
+        self.starts += 1
+        life = self.lives[name] = BrokerLife(self, name)
+        self.all_lives.append(life)
+        self.trace(f"{name} starts")
+        starting = Deferred.fromCoroutine(life.start())
+        starting.addCallbacks(lambda _: self.trace(f"{name} is ready: {life.place}"), lambda why: self._failed(life, why))
+
+    def _failed(self, life: BrokerLife, failure: Failure) -> None:
+        self.trace(f"{life.name} cannot start: {failure.value}")
+        if not life.ended:
+            self.failed_starts.append(failure.value)
+            self.end(life)
+            self.clock.call_later(AGAIN, lambda: self.again(life.name))
+
+    def over(self, life: BrokerLife, reason: str) -> None:
+        """A node says that its life is over: it drops its clients and begins a new one."""
+        self.overs += 1
+        self.trace(f"{life.name}: life {life.place} is over: {reason}")
+        self.clock.call_later(0.0, lambda: self._over(life))
+
+    def _over(self, life: BrokerLife) -> None:
+        if not life.ended:
+            self.end(life)
+            self.clock.call_later(AGAIN, lambda: self.again(life.name))
+
+    def end(self, life: BrokerLife) -> None:
+        life.ended = True
+        self.network.kill(life.name)
+        self.ensemble.pause(life.name)
+
+    def again(self, name: str) -> None:
+        if self.lives[name].ended:
+            self.start(name)
+
+    def kill(self, name: str) -> None:
+        if not self.lives[name].ended:
+            self.trace(f"{name} is killed")
+            self.end(self.lives[name])
+
+    def pause(self, name: str) -> None:
+        life = self.lives[name]
+        if not life.ended and not life.paused:
+            self.trace(f"{name} is paused")
+            life.paused = True
+            self.network.pause(name)
+            self.ensemble.pause(name)
+
+    def resume(self, name: str) -> None:
+        life = self.lives[name]
+        if life.paused and not life.ended:
+            self.trace(f"{name} goes on")
+            life.paused = False
+            if self.rng.random() < 0.5:
+                self.ensemble.heal(name)
+                self.network.resume(name)
+            else:
+                self.network.resume(name)
+                if not life.ended:
+                    self.ensemble.heal(name)
+
+    @property
+    def running(self) -> list[BrokerLife]:
+        return [life for life in self.lives.values() if not life.ended and not life.paused and life.ready]
+
+    # Time.
+
+    def step(self, seconds: float) -> None:
+        """Time passes, clients read what has come, and nobody is in two places."""
+        self.clock.advance(seconds)
+        for client in self.clients:
+            client.poll()
+        self.check_owners()
+
+    def check_owners(self) -> None:
+        alive = [life for life in self.all_lives if not life.ended]
+        for client in self.clients:
+            owners = [life for life in alive if life.owns(client.name)]
+            if len(owners) > 1:
+                raise Broken(
+                    f"owners: {client.name} is owned by {' and '.join(f'{one.name} {one.place}' for one in owners)}"
+                )
+
+    def until(self, condition: Callable[[], bool], within: float, step: float = 0.1) -> bool:
+        end = self.clock.monotonic() + within
+        while not condition():
+            if self.clock.monotonic() >= end:
+                return False
+            self.step(step)
+        return True

@@ -1,0 +1,253 @@
+"""What dead nodes leave is taken over: by one survivor, also when that one dies, and by the node's own next life."""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.cluster.joining import NoNumber, join, known_nodes
+from iot_mqtt.ports.cluster import Claim, Interest
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from tests.simulation.sharedgrid import GridDoor, SharedGrid, finish
+from tests.unit.cluster.nodekit import Life, World
+
+
+def populate(life: Life, count: int) -> set[str]:
+    """Clients whose home it is."""
+    names = {f"{life.name}-{number}" for number in range(count)}
+    for name in sorted(names):
+        life.begin_claim(name)
+    life.world.pass_time(1.0)
+    return names
+
+
+def store_route(life: Life, filter: str) -> None:
+    """As the broker does it for what it keeps."""
+    batch = WriteBatch()
+    batch.put(CacheName.ROUTES, bytes((life.number,)) + filter.encode(), b"\x10")
+    life.world.run(life.door.commit(batch))
+
+
+def test_the_sessions_of_a_dead_node_are_adopted_once() -> None:
+    """Two survivors race for it; every client has one owner, which its record names."""
+    for seed in range(10):
+        world = World("a", "b", "c", seed=seed)
+        names = populate(world["a"], 30)
+        world.kill("a")
+        world.pass_time(9.0)
+        for name in names:
+            (owner,) = world.owners(name)
+            assert world[owner].number == world.home(name)
+        assert sum(len(world[name].node.told("adopt")) for name in ("b", "c")) == 1
+        assert all(world[name].node.told("gone") == [("gone", world["a"].number)] for name in ("b", "c"))
+
+
+def test_what_a_dead_node_kept_is_removed_when_nobody_needs_it_any_more() -> None:
+    """Half a minute after its sessions have a new home, everywhere, and it is noted."""
+    world = World("a", "b", "c")
+    a, b = world["a"], world["b"]
+    a.want(Interest("t", live=True, kept=True))
+    store_route(a, "t")
+    populate(a, 3)
+    world.kill("a")
+    world.pass_time(20.0)
+    assert world.grid.entries(CacheName.ROUTES)
+    assert b.node.peers_want[a.number] == {"t": Interest("t", kept=True)}
+    world.pass_time(25.0)
+    assert not world.grid.entries(CacheName.ROUTES)
+    assert all(world[name].node.peers_want[a.number] == {} for name in ("b", "c"))
+    assert all(not world[name].cluster.status().dead for name in ("b", "c"))
+    known = {known.number: known for known in world.run(known_nodes(b.door))}
+    assert known[a.number].cleaned == known[a.number].boot
+
+
+def test_if_the_adopter_dies_another_one_goes_on() -> None:
+    """With the clients of the first dead node and with those of the second, at whatever moment it dies."""
+    for seed in range(12):
+        world = World("a", "b", "c", seed=seed)
+        names = populate(world["a"], 20) | populate(world["b"], 5)
+        world.kill("a")
+        world.until(lambda: bool(world.grid.fenced.get(world["a"].number)), 10.0)
+        world.pass_time(0.002 * seed)
+        world.kill("b")
+        world.pass_time(40.0)
+        assert all(world.owners(name) == ["c"] and world.home(name) == world["c"].number for name in names)
+
+
+def test_what_cannot_be_loaded_is_loaded_again() -> None:
+    """The clients belong to the adopter and to nobody else until it has them."""
+    world = World("a", "b")
+    names = populate(world["a"], 3)
+    world["b"].node.fails_to_adopt = 2
+    world.kill("a")
+    world.pass_time(12.0)
+    assert {name for name in names if world.owners(name) == ["b"]} == names
+
+
+def test_an_adoption_that_the_grid_interrupts_is_finished_later() -> None:
+    """Also for clients of which nobody knew whether they had been taken."""
+    for seed in range(10):
+        world = World("a", "b", seed=seed)
+        names = populate(world["a"], 40)
+        world.kill("a")
+        world.until(lambda: bool(world.grid.fenced.get(world["a"].number)), 10.0)
+        world.pass_time(0.001 * seed)
+        world["b"].door.shut = True
+        world.pass_time(3.0)
+        world["b"].door.shut = False
+        world.pass_time(60.0)
+        assert {name for name in names if world.owners(name) == ["b"]} == names
+
+
+def test_a_claim_during_an_adoption_waits_for_it() -> None:
+    """The client is loaded once, and then served."""
+    for seed in range(10):
+        world = World("a", "b", "c", seed=seed)
+        names = sorted(populate(world["a"], 20))
+        world.kill("a")
+        world.until(lambda: bool(world.grid.fenced.get(world["a"].number)), 10.0)
+        claims = [world["b"].begin_claim(name) for name in names] + [world["c"].begin_claim(name) for name in names]
+        world.pass_time(20.0)
+        assert all(claims)
+        for name in names:
+            assert len(world.owners(name)) == 1 and world[world.owners(name)[0]].number == world.home(name)
+
+
+def test_a_node_that_starts_again_finds_its_clients() -> None:
+    """Those that nobody else has taken; whoever is faster has them, and nobody loses any."""
+    for seed, wait in enumerate((0.0, 2.0, 5.99, 6.0, 6.005, 6.01, 6.02, 6.05, 8.0)):
+        world = World("a", "b", seed=seed)
+        names = populate(world["a"], 20)
+        number = world["a"].number
+        world.kill("a")
+        world.pass_time(wait)
+        world.start("a")
+        world.pass_time(5.0)
+        assert world["a"].number == number
+        for name in names:
+            (owner,) = world.owners(name)
+            assert world[owner].number == world.home(name)
+
+
+def test_a_node_alone_finds_everything_again() -> None:
+    """After all have gone: its own clients at once, those of others when it is sure that they do not come."""
+    world = World("a", "b")
+    mine, others = populate(world["a"], 5), populate(world["b"], 5)
+    world.kill("a")
+    world.kill("b")
+    world.pass_time(30.0)
+    world.start("a")
+    assert world["a"].node.sessions == mine
+    world.pass_time(25.0)
+    assert world["a"].node.sessions == mine | others
+    assert ("gone", world["b"].number) in world["a"].node.entries
+
+
+def test_a_client_of_a_node_that_died_before_this_one_began_is_taken_after_a_moment() -> None:
+    """It might have been about to appear."""
+    world = World("a", "b")
+    world["b"].claim("c")
+    world.kill("a")
+    world.kill("b")
+    world.pass_time(30.0)
+    world.start("a")
+    begun = world.clock.monotonic()
+    assert world["a"].claim("c") is Claim.TAKEN
+    assert 1.5 < world.clock.monotonic() - begun < 5.0
+
+
+def test_while_a_node_loads_it_gives_nothing_away_and_wants_what_it_wanted() -> None:
+    """Others go on recording for it; clients are told to come again."""
+    world = World("a", "b")
+    a = world["a"]
+    a.want(Interest("t", live=True, kept=True))
+    populate(a, 2)
+    world.kill("a")
+    world.pass_time(0.5)
+    again = world.begin("a")
+    again.node.wanted["t"] = Interest("t", kept=True)
+    world.run(again.start(load=False))
+    world.pass_time(1.0)
+    assert world["b"].node.peers_want[again.number] == {"t": Interest("t", kept=True)}
+    assert world["b"].claim("a-0") is Claim.REFUSED
+    again.cluster.loaded()
+    world.pass_time(1.0)
+    assert world["b"].claim("a-0") is Claim.TAKEN
+
+
+def test_a_second_process_with_the_same_node_id_ends_the_first() -> None:
+    """The later one is the node."""
+    world = World("a", "b")
+    names = populate(world["a"], 5)
+    first = world["a"]
+    second = Life.__new__(Life)
+    # On the same machine, with a connection of its own.
+    world.network.nodes.pop("a")
+    Life.__init__(second, world, "a")
+    world.lives["a"] = second
+    world.run(second.start())
+    batch = WriteBatch()
+    batch.put(CacheName.SESSIONS, b"x", b"late")
+    first.door.commit_soon(batch, lambda _: None)
+    world.pass_time(1.0)
+    assert len(first.over) == 1 and second.number == first.number
+    assert second.node.sessions == names and not world.grid.entries(CacheName.SESSIONS)
+
+
+def test_numbers_are_lowest_first_and_kept() -> None:
+    """And boots grow, whoever starts."""
+    world = World()
+    grid = world.grid.memory
+    places = [finish(join(grid, name)) for name in ("x", "y", "x", "z", "y")]  # type: ignore[arg-type]
+    assert [(place.number, place.boot) for place in places] == [(1, 1), (2, 2), (1, 3), (3, 4), (2, 5)]  # type: ignore[attr-defined]
+
+
+def test_a_number_whose_start_was_interrupted_is_given_to_the_same_node() -> None:
+    """And not lost."""
+    world = World()
+    grid = world.grid.memory
+    finish(join(grid, "x"))
+    finish(grid.compare_and_set(CacheName.META, b"node/x", world.grid.entries(CacheName.META)[b"node/x"], None))
+    assert finish(join(grid, "x")).number == 1  # type: ignore[attr-defined]
+
+
+def test_when_all_numbers_are_taken_the_text_says_what_to_do() -> None:
+    """255 nodes are the most."""
+    world = World()
+    grid = world.grid.memory
+    for number in range(255):
+        finish(join(grid, f"n{number}"))
+    with pytest.raises(NoNumber, match=r"node\.id of one that is gone"):
+        finish(join(grid, "one-more"))
+
+
+def test_many_that_join_at_once_get_different_numbers_and_boots() -> None:
+    """Compare-and-set gives them out."""
+    world = World(seed=3)
+    lives = [world.begin(f"n{number}") for number in range(12)]
+    starts = [world.rng.random() * 0.02 for _ in lives]
+    ended: list[bool] = []
+    for life, at in zip(lives, starts, strict=True):
+        world.clock.call_later(at, lambda life=life: _begin(life, ended))  # type: ignore[misc]
+    world.until(lambda: len(ended) == len(lives))
+    assert {life.number for life in lives} == set(range(1, 13))
+    assert len({life.place.boot for life in lives if life.place}) == 12
+
+
+def _begin(life: Life, ended: list[bool]) -> None:
+    Deferred.fromCoroutine(life.start()).addCallback(lambda _: ended.append(True))
+
+
+def test_the_door_of_the_world_is_shut_for_the_fenced() -> None:
+    """What was on its way when the fence came either got in before it or not at all."""
+    world = World()
+    grid: SharedGrid = world.grid
+    messaging = world.network.join("x")
+    door = GridDoor(grid, messaging.clock)
+    world.run(door.identify(7, 3))
+    other = GridDoor(grid, messaging.clock)
+    world.run(other.fence(7, 2))
+    world.run(door.remove_prefix(CacheName.ROUTES, b""))
+    world.run(other.fence(7, 3))
+    with pytest.raises(Exception, match="fenced"):
+        world.run(door.remove_prefix(CacheName.ROUTES, b""))

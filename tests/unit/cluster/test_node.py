@@ -1,0 +1,264 @@
+"""Nodes find each other, tell each other what they want, and hand clients over."""
+
+from __future__ import annotations
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.values import Message
+from tests.simulation.messaging import Weather
+from tests.unit.cluster.links.linkskit import publishes
+from tests.unit.cluster.nodekit import World
+
+
+def test_nodes_that_start_are_up_for_each_other() -> None:
+    """Each hears of each, whatever the order they started in."""
+    world = World("a", "b", "c")
+    for life in world.lives.values():
+        others = {one.number for one in world.lives.values()} - {life.number}
+        assert {entry[1] for entry in life.node.told("up")} == others
+        assert all(peer.up and peer.hears_us and peer.routes_agree for peer in life.cluster.status().peers)
+
+
+def test_what_one_wants_the_others_know() -> None:
+    """Version by version, and everything for one that comes later."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    version = a.want(Interest("t", live=True), Interest("$share/g/t", members=("x", "y")))
+    known: list[str] = []
+    a.cluster.when_known(version, lambda: known.append("known"))
+    assert not known and not a.cluster.known_by(b.number, version)
+    world.pass_time(0.3)
+    assert known and a.cluster.known_by(b.number, version)
+    assert ("knows", b.number, version) in a.node.entries
+    assert b.node.peers_want[a.number] == {
+        "t": Interest("t", live=True),
+        "$share/g/t": Interest("$share/g/t", members=("x", "y")),
+    }
+    a.want(Interest("t"))
+    c = world.start("c")
+    assert set(c.node.peers_want[a.number]) == {"$share/g/t"} == set(b.node.peers_want[a.number])
+
+
+def test_a_peer_that_does_not_answer_is_waited_for_only_so_long() -> None:
+    """And that is counted."""
+    world = World("a", "b")
+    a = world["a"]
+    world.pause("b")
+    known: list[str] = []
+    a.cluster.when_known(a.want(Interest("t", live=True)), lambda: known.append("known"))
+    world.pass_time(1.9)
+    assert not known
+    world.pass_time(0.2)
+    assert known and a.cluster.status().known_late == 1
+
+
+def test_what_is_forwarded_comes_with_the_end_of_the_log() -> None:
+    """Once, in order, with the members that were picked."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    run = publishes(b"t", [b"1", b"2"])
+    item = Forwarded(run, b"t", "p", 5.0, None, plain=True, members=(("$share/g/t", "x"),))
+    a.cluster.forward(b.number, item)
+    a.node.end = 77
+    a.cluster.flush()
+    world.pass_time(0.1)
+    ((_, peer, got),) = b.node.told("received")
+    assert peer == a.number and got.run.wire == run.wire and got.members == item.members and got.plain
+    assert b.node.told("end")[-1] == ("end", a.number, 77)
+
+
+def test_a_retained_message_is_told_with_its_time() -> None:
+    """The time of its expiry is the same everywhere, to the microsecond."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    message = Message(b"t", b"x", 1, retain=True, expires_at=world.clock.wall() + 60.25, publisher="p")
+    a.cluster.retain(b"t", message, 9)
+    a.cluster.retain(b"u", None, 10)
+    world.pass_time(0.1)
+    told = b.node.told("retained")
+    assert [entry[1:3] + entry[4:] for entry in told] == [(a.number, b"t", 9), (a.number, b"u", 10)]
+    assert abs(told[0][3].expires_at - message.expires_at) < 1e-6 and told[0][3].payload == b"x"
+    assert told[1][3] is None
+
+
+def test_a_node_that_is_not_heard_learns_of_it_before_the_end_moves() -> None:
+    """What was published meanwhile was not forwarded: the peer must read the log, not trust the end."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    b.want(Interest("t", live=True, kept=True))
+    world.pass_time(0.5)
+    version = b.cluster.status().routes_version
+    assert b.cluster.known_by(a.number, version)
+    a.node.entries.clear()
+    b.node.entries.clear()
+    world.network.cut("b", "a")
+    world.until(lambda: ("down", b.number) in a.node.entries)
+    a.node.end = 500
+    a.cluster.flush()
+    world.pass_time(0.5)
+    told = [entry[0] for entry in b.node.entries if entry[0] == "broken" or entry[:3] == ("end", a.number, 500)]
+    assert told[:2] == ["broken", "end"]
+    assert not b.cluster.known_by(a.number, version)
+    assert a.node.peers_want[b.number] == {"t": Interest("t", kept=True)}
+    world.network.heal()
+    world.pass_time(2.5)
+    assert b.cluster.known_by(a.number, version)
+    assert a.node.peers_want[b.number] == {"t": Interest("t", live=True, kept=True)}
+
+
+def test_in_bad_weather_both_sides_come_to_agree() -> None:
+    """Losses of a third, and disorder; what is lost for good is asked for anew."""
+    for seed in range(10):
+        world = World("a", "b", seed=seed)
+        world.network.everywhere = Weather((0.001, 0.05), loss=0.35, disorder=0.3, late=1.0)
+        a, b = world["a"], world["b"]
+        for number in range(30):
+            a.want(Interest(f"t/{number % 7}", live=number % 3 > 0))
+            world.pass_time(0.2)
+        world.network.everywhere = Weather()
+        world.pass_time(8.0)
+        assert b.node.peers_want[a.number] == {one.filter: one for one in a.node.interest()}
+        assert all(peer.routes_agree for peer in b.cluster.status().peers)
+
+
+def test_a_client_moves_to_where_it_connects() -> None:
+    """Its home lets go of it; nobody else has it."""
+    world = World("a", "b")
+    assert world["a"].claim("c") is Claim.NEW
+    assert world["b"].claim("c") is Claim.TAKEN
+    assert world.owners("c") == ["b"] and world.home("c") == world["b"].number
+    assert world["a"].node.told("release") == [("release", "c")]
+    assert world["b"].claim("c") is Claim.TAKEN
+
+
+def test_a_busy_home_is_asked_again() -> None:
+    """A few times, then the client is refused."""
+    world = World("a", "b")
+    world["a"].claim("c")
+    world["a"].node.busy.add("c")
+    claim = world["b"].begin_claim("c")
+    world.pass_time(0.3)
+    assert not claim
+    world["a"].node.busy.clear()
+    world.pass_time(1.0)
+    assert claim[0][0] is Claim.TAKEN
+    world["b"].node.busy.add("c")
+    assert world["a"].claim("c") is Claim.REFUSED
+    assert world["a"].cluster.status().claims_refused == {"home_busy": 1}
+    assert world.owners("c") == ["b"]
+
+
+def test_a_home_that_lives_and_does_not_answer_keeps_its_client() -> None:
+    """Refused, not taken."""
+    world = World("a", "b")
+    world["a"].claim("c")
+    world["a"].node.silent = True
+    assert world["b"].claim("c") is Claim.REFUSED
+    assert world["b"].cluster.status().claims_refused == {"home_silent": 1}
+    assert world.home("c") == world["a"].number
+
+
+def test_two_who_claim_a_client_at_once_do_not_both_get_it() -> None:
+    """The compare-and-set decides; the other one asks the new home."""
+    for seed in range(20):
+        world = World("a", "b", "c", seed=seed)
+        world["a"].claim("x")
+        one, two = world["b"].begin_claim("x"), world["c"].begin_claim("x")
+        world.pass_time(15.0)
+        assert one and two
+        assert len(world.owners("x")) == 1
+        assert world[world.owners("x")[0]].number == world.home("x")
+
+
+def test_many_clients_of_a_dead_node_need_one_fence() -> None:
+    """A storm of claims: every one is granted, and the grid is asked to fence once."""
+    world = World("a", "b")
+    for number in range(200):
+        world["a"].begin_claim(f"c{number}")
+    world.pass_time(1.0)
+    world.kill("a")
+    world.pass_time(5.0)
+    claims = [world["b"].begin_claim(f"c{number}") for number in range(200)]
+    world.pass_time(7.0)
+    assert all(claim and claim[0][0] is Claim.TAKEN for claim in claims)
+    assert world["b"].cluster.status().fences == 1
+    assert world.grid.fenced[world["a"].number] == 1
+
+
+def test_claims_wait_for_the_registry_to_say_that_a_home_is_dead() -> None:
+    """Until then it may be alive: the client is told to come again."""
+    world = World("a", "b")
+    world["a"].claim("c")
+    world.kill("a")
+    assert world["b"].claim("c", 5.5) is Claim.REFUSED
+    world.pass_time(2.0)
+    assert world["b"].claim("c") is Claim.TAKEN
+    assert world.owners("c") == ["b"]
+
+
+def test_a_node_that_cannot_see_the_others_takes_nothing_new() -> None:
+    """What is at home there it serves."""
+    world = World("a", "b")
+    world["a"].claim("mine")
+    world["b"].claim("other")
+    world.ensemble.suspend("a")
+    world.pass_time(0.1)
+    assert world["a"].suspended == [True]
+    assert world["a"].claim("mine") is Claim.TAKEN
+    assert world["a"].claim("other") is Claim.REFUSED
+    assert world["a"].claim("new") is Claim.REFUSED
+    assert world["a"].cluster.status().claims_refused == {"not_connected": 2}
+    world.ensemble.heal("a")
+    world.pass_time(0.5)
+    assert world["a"].suspended == [True, False]
+    assert world["a"].claim("other") is Claim.TAKEN
+
+
+def test_a_node_that_the_registry_has_lost_ends_its_life() -> None:
+    """Once; it takes nothing any more, and what it writes is not written."""
+    world = World("a", "b")
+    world["a"].claim("c")
+    world.ensemble.expire("a")
+    world.pass_time(1.0)
+    assert len(world["a"].over) == 1 and "registry" in world["a"].over[0]
+    assert world["a"].claim("new") is Claim.REFUSED
+    world.pass_time(1.0)
+    assert world.owners("c") == ["b"]
+
+
+def test_a_node_that_wakes_up_after_others_took_its_place_learns_it_from_the_grid() -> None:
+    """Whatever it writes is refused, even if the registry is slower to tell."""
+    world = World("a", "b")
+    world["a"].claim("c")
+    world.pause("a")
+    world.pass_time(10.0)
+    assert world.home("c") == world["b"].number
+    world.network.resume("a")
+    claim = world["a"].begin_claim("new")
+    batch = WriteBatch()
+    batch.put(CacheName.SESSIONS, b"c", b"late")
+    answers: list[BaseException | None] = []
+    world["a"].door.commit_soon(batch, answers.append)
+    world.pass_time(1.0)
+    assert claim[0][0] is Claim.REFUSED and isinstance(answers[0], Unavailable)
+    assert len(world["a"].over) == 1 and "fenced" in world["a"].over[0]
+    assert world.home("new") is None and not world.grid.entries(CacheName.SESSIONS)
+
+
+def test_a_grid_that_does_not_answer_refuses_claims() -> None:
+    """Not ready is not absent."""
+    world = World("a", "b")
+    world["a"].door.shut = True
+    assert world["a"].claim("c") is Claim.REFUSED
+    assert world["a"].cluster.status().claims_refused == {"grid": 1}
+
+
+def test_a_node_that_leaves_says_so() -> None:
+    """The others do not wait for its session to run out."""
+    world = World("a", "b")
+    world["a"].claim("c")
+    world.run(world["a"].cluster.stop())
+    world.network.kill("a")
+    world.pass_time(1.0)
+    assert world.home("c") == world["b"].number and world["b"].node.told("gone") == [("gone", world["a"].number)]
