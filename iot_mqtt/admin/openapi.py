@@ -9,14 +9,18 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.routes import Route
+from iot_mqtt.broker.draining import DEFAULT_RATE, MAX_RATE
 from iot_mqtt.broker.facade import (
     BacklogInfo,
     BrokerInfo,
     ClientInfo,
+    ClusterInfo,
+    DrainInfo,
     GenerationInfo,
     LogInfo,
     SessionInfo,
     ShardInfo,
+    ShareInfo,
     StreamInfo,
     VerificationInfo,
 )
@@ -132,12 +136,32 @@ def _schemas() -> Json:
         "LogGeneration": _object_of(GenerationInfo),
         "LogStream": _object_of(StreamInfo),
         "LogVerification": _object_of(VerificationInfo),
+        "Cluster": _object_of(ClusterInfo),
+        "Drain": _object_of(DrainInfo),
+        "DrainOrder": _order({"moved": _flag("This node will not come back: 0x9D instead of 0x9C.")}),
+        "Rebalance": _order({"dry_run": _flag("Only say what would be done.")}),
+        "Rebalanced": _object({"items": {"type": "array", "items": _object_of(ShareInfo)}}),
         "Subscription": subscription,
         "Message": _object(message),
         "MessageWithPayload": _object({**message, **_PAYLOAD}),
         "Publication": _publication(),
         "Published": _object({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
     }
+
+
+def _order(more: Json) -> Json:
+    """What has a rate and may be empty."""
+    rate: Json = {
+        "type": ["integer", "null"],
+        "minimum": 1,
+        "maximum": MAX_RATE,
+        "description": f"Clients a second; {DEFAULT_RATE} if nothing was said before.",
+    }
+    return {"type": "object", "additionalProperties": False, "properties": {"rate": rate, **more}}
+
+
+def _flag(text: str) -> Json:
+    return {"type": "boolean", "default": False, "description": text}
 
 
 def _publication() -> Json:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from iot_mqtt.admin import shapes
 from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.cluster_resources import ClusterResources
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.openapi import describe
@@ -74,6 +75,7 @@ class Resources:
                 body="Publication",
             ),
             *LogResources(self._view.log).routes,
+            *ClusterResources(self._view.cluster).routes,
         )
 
     def _openapi(self, call: Call) -> Json:

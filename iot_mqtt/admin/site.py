@@ -155,9 +155,11 @@ class _Root(Resource):
         return _write_json(request, HTTPStatus.OK, health)
 
     def _ready(self, request: WebRequest) -> bytes:
-        ready = self._view.ready
+        # Whoever asks is about to send clients here.
+        draining = self._view.cluster.progress().refusing
+        ready = self._view.ready and not draining
         status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return _write_json(request, status, {"ready": ready})
+        return _write_json(request, status, {"ready": ready, "draining": True} if draining else {"ready": ready})
 
     def _render_metrics(self, request: WebRequest) -> bytes:
         request.setHeader("content-type", self._metrics.content_type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,6 @@ from iot_mqtt.app.log_topics import retention_of
 
 #: Values that the schema has and this version does not: key, value, and what to use instead.
 _NOT_YET = (
-    ("grid.kind", "ignite", "embedded"),
-    ("registry.kind", "zookeeper", "none"),
     ("uplink.kind", "file", "none"),
     ("uplink.kind", "kafka", "none"),
 )
@@ -23,7 +22,7 @@ _NOT_YET = (
 
 def serving_problems(loaded: LoadedConfig) -> list[Problem]:
     """Everything that keeps this configuration from being served."""
-    checks = (_not_yet, _log_topics, _outboxes, _certificates, _files, _exposure, _collisions)
+    checks = (_not_yet, _cluster, _log_topics, _outboxes, _certificates, _files, _exposure, _collisions)
     return [problem for check in checks for problem in check(loaded)]
 
 
@@ -47,6 +46,30 @@ def _not_yet(loaded: LoadedConfig) -> Iterator[Problem]:
         if listener.protocol == "frames":
             key = f"listeners.{name}.enabled"
             yield _problem(loaded, key, "listeners with a codec are not available in this version yet; set it to false")
+
+
+def _cluster(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Nodes that share a grid must know of each other, and those that know of each other share one."""
+    grid, registry = loaded.config.grid, loaded.config.registry
+    if grid.kind == "ignite" and registry.kind == "none":
+        text = "must be zookeeper or static with grid.kind: ignite, or two nodes would not know of each other"
+        yield _problem(loaded, "registry.kind", text)
+    if grid.kind != "ignite" and registry.kind != "none":
+        yield _problem(loaded, "registry.kind", f"{registry.kind} needs grid.kind: ignite; a node of its own has none")
+    if registry.kind == "static" and loaded.config.node.id not in registry.static.nodes:
+        text = f"must list every node, this one ({loaded.config.node.id}) included"
+        yield _problem(loaded, "registry.static.nodes", text)
+    if (registry.zookeeper.username is None) != (registry.zookeeper.password is None):
+        yield _problem(loaded, "registry.zookeeper.password", "must be set where username is, and only there")
+    addresses = {
+        "grid.ignite.addresses": grid.ignite.addresses,
+        "grid.ignite.gateway": grid.ignite.gateway,
+        "registry.zookeeper.hosts": registry.zookeeper.hosts,
+    }
+    for key, listed in addresses.items():
+        for address in listed:
+            if not re.fullmatch(r"\S+:\d{1,5}(/\S*)?", address):
+                yield _problem(loaded, key, f"must be host:port, not {address!r}")
 
 
 def _log_topics(loaded: LoadedConfig) -> Iterator[Problem]:

@@ -33,6 +33,8 @@ RANGES = {
     "listeners.*.outbox.low": Range(0),
     "listeners.*.outbox.limit": Range(1024),
     "admin.port": Range(0, 65535),
+    "registry.zookeeper.session_timeout": Range(1, 600),
+    "registry.static.timeout": Range(1, 600),
     "mqtt.receive_maximum": Range(1, 65535),
     "mqtt.topic_alias_maximum": Range(0, 65535),
     "mqtt.topic_alias_maximum_outbound": Range(0, 65535),
@@ -79,6 +81,7 @@ PATTERNS = {
     "listeners.*.host": (r"\S+", "an address or host name ('0.0.0.0' for every interface)"),
     "listeners.*.path": (r"/\S*", "a path that starts with '/'"),
     "admin.host": (r"\S+", "an address or host name"),
+    "registry.zookeeper.path": (r"(/[^/\s]+)+", "a path like /services/ignite"),
 }
 
 #: Relative ones are taken from the directory of the file that names them, else from the working directory.
@@ -113,7 +116,8 @@ def is_secret(name: str) -> bool:
 
 def masked(name: str, value: object) -> object:
     """The value as it may be printed: secrets hidden, in nested mappings and lists too."""
-    if is_secret(name) and isinstance(value, str):
+    # That there is none is no secret.
+    if is_secret(name) and isinstance(value, str) and value:
         return "******"
     if isinstance(value, dict):
         return {inner: masked(str(inner), item) for inner, item in value.items()}

@@ -96,7 +96,8 @@ class IgniteConfig:
     """``grid.ignite.*``: how to reach an Ignite cluster."""
 
     addresses: tuple[str, ...] = ("127.0.0.1:10800",)
-    gateway: str = "127.0.0.1:10900"
+    gateway: tuple[str, ...] = ("127.0.0.1:10900",)
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,27 @@ class ZookeeperConfig:
     """``registry.zookeeper.*``."""
 
     hosts: tuple[str, ...] = ("127.0.0.1:2181",)
+    path: str = "/services/ignite"
+    session_timeout: float = 6.0
+    username: str | None = None
+    password: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticConfig:
+    """``registry.static.*``."""
+
+    nodes: tuple[str, ...] = ()
+    timeout: float = 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryConfig:
     """``registry.*``: how the nodes of a cluster find each other."""
 
-    kind: Literal["none", "zookeeper"] = "none"
+    kind: Literal["none", "zookeeper", "static"] = "none"
     zookeeper: ZookeeperConfig = ZookeeperConfig()
+    static: StaticConfig = StaticConfig()
 
 
 @dataclass(frozen=True, slots=True)

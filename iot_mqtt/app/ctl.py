@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from iot_mqtt.app import ctl_why
+from iot_mqtt.app.ctl_cluster import cluster, drain_group
 from iot_mqtt.app.ctl_command import (
     limit_option,
     on_node,
@@ -38,6 +39,8 @@ def ctl() -> None:
 
 ctl.add_command(sessions)
 ctl.add_command(log)
+ctl.add_command(cluster)
+ctl.add_command(drain_group)
 
 
 @ctl.command()

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.endpoints import HostnameEndpoint
+
 from iot_mqtt.app.config_sections import Config, ListenerConfig, LogConfig
 from iot_mqtt.app.log_topics import retention_of
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
+from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
+from iot_mqtt.cluster.registry.static import StaticRegistry
+from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import (
@@ -26,25 +32,65 @@ from iot_mqtt.pipeline import (
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import Grid
+from iot_mqtt.ports.registry import Registry
 from iot_mqtt.ports.store import Store
 
 
-def make_grid(config: Config, cross: Callable[[Callable[[], None]], object]) -> EmbeddedGrid | MemoryGrid:
-    """The grid of ``grid.kind``; ``cross`` runs a call in the reactor's thread."""
+def make_grid(config: Config, reactor: Any, clock: Clock) -> EmbeddedGrid | MemoryGrid | IgniteGrid:
+    """The grid of ``grid.kind``."""
     if config.grid.kind == "memory":
         return MemoryGrid()
+    if config.grid.kind == "ignite":
+        ignite = config.grid.ignite
+        settings = IgniteSettings(
+            gateways=tuple(address_of(one) for one in ignite.gateway),
+            addresses=tuple(address_of(one) for one in ignite.addresses),
+            token=ignite.token,
+        )
+
+        def reach(address: Address, seconds: float) -> Any:
+            return HostnameEndpoint(reactor, address.host, address.port, timeout=seconds)
+
+        return IgniteGrid(settings, reactor.callFromThread, reach, clock)
     directory = Path(config.node.data_dir) / "grid"
-    return EmbeddedGrid(directory, cross)
+    return EmbeddedGrid(directory, reactor.callFromThread)
 
 
-def disk_meter(grid: EmbeddedGrid | MemoryGrid) -> DiskMeter | None:
+def address_of(text: str) -> Address:
+    """``host:port``, an IPv6 host in brackets."""
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def make_registry(config: Config, clock: Clock, cross: Callable[[Callable[[], None]], object]) -> Registry:
+    """The registry of ``registry.kind``, which is not none."""
+    if config.registry.kind == "static":
+        static = config.registry.static
+        return StaticRegistry(config.node.id, static.nodes, clock, static.timeout)
+    zookeeper = config.registry.zookeeper
+    settings = ZooKeeperSettings(
+        hosts=",".join(zookeeper.hosts),
+        path=zookeeper.path,
+        session_timeout=zookeeper.session_timeout,
+        username=zookeeper.username,
+        password=zookeeper.password,
+    )
+    return ZooKeeperRegistry(settings, clock, cross)
+
+
+def disk_meter(grid: Grid) -> DiskMeter | None:
     """What measures the room that the grid takes; None where it takes none."""
     return grid.disk_use if isinstance(grid, EmbeddedGrid) else None
 
 
-def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock) -> GridLog:
-    """The log of messages, on whatever grid there is."""
-    settings = LogSettings(
+def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock, number: int = 0) -> GridLog:
+    """This node's log of messages, on whatever grid there is; ``number`` is the node's in a cluster."""
+    return GridLog(grid, store, clock, log_settings(config), number)
+
+
+def log_settings(config: LogConfig) -> LogSettings:
+    """The section ``log`` as the log knows it."""
+    return LogSettings(
         shards=config.shards,
         generation_seconds=config.generation,
         retention_seconds=config.retention,
@@ -53,7 +99,6 @@ def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock) -> GridL
         max_streams=config.max_streams,
         page_cache_bytes=config.page_cache,
     )
-    return GridLog(grid, store, clock, settings)
 
 
 def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSettings:

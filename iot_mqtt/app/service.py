@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
-import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -19,29 +18,29 @@ from twisted.python.failure import Failure
 from iot_mqtt import __version__
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.token import announce, load_token
+from iot_mqtt.app.clustered import Clustered
 from iot_mqtt.app.config_sections import Config
-from iot_mqtt.app.logging import configure_logging
 from iot_mqtt.app.parts import bound, disk_meter, make_grid, make_layout, make_listener_settings, make_log
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.broker.view import View
-from iot_mqtt.errors import ReasonCode
+from iot_mqtt.errors import ReasonCode, Refused, Unavailable
+from iot_mqtt.grid.ignite import IgniteGrid
+from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
+from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.pipeline import Listening, ReactorClock, TimingWheel, listen
-from iot_mqtt.pipeline.reactor import TurnReactor, install
+from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import Message
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which the reactor gives the interpreter to a waiting thread. Python's 5 ms would be most of a
-#: commit's time: the grid's thread needs it between its two system calls.
-SWITCH_INTERVAL = 0.0005
 #: Seconds between looks at whether the last connections are gone, while stopping.
 DRAIN_STEP = 0.02
 #: Seconds between two looks at the disk, and at what the log's retention is over for.
@@ -50,7 +49,10 @@ UPKEEP_SECONDS = 5.0
 
 
 class Service:
-    """One node."""
+    """One life of a node. Its broker is made at the start, because only the grid knows what number the node has."""
+
+    broker: Broker
+    view: View
 
     def __init__(self, config: Config, reactor: TurnReactor) -> None:
         self._config = config
@@ -60,13 +62,64 @@ class Service:
         self.counters = Counters()
         cross = self._reactor.callFromThread
         self._access = Access(config.auth, cross, self.clock.monotonic)
-        self._grid = make_grid(config, cross)
+        self._grid = make_grid(config, reactor, self.clock)
         self._store = GridStore(self._grid, self.clock, self.counters)
-        self._messages = make_log(config.log, self._grid, self._store, self.clock)
+        self._cluster = (
+            Clustered(config, reactor, self.clock, self._grid) if isinstance(self._grid, IgniteGrid) else None
+        )
+        self._lag = LoopLag(self.clock)
+        self._load = Load()
+        self._listening: list[Listening] = []
+        self._admin_port: Any = None
+        self._periodic: list[LoopingCall] = []
+        self._opened = self._started = False
+        #: Why this life was over before it had begun.
+        self._ended: str | None = None
+        #: Called when this life is over although nobody asked for it, with the reason.
+        self.on_over: Callable[[str], None] = _nobody
+
+    async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
+        """Open everything; returns the line that says so. ``before_listening`` makes room for the ports."""
+        await self._grid.open()
+        self._opened = True
+        number = await self._cluster.join() if self._cluster is not None else 0
+        messages = make_log(self._config.log, self._grid, self._store, self.clock, number)
+        self._make_broker(messages)
+        await messages.open()
+        if self._cluster is None:
+            await load(self.broker)
+        else:
+            self._cluster.on_over = self._over
+            await self._cluster.enter(self.broker, self.view)
+        await self._store.settled()
+        # What was loaded stays: no collection need look at it again.
+        if self._config.node.gc_threshold:
+            gc.set_threshold(self._config.node.gc_threshold, 20, 100)
+        gc.freeze()
+        self._repeat(DISK_SECONDS, self.broker.budget.measure)
+        if before_listening is not None:
+            await before_listening()
+        ports = self._listen()
+        self._lag.start()
+        self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
+        if self._config.auth.users_file or self._config.auth.acl_file:
+            self._repeat(self._config.auth.reload_seconds, self._reload_access)
+        self.broker.census.begin()
+        self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
+        if self._cluster is not None:
+            self._cluster.listening({one.name: bound(one) for one in self._listening})
+            self._repeat(UPKEEP_SECONDS, self._show_load)
+        if self._ended is not None:
+            raise Unavailable(self._ended)
+        self._started = self.view.ready = True
+        return " ".join(["ready", *ports])
+
+    def _make_broker(self, messages: GridLog) -> None:
+        config = self._config
         self.broker = Broker(
             settings=config.mqtt,
             store=self._store,
-            log=self._messages,
+            log=messages,
             log_use=LogUse(config.log.batch_size, config.log.record),
             budget=BudgetSettings(config.log.disk_limit, config.log.disk_reserve),
             disk=disk_meter(self._grid),
@@ -75,28 +128,11 @@ class Service:
             wheel=self._wheel,
             authenticator=self._access.authenticator,
             authorizer=self._access.authorizer,
-            call_soon=reactor.call_at_turn_end,
+            call_soon=self._reactor.call_at_turn_end,
         )
         self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
-        self._lag = LoopLag(self.clock)
-        self._load = Load()
-        self._listening: list[Listening] = []
-        self._admin_port: Any = None
-        self._periodic: list[LoopingCall] = []
-        self._opened = False
 
-    async def start(self) -> str:
-        """Open everything; returns the line that says so."""
-        await self._grid.open()
-        self._opened = True
-        await self._messages.open()
-        await load(self.broker)
-        await self._store.settled()
-        # What was loaded stays: no collection need look at it again.
-        if self._config.node.gc_threshold:
-            gc.set_threshold(self._config.node.gc_threshold, 20, 100)
-        gc.freeze()
-        self._repeat(DISK_SECONDS, self.broker.budget.measure)
+    def _listen(self) -> list[str]:
         layout = make_layout(self.broker, self._config)
         for name, listener in self._config.enabled_listeners.items():
             settings = make_listener_settings(name, listener)
@@ -104,14 +140,53 @@ class Service:
         ports = [f"{listening.name}={bound(listening)}" for listening in self._listening]
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin()}")
-        self._lag.start()
-        self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
-        if self._config.auth.users_file or self._config.auth.acl_file:
-            self._repeat(self._config.auth.reload_seconds, self._reload_access)
-        self.broker.census.begin()
-        self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
-        self.view.ready = True
-        return " ".join(["ready", *ports])
+        return ports
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """What was bound, by configuration key: the next life of the node is to be found at the same places."""
+        found = {f"listeners.{one.name}": one.port for one in self._listening}
+        if self._admin_port is not None:
+            found["admin"] = self._admin_port.getHost().port
+        return found
+
+    # The life is over, although nobody asked for it.
+
+    def _over(self, reason: str) -> None:
+        if not self._started:
+            self._ended = reason
+            return
+        self.view.ready = False
+        self.broker.refusing = Refused("this node is not part of the cluster now", ReasonCode.SERVER_UNAVAILABLE)
+        for connection in list(self.broker.connections):
+            connection.disconnect(ReasonCode.USE_ANOTHER_SERVER, "this node is not part of the cluster now")
+        self.on_over(reason)
+
+    async def abandon(self) -> None:
+        """Let go of everything but the ports, which refuse clients until the next life takes them. Nothing is
+        committed: others have taken this node's place.
+        """
+        self._stop_periodic()
+        self._store.give_up()
+        if self._cluster is not None:
+            await self._cluster.abandon()
+
+    async def release_ports(self) -> None:
+        """The next life is ready for them."""
+        for listening in self._listening:
+            await listening.stop()
+        for connection in list(self.broker.connections):
+            connection.disconnect(ReasonCode.USE_ANOTHER_SERVER)
+        if self._admin_port is not None:
+            await self._admin_port.stopListening()
+        self._access.close()
+        self._wheel.stop()
+
+    def _stop_periodic(self) -> None:
+        for loop in self._periodic:
+            if loop.running:
+                loop.stop()
+        self._lag.stop()
 
     def _open_admin(self) -> str:
         config = self._config
@@ -121,6 +196,7 @@ class Service:
             lag=self._lag,
             listeners=lambda: self._listening,
             log=self.view.log.info,
+            cluster=self._collector(),
         )
         data_dir = config.node.data_dir
         site = make_site(self.view, metrics, load_token(data_dir), reactor=self._reactor)
@@ -129,12 +205,20 @@ class Service:
         announce(data_dir, f"http://{address}")
         return address
 
+    def _collector(self) -> ClusterCollector | None:
+        cluster = self._cluster
+        return None if cluster is None else ClusterCollector(cluster.status, lambda: cluster.gateway)
+
     def _repeat(self, seconds: float, call: Any) -> None:
         if seconds > 0:
             loop = LoopingCall(call)
             loop.clock = self._reactor
             loop.start(seconds).addErrback(lambda failure: _report("a periodic task failed", failure))
             self._periodic.append(loop)
+
+    def _show_load(self) -> None:
+        if self._cluster is not None:
+            self._cluster.refresh(self._lag.latest)
 
     def _publish_sys(self) -> None:
         facts = self.view.info()
@@ -149,21 +233,21 @@ class Service:
 
     async def stop(self) -> None:
         """Let clients go, commit, close; within ``node.drain_seconds``."""
-        self.view.ready = False
         deadline = self.clock.monotonic() + self._config.node.drain_seconds
-        for loop in self._periodic:
-            if loop.running:
-                loop.stop()
-        self._lag.stop()
+        self._stop_periodic()
         for listening in self._listening:
             await listening.stop()
-        for connection in list(self.broker.connections):
-            connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
-        self.broker.end_turn()
-        while self.broker.connections and self.clock.monotonic() < deadline:
-            await deferLater(self._reactor, DRAIN_STEP)
+        if hasattr(self, "broker"):
+            self.view.ready = False
+            for connection in list(self.broker.connections):
+                connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
+            self.broker.end_turn()
+            while self.broker.connections and self.clock.monotonic() < deadline:
+                await deferLater(self._reactor, DRAIN_STEP)
         if self._opened:
             await self._settle(deadline)
+            if self._cluster is not None:
+                await self._cluster.leave()
             await self._grid.close()
         if self._admin_port is not None:
             await self._admin_port.stopListening()
@@ -180,55 +264,9 @@ class Service:
             log.error("stopping with writes that the grid did not take: %r", error)
 
 
-def run(config: Config) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code."""
-    configure_logging(config.log)
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    reactor: Any = install()
-    exit_codes = [0]
-
-    def started(line: str) -> None:
-        print(line, flush=True)  # the contract's one line on standard output
-
-    def failed(failure: Failure) -> None:
-        exit_codes[0] = 1
-        print(f"iot-mqtt: {failure.getErrorMessage()}", file=sys.stderr, flush=True)
-        log.debug("start failed", exc_info=failure.value)
-        if reactor.running:
-            reactor.stop()
-
-    def begin() -> None:
-        try:
-            service = Service(config, reactor)
-        except Exception:  # noqa: BLE001 - every failure to start ends in one line and exit code 1
-            failed(Failure())
-            return
-        reactor.addSystemEventTrigger("before", "shutdown", lambda: _stopped(service))
-        ensureDeferred(service.start()).addCallbacks(started, failed)
-
-    reactor.callWhenRunning(begin)
-    _stop_on_signals(reactor)
-    reactor.run(installSignalHandlers=False)
-    return exit_codes[0]
-
-
-def _stop_on_signals(reactor: Any) -> None:
-    """SIGTERM and SIGINT stop the node once; impatient repetitions change nothing (SIGKILL is safe, too)."""
-    stopping = [False]
-
-    def stop(_number: int, _frame: object) -> None:
-        if not stopping[0]:
-            stopping[0] = True
-            reactor.callFromThread(reactor.stop)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-
-
-def _stopped(service: Service) -> Deferred[None]:
-    stopping: Deferred[None] = ensureDeferred(service.stop())
-    return stopping.addErrback(lambda failure: _report("stopping failed", failure))
-
-
 def _report(what: str, failure: Failure) -> None:
     log.error(what, exc_info=failure.value)
+
+
+def _nobody(_reason: str) -> None:
+    """Nobody wants to know yet."""

@@ -256,6 +256,153 @@ class LogPart(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DrainInfo:
+    """Clients on their way to other nodes."""
+
+    #: "serving", "draining", "drained" or "rebalancing".
+    state: str
+    #: Newcomers are refused.
+    refusing: bool
+    #: Clients are told that this node will not come back.
+    moved: bool
+    #: Clients a second.
+    rate: int
+    #: None: nobody is or was being sent away.
+    began_at: float | None
+    #: Clients that are still connected.
+    clients: int
+    #: Clients that were sent away.
+    sent_away: int
+    #: Of ``clients``, those that leave as soon as what they sent is committed.
+    leaving: int
+    #: Of ``clients``, those that are still to be sent away.
+    remaining: int
+    #: Newcomers that were refused.
+    refused: int
+    #: Seconds, at this rate; None: there is nothing to do.
+    estimate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberInfo:
+    """One node, as it looks from the one that was asked."""
+
+    number: int
+    node_id: str
+    #: The number of its present life.
+    boot: int
+    version: str
+    #: "self", "up", "deaf" (it does not hear us), "silent" (we do not hear it), "left", or "dead" (and its sessions
+    #: are being adopted).
+    state: str
+    draining: bool
+    clients: int
+    #: 0 (idle) to 1; None: it is the node that was asked.
+    load: float | None
+    #: Filters that it wants.
+    routes: int
+    #: Whether both have the same of what it wants.
+    routes_agree: bool
+    #: Changes of what we want that it does not act on yet.
+    routes_behind: int
+    #: How far the link lags: bytes that were sent to it and that it has not confirmed.
+    unconfirmed: int
+    #: So much that QoS 0 for it is dropped.
+    crowded: bool
+    datagrams_sent: int
+    items_sent: int
+    bytes_sent: int
+    datagrams_received: int
+    items_received: int
+    bytes_received: int
+    repairs_asked: int
+    repairs_served: int
+    #: Times that something was lost for good, and had to be read from the log.
+    gaps: int
+    items_missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The cluster as it looks from one node; a sole node is all there is."""
+
+    clustered: bool
+    node_id: str
+    number: int
+    boot: int
+    #: "connected", "suspended", "lost"; "none" for a sole node.
+    registry: str
+    registry_trouble: str | None
+    #: Why commits fail; None: they do not.
+    grid_trouble: str | None
+    members: list[MemberInfo]
+    #: Filters that this node wants of the others.
+    routes: int
+    routes_version: int
+    #: Everybody on the list acts on what the others want.
+    routes_agree: bool
+    #: Subscriptions that were confirmed although some peer had not said that it acts on them.
+    known_late: int
+    #: Clients that this node has become the home of, by where their session was before.
+    claims_granted: dict[str, int]
+    claims_refused: dict[str, int]
+    #: Clients that other nodes asked for.
+    released: int
+    releases_refused: int
+    fences: int
+    #: Numbers of dead nodes that somebody still has to clean up after.
+    dead: list[int]
+    adoptions: int
+    adopted_clients: int
+    adoption_failures: int
+    unreadable_channels: int
+    incompatible: list[str]
+    strangers: int
+    messages_forwarded: int
+    messages_from_peers: int
+    forwards_dropped: dict[str, int]
+    #: What does not work as it should, and why, in words; empty: all is well.
+    degraded: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareInfo:
+    """One node's part of a rebalancing."""
+
+    number: int
+    node_id: str
+    clients: int
+    #: How many it should have.
+    mean: int
+    #: How many it sends away; 0: it has not so many more than the others that it would be worth it.
+    surplus: int
+    #: Why there is no answer, or why it does nothing.
+    note: str | None
+
+
+class ClusterPart(Protocol):
+    """This node among the others, and its clients on their way to them."""
+
+    def info(self) -> ClusterInfo: ...
+
+    def progress(self) -> DrainInfo:
+        """Cheap enough to be asked every second."""
+        ...
+
+    def drain(self, rate: int | None, *, moved: bool) -> DrainInfo:
+        """Let no clients in and send all away; again: with another rate."""
+        ...
+
+    def resume(self) -> None:
+        """Let clients in again."""
+        ...
+
+    async def rebalance(self, rate: int | None, *, dry_run: bool) -> list[ShareInfo]:
+        """Have every node send away what it has more than the others; by number."""
+        ...
+
+
 class BrokerView(Protocol):
     """The facade. ``after`` is the last key of the page before."""
 
@@ -270,6 +417,9 @@ class BrokerView(Protocol):
 
     @property
     def log(self) -> LogPart: ...
+
+    @property
+    def cluster(self) -> ClusterPart: ...
 
     def info(self) -> BrokerInfo: ...
 

@@ -141,7 +141,7 @@ class Homes:
             # It is kept nowhere: it ends with its home.
             broker.sessions.end(session, ReasonCode.SESSION_TAKEN_OVER)
         broker.plan_turn()
-        drive(broker.store.settled(), lambda _: done(True), lambda _: done(False))
+        drive(broker.store.settled(), lambda _: done(True), lambda _: done(False))  # noqa: FBT003 - the port says so
 
     def begin(self, clients: Collection[str]) -> None:
         """The sessions that were at home here have been loaded."""

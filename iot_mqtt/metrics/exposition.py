@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.facts import ListenerFacts, LogFacts, NodeFacts
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.ports.counters import Counters, Histogram
@@ -28,6 +29,8 @@ _PLAIN = (
     ("messages_unmatched", "messages_unmatched", "Messages that nobody had subscribed to."),
     ("messages_delivered", "messages_delivered", "Messages handed over (QoS 0) or acknowledged (QoS 1 and 2)."),
     ("messages_resent", "messages_resent", "Messages sent again on a new connection."),
+    ("messages_forwarded", "messages_forwarded", "Messages handed to other nodes, once for each node."),
+    ("messages_from_peers", "messages_from_peers", "Messages that were published at other nodes."),
     ("commits", "grid_commits", "Batches committed to the grid."),
     ("commit_operations", "grid_commit_operations", "Writes in those batches."),
     ("commit_seconds", "grid_commit_seconds", "Time spent waiting for commits, in seconds."),
@@ -41,6 +44,7 @@ _LABELLED = (
     ("packets_received", "packets_received", "type", "Packets received."),
     ("packets_sent", "packets_sent", "type", "Packets sent."),
     ("dropped", "messages_dropped", "reason", "Messages that did not reach a receiver."),
+    ("forwards_dropped", "forwards_dropped", "reason", "Messages that another node wanted and was not handed."),
     ("messages_refused", "messages_refused", "reason", "Messages that were not stored because there was no room."),
     ("publishers_paused", "publishers_paused", "reason", "Times that a connection was not read from for a while."),
     ("denied", "requests_denied", "action", "Requests that the rules did not allow."),
@@ -107,11 +111,14 @@ class Metrics:
         lag: LoopLag | None = None,
         listeners: Callable[[], Iterable[ListenerFacts]] = tuple,
         log: Callable[[], LogFacts] | None = None,
+        cluster: ClusterCollector | None = None,
     ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_NodeCollector(counters, facts, lag, listeners))
         if log is not None:
             self._registry.register(_LogCollector(log))
+        if cluster is not None:
+            self._registry.register(cluster)
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:

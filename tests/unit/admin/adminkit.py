@@ -19,11 +19,15 @@ from iot_mqtt.broker.facade import (
     BrokerInfo,
     ClaimInfo,
     ClientInfo,
+    ClusterInfo,
     DamageInfo,
+    DrainInfo,
     GenerationInfo,
     LogInfo,
+    MemberInfo,
     SessionInfo,
     ShardInfo,
+    ShareInfo,
     StreamInfo,
     SubscriptionInfo,
     VerificationInfo,
@@ -152,12 +156,160 @@ class FakeLog:
         return True
 
 
+DRAIN = DrainInfo(
+    state="serving",
+    refusing=False,
+    moved=False,
+    rate=100,
+    began_at=None,
+    clients=40,
+    sent_away=0,
+    leaving=0,
+    remaining=0,
+    refused=0,
+    estimate=None,
+)
+
+MEMBER = MemberInfo(
+    number=1,
+    node_id="n1",
+    boot=4,
+    version="1.2",
+    state="self",
+    draining=False,
+    clients=40,
+    load=None,
+    routes=0,
+    routes_agree=True,
+    routes_behind=0,
+    unconfirmed=0,
+    crowded=False,
+    datagrams_sent=0,
+    items_sent=0,
+    bytes_sent=0,
+    datagrams_received=0,
+    items_received=0,
+    bytes_received=0,
+    repairs_asked=0,
+    repairs_served=0,
+    gaps=0,
+    items_missed=0,
+)
+
+PEER = replace(
+    MEMBER,
+    number=2,
+    node_id="n2",
+    boot=5,
+    state="up",
+    clients=20,
+    load=0.25,
+    routes=7,
+    routes_behind=3,
+    unconfirmed=4096,
+    datagrams_sent=31,
+    items_sent=32,
+    bytes_sent=33_000,
+    datagrams_received=34,
+    items_received=35,
+    bytes_received=36_000,
+    repairs_asked=37,
+    repairs_served=38,
+    gaps=1,
+    items_missed=39,
+)
+
+CLUSTER = ClusterInfo(
+    clustered=True,
+    node_id="n1",
+    number=1,
+    boot=4,
+    registry="connected",
+    registry_trouble=None,
+    grid_trouble=None,
+    members=[MEMBER, PEER],
+    routes=11,
+    routes_version=12,
+    routes_agree=False,
+    known_late=0,
+    claims_granted={"new": 5, "moved": 6},
+    claims_refused={"home_busy": 1},
+    released=2,
+    releases_refused=0,
+    fences=1,
+    dead=[],
+    adoptions=1,
+    adopted_clients=9,
+    adoption_failures=0,
+    unreadable_channels=0,
+    incompatible=[],
+    strangers=0,
+    messages_forwarded=13,
+    messages_from_peers=14,
+    forwards_dropped={"peer_down": 15},
+    degraded=["n2 (number 2) does not act on 3 changes of what clients here want"],
+)
+
+
+class FakeCluster:
+    """``ClusterPart`` of two nodes; what it was told is left in ``orders``, and each look at it lets ten clients go."""
+
+    def __init__(self) -> None:
+        self.facts = CLUSTER
+        self.drained = DRAIN
+        self.orders: list[object] = []
+
+    def info(self) -> ClusterInfo:
+        return self.facts
+
+    def progress(self) -> DrainInfo:
+        seen = self.drained
+        if seen.state == "draining":
+            left = max(0, seen.clients - 10)
+            self.drained = replace(
+                seen,
+                state="draining" if left else "drained",
+                clients=left,
+                remaining=left,
+                sent_away=seen.sent_away + seen.clients - left,
+                estimate=left / seen.rate if left else None,
+            )
+        return seen
+
+    def drain(self, rate: int | None, *, moved: bool) -> DrainInfo:
+        self.orders.append((rate, moved))
+        self.drained = replace(
+            self.drained,
+            state="draining",
+            refusing=True,
+            moved=moved,
+            rate=rate or self.drained.rate,
+            began_at=NOW,
+            remaining=self.drained.clients,
+            estimate=self.drained.clients / (rate or self.drained.rate),
+        )
+        return self.drained
+
+    def resume(self) -> None:
+        self.orders.append("resume")
+        self.drained = DRAIN
+
+    async def rebalance(self, rate: int | None, *, dry_run: bool) -> list[ShareInfo]:
+        self.orders.append((rate, dry_run))
+        return [
+            ShareInfo(1, "n1", 40, 30, 10, None),
+            ShareInfo(2, "n2", 20, 30, 0, None),
+            ShareInfo(3, "n3", 0, 0, 0, "node 3 gave no answer in time"),
+        ]
+
+
 class FakeView:
     """``BrokerView`` over dictionaries; what the commands did is left in ``done``."""
 
     def __init__(self) -> None:
         self.counters = Counters()
         self.log = FakeLog()
+        self.cluster = FakeCluster()
         self.alarms: tuple[str, ...] = ()
         self.complete = True
         self.ready = True

@@ -353,6 +353,11 @@ def test_the_description_covers_every_resource(browser: Browser) -> None:
     assert {f"{method} {path}" for path, methods in document["paths"].items() for method in methods} == {
         "get /openapi.json",
         "get /status",
+        "get /cluster",
+        "post /cluster/rebalance",
+        "get /node/drain",
+        "post /node/drain",
+        "delete /node/drain",
         "get /clients",
         "get /clients/{client_id}",
         "delete /clients/{client_id}",

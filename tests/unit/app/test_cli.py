@@ -31,10 +31,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         configurations.append(config)
         return 0
 
-    service = types.ModuleType("iot_mqtt.app.service")
+    service = types.ModuleType("iot_mqtt.app.lives")
     service.run = run  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "iot_mqtt.app.service", service)
-    monkeypatch.setattr("iot_mqtt.app.service", service, raising=False)
+    monkeypatch.setitem(sys.modules, "iot_mqtt.app.lives", service)
+    monkeypatch.setattr("iot_mqtt.app.lives", service, raising=False)
     return configurations
 
 

@@ -22,8 +22,6 @@ def refusals(*sets: str) -> list[str]:
 @pytest.mark.parametrize(
     ("setting", "key"),
     [
-        ("grid.kind=ignite", "grid.kind"),
-        ("registry.kind=zookeeper", "registry.kind"),
         ("uplink.kind=file", "uplink.kind"),
         ("uplink.kind=kafka", "uplink.kind"),
         ("listeners.gateway.enabled=true", "listeners.gateway.enabled"),
@@ -35,6 +33,37 @@ def test_what_is_not_built_yet_is_refused_by_name(setting: str, key: str) -> Non
     (line,) = refusals(setting)
     assert key in line
     assert "not available in this version yet" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        (["grid.kind=ignite"], "registry.kind", "must be zookeeper or static"),
+        (["registry.kind=zookeeper"], "registry.kind", "needs grid.kind: ignite"),
+        (["grid.kind=ignite", "registry.kind=static"], "registry.static.nodes", "this one (node-1) included"),
+        (
+            ["grid.kind=ignite", "registry.kind=zookeeper", "registry.zookeeper.username=u"],
+            "registry.zookeeper.password",
+            "must be set where username is",
+        ),
+        (
+            ["grid.kind=ignite", "registry.kind=zookeeper", "grid.ignite.gateway=nowhere"],
+            "grid.ignite.gateway",
+            "must be host:port, not 'nowhere'",
+        ),
+    ],
+)
+def test_nodes_that_share_a_grid_know_of_each_other(settings: list[str], key: str, words: str) -> None:
+    """Half a cluster is worse than none."""
+    (line,) = refusals(*settings)
+    assert key in line
+    assert words in line
+
+
+def test_a_cluster_can_be_configured() -> None:
+    """With ZooKeeper, or with a list of nodes."""
+    assert refusals("grid.kind=ignite", "registry.kind=zookeeper") == []
+    assert refusals("grid.kind=ignite", "registry.kind=static", "registry.static.nodes=[node-1, node-2]") == []
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,75 @@ class RoomFacts:
     uncommitted_bytes: int = 2014
     uncommitted_operations: int = 2015
     trouble: str | None = None
+
+
+@dataclass(frozen=True)
+class Peer:
+    """``PeerFacts`` with a figure in each place."""
+
+    number: int = 2
+    node_id: str = "n2"
+    boot: int = 5
+    version: str = "1.2"
+    member: bool = True
+    up: bool = True
+    hears_us: bool = True
+    draining: bool = False
+    load: float = 0.25
+    clients: int = 3001
+    unconfirmed: int = 3002
+    crowded: bool = False
+    routes: int = 3003
+    routes_agree: bool = True
+    acts_on: int = 7
+    datagrams_sent: int = 3004
+    items_sent: int = 3005
+    bytes_sent: int = 3006
+    datagrams_received: int = 3007
+    items_received: int = 3008
+    bytes_received: int = 3009
+    repairs_asked: int = 3010
+    repairs_served: int = 3011
+    gaps: int = 3012
+    items_missed: int = 3013
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """``ClusterFacts`` with a figure in each place."""
+
+    node_id: str = "n1"
+    number: int = 1
+    boot: int = 4001
+    over: str | None = None
+    registry: str = "connected"
+    registry_trouble: str | None = None
+    routes: int = 4002
+    routes_version: int = 7
+    draining: bool = False
+    peers: tuple[Peer, ...] = (Peer(),)
+    known_late: int = 4003
+    claims_granted: Mapping[str, int] = field(default_factory=lambda: {"new": 4004, "moved": 4005})
+    claims_refused: Mapping[str, int] = field(default_factory=lambda: {"home_silent": 4006})
+    released: int = 4007
+    releases_refused: int = 4008
+    fences: int = 4009
+    dead: Mapping[int, int] = field(default_factory=dict)
+    adoptions: int = 4010
+    adopted_clients: int = 4011
+    adoption_failures: int = 4012
+    unreadable_channels: int = 4013
+    incompatible: tuple[str, ...] = ()
+    strangers: int = 4014
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """``GatewayFacts`` with a figure in each place."""
+
+    connects: int = 5001
+    losses: int = 5002
+    servers: int = 5003
 
 
 @dataclass

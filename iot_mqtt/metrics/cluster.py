@@ -1,0 +1,143 @@
+"""The cluster as Prometheus text: one row for each peer, and what this node did about homes and the dead.
+
+A sole node shows none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from iot_mqtt.ports.cluster_status import ClusterFacts, PeerFacts
+
+Family = CounterMetricFamily | GaugeMetricFamily
+
+#: Attribute of ``PeerFacts``, name after ``iot_mqtt_peer_``, help.
+_PEER_GAUGES = (
+    ("member", "member", "1 while the registry lists the node."),
+    ("up", "link_up", "1 while the node is heard."),
+    ("hears_us", "link_heard", "1 while the node says that it hears this one."),
+    ("draining", "draining", "1 while the node takes no clients."),
+    ("load", "load", "How busy the node is, 0 to 1."),
+    ("clients", "clients", "Clients that the node has."),
+    ("unconfirmed", "lag_bytes", "Bytes that were sent to the node and that it has not confirmed."),
+    ("crowded", "crowded", "1 while the node does not keep up, and QoS 0 for it is dropped."),
+    ("routes", "routes", "Filters that the node wants."),
+    ("routes_agree", "routes_agree", "1 while both nodes have the same filters of it."),
+)
+_PEER_COUNTERS = (
+    ("datagrams_sent", "datagrams_sent", "Datagrams sent to the node."),
+    ("items_sent", "items_sent", "Items in them: messages, wishes, questions."),
+    ("bytes_sent", "sent_bytes", "Bytes of those datagrams, repetitions included."),
+    ("datagrams_received", "datagrams_received", "Datagrams from the node."),
+    ("items_received", "items_received", "Items in them."),
+    ("bytes_received", "received_bytes", "Bytes of those datagrams."),
+    ("repairs_asked", "repairs_asked", "Times that something was missing and was asked for."),
+    ("repairs_served", "repairs_served", "Datagrams that were sent again because they were asked for."),
+    ("gaps", "gaps", "Times that something was lost for good; sessions read it from the log."),
+    ("items_missed", "items_missed", "Items that were lost for good."),
+)
+#: Attribute of ``ClusterFacts``, name after ``iot_mqtt_cluster_``, help.
+_GAUGES = (
+    ("routes", "routes", "Filters that this node wants of the others."),
+    ("draining", "draining", "1 while this node takes no clients."),
+    ("boot", "boot", "The number of this node's present life."),
+)
+_COUNTERS = (
+    ("known_late", "interest_late", "Subscriptions confirmed although a peer had not said that it acts on them."),
+    ("released", "clients_released", "Clients that other nodes asked for and got."),
+    ("releases_refused", "releases_refused", "Clients that other nodes asked for and did not get at once."),
+    ("fences", "fences", "Dead lives of nodes that were kept from writing by this one."),
+    ("adoptions", "adoptions", "Dead nodes whose sessions were taken over by this one."),
+    ("adopted_clients", "adopted_clients", "Sessions that were taken over from dead nodes."),
+    ("adoption_failures", "adoption_failures", "Failures on the way, which were tried again."),
+    ("unreadable_channels", "unreadable_channels", "Records of homes that could not be read."),
+    ("strangers", "strange_datagrams", "Datagrams from nobody on the list."),
+)
+REGISTRY_STATES = ("connected", "suspended", "lost")
+
+
+class GatewayFacts(Protocol):
+    """The connection by which a node writes to the grid and talks to the others."""
+
+    @property
+    def connects(self) -> int: ...
+
+    @property
+    def losses(self) -> int: ...
+
+    @property
+    def servers(self) -> int:
+        """Ignite servers, as the gateway sees them."""
+        ...
+
+
+class ClusterCollector(Collector):
+    """Asked at each scrape; ``facts`` says None while the node is not one of a cluster."""
+
+    def __init__(
+        self, facts: Callable[[], ClusterFacts | None], gateway: Callable[[], GatewayFacts] | None = None
+    ) -> None:
+        self._facts = facts
+        self._gateway = gateway
+
+    def collect(self) -> Iterator[Family]:
+        facts = self._facts()
+        if facts is not None:
+            yield from _cluster(facts)
+            yield from _peers(facts.peers)
+        if self._gateway is not None:
+            yield from _gateway(self._gateway())
+
+
+def _cluster(facts: ClusterFacts) -> Iterator[Family]:
+    members = 1 + sum(1 for peer in facts.peers if peer.member)
+    yield _gauge("cluster_members", "Nodes on the registry's list, this one included.", members)
+    yield _gauge("cluster_dead", "Dead nodes whose sessions are not taken over yet.", len(facts.dead))
+    yield _gauge("cluster_life_over", "1 when this node is not one of the cluster any more.", facts.over is not None)
+    yield _gauge("cluster_incompatible", "Members that this node cannot talk to.", len(facts.incompatible))
+    registry = GaugeMetricFamily("iot_mqtt_registry_state", "1 for the state that holds.", labels=("state",))
+    for state in REGISTRY_STATES:
+        registry.add_metric((state,), float(facts.registry == state))
+    yield registry
+    for attribute, name, text in _GAUGES:
+        yield _gauge(f"cluster_{name}", text, getattr(facts, attribute))
+    for attribute, name, text in _COUNTERS:
+        yield CounterMetricFamily(f"iot_mqtt_cluster_{name}", text, value=float(getattr(facts, attribute)))
+    yield _by("claims_granted", "from", "Clients that found their home here, by where it was.", facts.claims_granted)
+    yield _by("claims_refused", "reason", "Clients that could not be given a home here.", facts.claims_refused)
+
+
+def _peers(peers: Sequence[PeerFacts]) -> Iterator[Family]:
+    for attribute, name, text in _PEER_GAUGES:
+        gauge = GaugeMetricFamily(f"iot_mqtt_peer_{name}", text, labels=("peer",))
+        for peer in peers:
+            gauge.add_metric((str(peer.number),), float(getattr(peer, attribute)))
+        yield gauge
+    for attribute, name, text in _PEER_COUNTERS:
+        counter = CounterMetricFamily(f"iot_mqtt_peer_{name}", text, labels=("peer",))
+        for peer in peers:
+            counter.add_metric((str(peer.number),), float(getattr(peer, attribute)))
+        yield counter
+
+
+def _gateway(facts: GatewayFacts) -> Iterator[Family]:
+    text = "Connections to a gateway of the grid that came about; all but the first are reconnects."
+    yield CounterMetricFamily("iot_mqtt_gateway_connects", text, value=float(facts.connects))
+    text = "Connections to a gateway of the grid that were lost."
+    yield CounterMetricFamily("iot_mqtt_gateway_losses", text, value=float(facts.losses))
+    yield _gauge("grid_servers", "Servers of the grid, as the gateway says.", facts.servers)
+
+
+def _gauge(name: str, text: str, value: float) -> Family:
+    return GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(value))
+
+
+def _by(name: str, label: str, text: str, counts: Mapping[str, int]) -> Family:
+    family = CounterMetricFamily(f"iot_mqtt_cluster_{name}", text, labels=(label,))
+    for value, count in sorted(counts.items()):
+        family.add_metric((value,), float(count))
+    return family

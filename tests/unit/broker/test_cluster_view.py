@@ -1,0 +1,189 @@
+"""What a node says of its cluster: itself, the others, and what is degraded and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+
+from iot_mqtt.codec import Disconnect
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.registry import Member
+from tests.unit.broker.harness import Node, run
+from tests.unit.metrics.metricskit import Cluster, Peer
+
+#: Agreement in all things, so that each case names what differs.
+WELL = Cluster(peers=(Peer(acts_on=7),))
+
+
+class Questions:
+    """``Asking`` of a node whose peers are silent."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Callable[[bytes], bytes]] = {}
+
+    def ask_all(self, name: str, body: bytes) -> Deferred[Mapping[int, bytes | str]]:
+        return succeed({2: "node 2 gave no answer in time"})
+
+
+class Together:
+    """``cluster_view.Together``: what is wrong with the cluster is set by hand."""
+
+    number = 1
+
+    def __init__(self) -> None:
+        self.facts = WELL
+        self.questions = Questions()
+        self.told: list[bool] = []
+
+    def status(self) -> Cluster:
+        return self.facts
+
+    def drain(self, draining: bool = True) -> None:
+        self.told.append(draining)
+
+
+class FakeRegistry:
+    """The list of members, as far as it is looked at here."""
+
+    def __init__(self) -> None:
+        addresses = {"embedded": "n2.example:1883"}
+        self.members = {"n2": Member("n2", 2, 5, "1.2", addresses=addresses), "n1": Member("n1", 1, 4, "1.2")}
+
+
+def clustered() -> tuple[Node, Together]:
+    node, together = Node(), Together()
+    registry: Any = FakeRegistry()
+    node.view.cluster.join(together, registry)
+    return node, together
+
+
+def test_a_sole_node_is_all_there_is() -> None:
+    """Nothing is degraded by that."""
+    node = Node()
+    node.connect("c")
+    info = node.view.cluster.info()
+    assert (info.clustered, info.registry, info.degraded) == (False, "none", [])
+    assert [(one.state, one.node_id, one.clients) for one in info.members] == [("self", "n1", 1)]
+    (share,) = run(node.view.cluster.rebalance(None, dry_run=False))
+    assert (share.surplus, share.note) == (0, "it is not one of a cluster")
+
+
+def test_members_are_listed_by_number_with_this_one_among_them() -> None:
+    """Its own clients are counted now, those of others are what they said last."""
+    node, together = clustered()
+    node.connect("c")
+    together.facts = replace(WELL, peers=(Peer(number=7, acts_on=7), Peer(number=0, node_id="n0", acts_on=7)))
+    info = node.view.cluster.info()
+    assert [(one.number, one.state, one.clients) for one in info.members] == [
+        (0, "up", 3001),
+        (1, "self", 1),
+        (7, "up", 3001),
+    ]
+    assert info.clustered
+    assert info.routes_agree
+    assert info.degraded == []
+
+
+@pytest.mark.parametrize(
+    ("peer", "state"),
+    [
+        (Peer(), "up"),
+        (Peer(hears_us=False), "deaf"),
+        (Peer(up=False), "silent"),
+        (Peer(up=False, member=False), "left"),
+        (Peer(number=3, up=False, member=False), "dead"),
+    ],
+)
+def test_the_state_of_a_member_is_one_word(peer: Peer, state: str) -> None:
+    """By what the registry says and by what is heard."""
+    node, together = clustered()
+    together.facts = replace(WELL, peers=(peer,), dead={3: 8})
+    assert node.view.cluster.info().members[-1].state == state
+
+
+PEER_2 = "n2 (number 2)"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (WELL, []),
+        (
+            replace(WELL, registry="suspended", registry_trouble="no server answers"),
+            ["the registry is suspended (no server answers): clients whose session is elsewhere are refused"],
+        ),
+        (replace(WELL, over="fenced", registry="lost"), ["this node is not one of the cluster any more (fenced)"]),
+        (replace(WELL, incompatible=("n9",)), ["n9 speaks no version of the links"]),
+        (replace(WELL, dead={5: 1}), ["node 5 is dead, and its sessions are being adopted"]),
+        (
+            replace(WELL, peers=(*WELL.peers, Peer(number=5, node_id="n5", member=False)), dead={5: 1}),
+            ["n5 (number 5) is dead"],
+        ),
+        (replace(WELL, peers=(Peer(up=False, acts_on=7),)), [f"{PEER_2} is on the list but is not heard"]),
+        (replace(WELL, peers=(Peer(hears_us=False, acts_on=7),)), [f"{PEER_2} does not hear this node"]),
+        (replace(WELL, peers=(Peer(draining=True, acts_on=7),)), [f"{PEER_2} is being drained"]),
+        (replace(WELL, peers=(Peer(routes_agree=False, acts_on=7),)), [f"{PEER_2} wants what this node does not know"]),
+        (replace(WELL, peers=(Peer(acts_on=5),)), [f"{PEER_2} does not act on 2 changes"]),
+        (replace(WELL, peers=(Peer(acts_on=-1),)), [f"{PEER_2} does not act on 7 changes"]),
+        (replace(WELL, peers=(Peer(crowded=True, acts_on=7),)), [f"{PEER_2} does not keep up"]),
+        (
+            replace(WELL, peers=(Peer(unconfirmed=5_000_000, acts_on=7),)),
+            [f"{PEER_2} has not confirmed 5000000 bytes"],
+        ),
+        (replace(WELL, peers=()), ["no other node is there"]),
+        (replace(WELL, peers=(Peer(member=False),)), ["no other node is there"]),
+    ],
+)
+def test_what_is_degraded_is_said_in_words(facts: Cluster, expected: list[str]) -> None:
+    """What, and why or what it means."""
+    node, together = clustered()
+    together.facts = facts
+    degraded = node.view.cluster.info().degraded
+    assert len(degraded) == len(expected), degraded
+    assert all(text.startswith(start) for text, start in zip(degraded, expected, strict=True)), degraded
+
+
+def test_trouble_of_the_grid_is_told() -> None:
+    """In its own words, of a sole node as well."""
+    node = Node()
+    node.fail()
+    node.connect("c", expiry=60)
+    node.advance(1.0)
+    info = node.view.cluster.info()
+    assert info.grid_trouble == "no space left on device"
+    assert "nothing is acknowledged" in info.degraded[0]
+    node.recover()
+    assert node.view.cluster.info().degraded == []
+
+
+def test_draining_is_told_to_the_others_and_sends_clients_to_them() -> None:
+    """By the address of their listener of the same name."""
+    node, together = clustered()
+    client = node.connect("c")
+    seen = node.view.cluster.drain(10, moved=True)
+    assert (seen.state, seen.moved) == ("draining", True)
+    assert together.told == [True]
+    assert node.view.cluster.info().degraded == ["this node is being drained: it takes no clients"]
+    node.advance(0.1)
+    (farewell,) = client.take(Disconnect)
+    assert farewell.reason is ReasonCode.SERVER_MOVED
+    assert farewell.properties.server_reference == "n2.example:1883"
+    assert node.view.cluster.progress().state == "drained"
+    node.view.cluster.resume()
+    assert together.told == [True, False]
+    assert node.view.cluster.progress().moved is False
+
+
+def test_rebalancing_asks_the_others() -> None:
+    """Also those that do not answer are named."""
+    node, together = clustered()
+    for number in range(4):
+        node.connect(f"c{number}")
+    shares = run(node.view.cluster.rebalance(10, dry_run=True))
+    assert [(one.number, one.node_id, one.surplus) for one in shares] == [(1, "n1", 2), (2, "n2", 0)]
+    assert shares[1].note == "node 2 gave no answer in time"
+    assert "rebalance" in together.questions.answers
