@@ -6,14 +6,19 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from twisted.internet.defer import ensureDeferred
+from twisted.python.failure import Failure
+
 from iot_mqtt import __version__
 from iot_mqtt.app.config_sections import Config
 from iot_mqtt.app.parts import log_settings, make_registry
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.view import View
-from iot_mqtt.cluster.joining import Place, enter
+from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
+from iot_mqtt.cluster.registry.beacon import Beacon
+from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.status import ClusterStatus
 from iot_mqtt.grid.ignite import IgniteGrid
@@ -39,13 +44,14 @@ class Clustered:
         self._place: Place | None = None
         self._node: ClusterNode | None = None
         self._broker: Broker | None = None
-        self._addresses: dict[str, str] = {}
+        self._looking = False
+        self._beacon: Beacon | None = None
         #: Told once when this life is over although nobody asked for it.
         self.on_over: Callable[[str], None] = _nobody
 
     async def join(self) -> int:
         """This node's number, which its log is written under. What earlier lives had begun is finished."""
-        self._grid.on_fenced = self._fenced
+        self._grid.on_fenced = self._end
         self._place = await enter(self._grid, self._config.node.id)
         log.info("joined", extra={"number": self._place.number, "boot": self._place.boot})
         return self._place.number
@@ -69,6 +75,10 @@ class Clustered:
         node.attach(clustering)
         view.cluster.join(node, self._registry)
         await self._load_routes(broker)
+        if isinstance(self._registry, StaticRegistry):
+            timeout = self._config.registry.static.timeout
+            self._beacon = Beacon(self._registry, self._grid.gateway, self._clock, timeout)
+            await self._beacon.start()
         clients = await node.start()
         await load(broker, clients.__contains__)
         clustering.homes.begin(clients)
@@ -104,6 +114,25 @@ class Clustered:
         """Show the others how this node is."""
         if self._node is not None and self._broker is not None:
             self._node.show(load=min(1.0, lag), clients=self._broker.clients)
+            if not self._looking:
+                self._looking = True
+                ensureDeferred(self._look()).addErrback(self._not_seen)
+
+    async def _look(self) -> None:
+        """Whether the grid still knows this life. One that is in memory only has forgotten everything if all of its
+        servers were gone at once; what this node has in memory must not be mixed with what comes after.
+        """
+        assert self._place is not None
+        mine = [known for known in await known_nodes(self._grid) if known.number == self._place.number]
+        self._looking = False
+        if not mine or mine[0].node_id != self._place.node_id:
+            self._end("the grid has forgotten this node: all of its servers were gone, and it is not persistent")
+        elif mine[0].boot != self._place.boot:
+            self._end(f"another process has started as {self._place.node_id}")
+
+    def _not_seen(self, failure: Failure) -> None:
+        self._looking = False
+        log.info("the grid does not answer: %s", failure.getErrorMessage())
 
     @property
     def gateway(self) -> Gateway:
@@ -116,7 +145,7 @@ class Clustered:
 
     # The end.
 
-    def _fenced(self, reason: str) -> None:
+    def _end(self, reason: str) -> None:
         if self._node is not None:
             self._node.end_life(reason)
         else:
@@ -127,6 +156,8 @@ class Clustered:
 
     async def leave(self) -> None:
         """Everything is committed: others may have our clients."""
+        if self._beacon is not None:
+            self._beacon.stop()
         if self._node is not None:
             await self._node.stop()
         else:

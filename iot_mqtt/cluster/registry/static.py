@@ -1,6 +1,6 @@
 """A registry without ZooKeeper: the nodes are listed in the configuration, and who lives is known by hearsay.
 
-The links between nodes feed it: ``heard(member)`` for every heartbeat, ``gone(node_id, boot)`` for a farewell. A
+A beacon feeds it: ``heard(member)`` for every heartbeat, ``gone(node_id, boot)`` for a farewell. A
 node that was not heard of for ``timeout`` seconds is out of the list.
 
     CONNECTED   more than half of the listed nodes, this one included, were heard of within half the time-out
@@ -142,7 +142,12 @@ class StaticRegistry:
             self._timer.cancel()
             self._timer = None
 
-    # For the links.
+    # For the beacon.
+
+    @property
+    def own(self) -> Member | None:
+        """This node's entry, to be told to the others whether or not they can be heard from here."""
+        return self._member
 
     def heard(self, member: Member) -> None:
         """A heartbeat of another node has come."""
