@@ -23,7 +23,7 @@ from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.status import ClusterStatus
 from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.grid.ignite.gateway import Gateway
-from iot_mqtt.grid.log import FollowedLog, PageCache
+from iot_mqtt.grid.log import FollowedLog, PageCache, drop_over
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Interest
 
@@ -129,6 +129,21 @@ class Clustered:
             self._end("the grid has forgotten this node: all of its servers were gone, and it is not persistent")
         elif mine[0].boot != self._place.boot:
             self._end(f"another process has started as {self._place.node_id}")
+
+    async def take_care(self) -> None:
+        """The logs of nodes that are gone have a retention too; whoever gets the lease sees to it."""
+        assert self._place is not None
+        lease = await self._registry.acquire("log-retention")
+        if lease is None:
+            return
+        try:
+            present = {member.number for member in self._registry.members.values()} | {self._place.number}
+            for known in await known_nodes(self._grid):
+                if known.number not in present and lease.held:
+                    for generation in await drop_over(self._grid, self._settings, known.number, self._clock.wall()):
+                        log.info("dropped of a dead node's log", extra={"node": known.number, "generation": generation})
+        finally:
+            lease.release()
 
     def _not_seen(self, failure: Failure) -> None:
         self._looking = False

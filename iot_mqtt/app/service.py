@@ -46,6 +46,8 @@ DRAIN_STEP = 0.02
 #: Seconds between two looks at the disk, and at what the log's retention is over for.
 DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
+#: Seconds between two looks at the logs of dead nodes.
+CARE_SECONDS = 60.0
 
 
 class Service:
@@ -109,6 +111,7 @@ class Service:
         if self._cluster is not None:
             self._cluster.listening({one.name: bound(one) for one in self._listening})
             self._repeat(UPKEEP_SECONDS, self._show_load)
+            self._repeat(CARE_SECONDS, self._take_care)
         if self._ended is not None:
             raise Unavailable(self._ended)
         self._started = self.view.ready = True
@@ -219,6 +222,11 @@ class Service:
     def _show_load(self) -> None:
         if self._cluster is not None:
             self._cluster.refresh(self._lag.latest)
+
+    def _take_care(self) -> None:
+        if self._cluster is not None:
+            caring: Deferred[None] = ensureDeferred(self._cluster.take_care())
+            caring.addErrback(lambda failure: log.warning("dead nodes' logs: %s", failure.getErrorMessage()))
 
     def _publish_sys(self) -> None:
         facts = self.view.info()

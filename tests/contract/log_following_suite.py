@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.log import LogSettings, PageCache
+from iot_mqtt.grid.log import LogSettings, PageCache, drop_over
 from iot_mqtt.grid.log.keys import MAX_TURNS, begun_key, ring_prefix
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import TURN_BITS, LogRun, Reading, Reference, writer_of
@@ -48,6 +48,35 @@ class LogFollowingSuite(LogCase):
                 assert {writer_of(generation.id) for generation in one.log.generations()} == {one.log.writer}
                 assert sum(generation.messages for generation in one.log.generations()) == len(messages)
             lives = [one.next(SETTINGS) for one in lives]
+
+    def test_the_log_of_a_dead_writer_has_its_retention_too(self, life: Life) -> None:
+        """Others drop what is over by time, its last generation included, and nothing of anybody else."""
+        settings = LogSettings(generation_seconds=100, retention_seconds=1000)
+        dead, other = life.other(7, settings), life.other(8, settings)
+        first, mine = dead.append("a/b", text="old"), other.append("a/b", text="mine")
+        dead.commit()
+        other.commit()
+        life.clock.now += 500
+        second = dead.append("a/b", text="new")
+        dead.commit()
+        reader = Follower(dead, settings)
+
+        def take_care() -> list[int]:
+            return life.pump.run(drop_over(life.between, settings, 7, life.clock.now))
+
+        assert take_care() == []
+        life.clock.now += 600
+        assert take_care() == [first.reference.generation]
+        assert [run.position for run in dead.next(settings).everything("#")] == [second.position]
+        reader.refresh()
+        assert reader.fetch(first.reference, second.reference)[0] is None
+        life.clock.now += 500
+        assert take_care() == [second.reference.generation]
+        assert take_care() == []
+        for cache in (CacheName.LOG, CacheName.LOG_INDEX):
+            keys = [key for key, _ in life.pump.run(life.between.page(cache))]
+            assert {key[0] for key in keys} <= {8}
+        assert other.fetch(mine.reference)[0] is not None
 
     def test_a_dropped_generation_is_of_one_writer(self, life: Life) -> None:
         """The others keep theirs of the same number."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from iot_mqtt.codec import PublishRun
+from iot_mqtt.grid.log.caretaking import drop_over
 from iot_mqtt.grid.log.checking import Checker
 from iot_mqtt.grid.log.following import FollowedLog
 from iot_mqtt.grid.log.index import BlockIndex
@@ -30,7 +31,7 @@ from iot_mqtt.ports.grid import Grid, WriteBatch
 from iot_mqtt.ports.log import Breath, Damage, GenerationInfo, LogFigures, LogRun, Reading, Reference, StreamInfo
 from iot_mqtt.ports.store import Store
 
-__all__ = ["FollowedLog", "GridLog", "LogSettings", "PageCache", "TopicRetention"]
+__all__ = ["FollowedLog", "GridLog", "LogSettings", "PageCache", "TopicRetention", "drop_over"]
 
 
 class GridLog:

@@ -22,7 +22,7 @@ class Air:
 
     def __init__(self) -> None:
         self.listeners: list[Receive] = []
-        self.on_flow: Callable[[bool], None] = bool
+        self.on_flow: Callable[[bool], None] = lambda flowing: None
         self.flowing = True
         self.waiting = 0
 
