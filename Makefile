@@ -11,7 +11,7 @@ ARGS ?=
 NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
-.PHONY: cluster-jars cluster-up cluster-down cluster-test
+.PHONY: cluster-jars cluster-up cluster-down cluster-test sim
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ type: setup ## mypy --strict
 unit: setup ## Unit, property and contract tests (ARGS='-k name')
 	@scripts/setup.sh jars
 	@$(NOX) unit -- $(ARGS)
+
+sim: setup ## Whole brokers in a simulated cluster (SEEDS=1000)
+	@scripts/setup.sh tests
+	@.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(ARGS)
 
 wire: setup ## Wire cases, at our broker or at ARGS='--broker HOST:PORT'
 	@scripts/setup.sh tests

@@ -59,11 +59,13 @@ class Told(NamedTuple):
 class Theirs:
     """What one peer wants, as far as it has said so in its present life."""
 
-    __slots__ = ("version", "digest", "asked_at", "_parts")
+    __slots__ = ("version", "digest", "told", "asked_at", "_parts")
 
     def __init__(self) -> None:
         self.version = 0
         self.digest = Digest()
+        #: It has said all that it wants, or that this is nothing yet.
+        self.told = False
         #: When everything was asked for; None: nothing is under way.
         self.asked_at: float | None = None
         self._parts: list[Route] = []
@@ -83,12 +85,14 @@ class Theirs:
         if routes.full:
             self.digest.replace(interest)
             self.asked_at = None
+            self.told = True
         else:
             self.digest.change(interest)
         self.version = routes.version
         return Told(interest, routes.version, routes.full)
 
     def agrees(self, version: int, digest: int) -> bool:
+        """Whether that is what it has said."""
         return version == self.version and digest == self.digest.value
 
 

@@ -43,6 +43,7 @@ from iot_mqtt.cluster.status import ClusterStatus, PeerStatus
 from iot_mqtt.errors import Malformed, Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
+from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member, Registry, RegistryState
 from iot_mqtt.values import Message
@@ -55,6 +56,8 @@ ANEW: Final = "anew"
 CLEANED: Final = "cleaned"
 #: Requests that nobody answers have this id.
 _NO_ANSWER: Final = 0
+#: Seconds between two looks at who has told what it wants, during the start.
+_LOOK: Final = 0.02
 #: Seconds until everything is asked for once more, if it did not come.
 _ASK_AGAIN: Final = 2.0
 
@@ -175,9 +178,22 @@ class ClusterNode:
             if portion.failed:
                 raise next(iter(portion.failed.values()))
             clients.update(portion.taken)
+        await self._until_told()
         self._check()
         self._refresh_later()
         return frozenset(clients)
+
+    async def _until_told(self) -> None:
+        """Whoever publishes here will be told that it is recorded for everybody who wants it: know what all want. One
+        that does not answer may be dead; what it keeps is known from the store.
+        """
+        until = self._clock.monotonic() + self.settings.known_within
+        while not all(peer in self._theirs and self._theirs[peer].told for peer in self._links.peers):
+            if self._clock.monotonic() >= until:
+                return
+            waiting: Deferred[None] = Deferred()
+            self._clock.call_later(_LOOK, partial(waiting.callback, None))
+            await waiting
 
     def loaded(self) -> None:
         """The broker has loaded what ``start`` returned."""
@@ -289,6 +305,10 @@ class ClusterNode:
     def known_by(self, peer: int, version: int) -> bool:
         return peer not in self._links.peers or self._ours.known_by(peer, version)
 
+    def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+        if not self._is_over:
+            self._tell(peer, translation.GROUP + kind, translation.group_out(name, client_id, references))
+
     def retain(self, topic: bytes, message: Message | None, version: int) -> None:
         if not self._is_over and self._links.peers:
             self._links.broadcast(translation.retained_out(topic, message, version, self._clock.wall()))
@@ -365,7 +385,8 @@ class ClusterNode:
         self._up.discard(peer)
         if self._links.send(peer, Request(_NO_ANSWER, ANEW, b"")):
             self._flush(self._end)
-        self._theirs[peer] = Theirs()
+        theirs = self._theirs[peer] = Theirs()
+        theirs.asked_at = self._clock.monotonic()
         self.node.peer_down(peer)
         self._ours.look()
 
@@ -393,6 +414,12 @@ class ClusterNode:
                 acknowledged = -1
                 node.stream_broken(peer)
                 self._tell_everything(peer)
+            elif isinstance(item, Request) and item.name.startswith(translation.GROUP):
+                # It may ask about what it has just forwarded.
+                if forwarded:
+                    node.received(peer, forwarded, self._ends.get(peer, 0))
+                    forwarded = []
+                self._take_group(peer, item)
             else:
                 self._take(peer, item)
         self._ends[peer] = end
@@ -432,7 +459,9 @@ class ClusterNode:
 
     def heartbeat(self, peer: int, heartbeat: links.Heartbeat) -> None:
         theirs = self._theirs[peer]
-        if not theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest):
+        if theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest):
+            theirs.told = True
+        else:
             self._ask_everything(peer)
 
     def relieved(self, peer: int) -> None:
@@ -448,6 +477,14 @@ class ClusterNode:
         elif not self.questions.take(peer, request):
             self._links.refuse(peer, request, f"this node does not know what {request.name!r} is")
             self._flush_soon()
+
+    def _take_group(self, peer: int, request: Request) -> None:
+        try:
+            told = translation.group_in(request.body)
+        except Malformed as error:
+            log.error("node %d says something of a group that cannot be understood: %s", peer, error)
+        else:
+            self.node.group_told(peer, request.name.removeprefix(translation.GROUP), *told)
 
     def _release(self, peer: int, request: Request) -> None:
         client_id = request.body.decode(errors="replace")

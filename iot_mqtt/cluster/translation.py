@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from struct import pack
+from struct import Struct, error, pack
 
 from iot_mqtt.cluster import links
 from iot_mqtt.codec import Decoder, PublishRun, encode_publish
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.cluster import Forwarded, Interest
+from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import Message, ProtocolVersion
+
+#: What requests about durable groups are called begins with this.
+GROUP = "group."
+#: Bytes of the part's name and of the client id; both follow, and then the references.
+_NAMES = Struct(">HH")
+_REFERENCE = Struct(">IIQI")
 
 
 def forwarded_out(item: Forwarded) -> links.Forwarded:
@@ -99,3 +106,23 @@ def retained_in(item: links.Retained) -> Message | None:
         expires_at=None if interval is None else item.arrived + interval,
         publisher=item.publisher,
     )
+
+
+def group_out(name: str, client_id: str, references: Iterable[Reference]) -> bytes:
+    """The body of a request about a durable group."""
+    part, client = name.encode(), client_id.encode()
+    return b"".join(
+        (_NAMES.pack(len(part), len(client)), part, client, *(_REFERENCE.pack(*reference) for reference in references))
+    )
+
+
+def group_in(body: bytes) -> tuple[str, str, list[Reference]]:
+    """The part's name, the client id and the references; ``Malformed`` if it is not whole."""
+    try:
+        part, client = _NAMES.unpack_from(body)
+        at = _NAMES.size + part
+        end = at + client
+        references = [Reference(*fields) for fields in _REFERENCE.iter_unpack(body[end:])]
+        return body[_NAMES.size : at].decode(), body[at:end].decode(), references
+    except (error, UnicodeDecodeError) as cut:
+        raise Malformed("a request about a group that is not whole") from cut

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iot_mqtt.auth.service import AllowAll
@@ -12,6 +13,7 @@ from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.node import ClusterNode
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import ConnectTimeoutStage, Layout, MqttCodecStage, TimingWheel
@@ -34,11 +36,15 @@ class Turned(NodeClock):
         super().__init__(clock._clock)
         self._node = clock
 
-    def call_later(self, delay, call):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D102
+    def call_later(self, delay, call):  # type: ignore[no-untyped-def]
         return self._node.call_later(delay, call)
 
     def advance(self, seconds: float = 0.0) -> None:
         """Not from here."""
+
+
+def _name_of(connection: Connection) -> str:
+    return connection.session.client_id if connection.session is not None else ""
 
 
 class BrokerLife:
@@ -80,7 +86,7 @@ class BrokerLife:
             wheel=self.wheel,
             authenticator=AllowAll(),
             authorizer=AllowAll(),
-            call_soon=lambda call: clock.call_later(0.0, call) and None,
+            call_soon=self._call_soon,
             new_id=self._new_id,
         )
         await log.open()
@@ -119,6 +125,15 @@ class BrokerLife:
         )
         self.ready = True
 
+    async def stop(self) -> None:
+        """As ``app.service`` does it: clients are told, everything is committed, then others may have the sessions."""
+        assert self.broker is not None and self.cluster is not None
+        # A set of objects has an order of its own in every process.
+        for connection in sorted(self.broker.connections, key=_name_of):
+            connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the node stops")
+        await self.broker.store.settled()
+        await self.cluster.stop()
+
     async def _follow(self, number: int) -> FollowedLog:
         reader = FollowedLog(self.door, LOG, number)
         await reader.open()
@@ -126,6 +141,9 @@ class BrokerLife:
 
     def _over(self, reason: str) -> None:
         self.world.over(self, reason)
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self.clock.call_later(0.0, call)
 
     def _new_id(self) -> str:
         self._ids += 1

@@ -107,7 +107,9 @@ class Client:
         self._until = self.world.clock.monotonic() + PATIENCE
         self._decoder = Decoder(role=Role.CLIENT, version=V5)
         expiry = FOR_EVER if self.durable else 0
-        self.send(Connect(V5, self.name, not self.durable, 0, None, None, will, Properties(session_expiry_interval=expiry)))
+        self.send(
+            Connect(V5, self.name, not self.durable, 0, None, None, will, Properties(session_expiry_interval=expiry))
+        )
         self.world.trace(f"{self.name} connects to {node.name}")
 
     def send(self, *packets: Packet) -> None:
@@ -178,7 +180,7 @@ class Client:
 
 
 class Publisher(Client):
-    """Sends messages with names of their own. What is not acknowledged when the connection ends may have come or not."""
+    """Sends messages with names of their own. What is not acknowledged when its connection ends may come or not."""
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
@@ -213,6 +215,40 @@ class Publisher(Client):
 
     def over(self, was_connected: bool, politely: bool) -> None:
         self._under_way.clear()
+
+
+class Persistent(Publisher):
+    """Durable: what is not acknowledged when the connection ends is sent again on the next one, in its order."""
+
+    durable = True
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self._known = False
+        #: Packet ids whose PUBREC came, and whose PUBCOMP did not.
+        self._releasing: list[int] = []
+
+    def opened(self, present: bool) -> None:
+        if self._known and not present:
+            raise Broken(f"session: that of {self.name} is lost")
+        self._known = True
+        for packet_id, sent in self._under_way.items():
+            sent.again = True
+            if packet_id in self._releasing:
+                self.send(Ack(PacketType.PUBREL, packet_id))
+            else:
+                self.send(Publish(sent.topic.encode(), sent.name, sent.qos, dup=True, packet_id=packet_id))
+
+    def take(self, packet: Packet) -> None:
+        super().take(packet)
+        if isinstance(packet, Ack):
+            if packet.type is PacketType.PUBREC and packet.packet_id not in self._releasing:
+                self._releasing.append(packet.packet_id)
+            elif packet.type is PacketType.PUBCOMP and packet.packet_id in self._releasing:
+                self._releasing.remove(packet.packet_id)
+
+    def over(self, was_connected: bool, politely: bool) -> None:
+        """What is under way stays."""
 
 
 class Subscriber(Client):

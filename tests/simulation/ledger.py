@@ -1,12 +1,12 @@
 """What was promised to whom, and what came: the account that a simulated world is held to.
 
-    lost        a durable subscriber had its SUBACK, a publish at QoS 1 or 2 was sent after that and acknowledged, and
-                in the end it has not come
-    twice       a publish at QoS 2 came twice to a subscription of QoS 2
-    order       two messages of one connection, topic and QoS came first in another order than they were sent
-    session     CONNACK says that there is no session, and there must be one
-    owners      two lives own a client
-    will        a will was published more than once, or not at all although the connection broke
+lost        a durable subscriber had its SUBACK, a publish at QoS 1 or 2 was sent after that and acknowledged, and
+            in the end it has not come
+twice       a publish at QoS 2 came twice to a subscription of QoS 2
+order       two messages of one connection, topic and QoS came first in another order than they were sent
+session     CONNACK says that there is no session, and there must be one
+owners      two lives own a client
+will        a will was published more than once, or not at all although the connection broke
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Sent:
     time: float
     node: str
     acknowledged: bool = False
-    retain: bool = False
+    #: On a later connection: it may then be behind what came after it.
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -118,7 +119,7 @@ class Ledger:
         latest: dict[tuple[str, str, int], Sent] = {}
         for one in self.accounts[name].order:
             sent = self.sent.get(one)
-            if sent is None:
+            if sent is None or sent.again:
                 continue
             key = (sent.life, sent.topic, sent.qos)
             before = latest.get(key)

@@ -22,7 +22,7 @@ def planted(name: str | None) -> Iterator[None]:
         outcome.ticket = 0
         original(*args)
 
-    publish._acknowledge = acknowledge
+    publish._acknowledge = acknowledge  # type: ignore[assignment]
     try:
         yield
     finally:

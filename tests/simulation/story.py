@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from tests.simulation.clients import Mortal, Publisher, Subscriber
+from tests.simulation.clients import Mortal, Persistent, Publisher, Subscriber
 from tests.simulation.ledger import Broken
 from tests.simulation.messaging import Weather
 from tests.simulation.sharedgrid import Speed
@@ -27,11 +28,12 @@ class Story:
         self.steps = steps
         self.watcher = Subscriber(world, "watcher")
         self.subscribers = [Subscriber(world, f"s{number}") for number in range(3)]
-        self.publishers = [Publisher(world, f"p{number}") for number in range(3)]
+        self.publishers = [Persistent(world, "p0"), Publisher(world, "p1"), Publisher(world, "p2")]
         self.mortals = [Mortal(world, f"m{number}") for number in range(2)]
         world.clients = [self.watcher, *self.subscribers, *self.publishers, *self.mortals]
         self._troubles: list[tuple[int, Callable[[], None]]] = [
             (6, self._kill),
+            (3, self._stop),
             (6, self._pause),
             (5, self._part),
             (5, self._cut),
@@ -50,6 +52,30 @@ class Story:
             self._act()
             self.world.step(self.rng.uniform(0.01, LONGEST))
         self._end()
+
+    def figures(self) -> Counter[str]:
+        """How much has happened, to see that it does."""
+        world, figures = self.world, Counter[str]()
+        figures["lives"] = world.starts
+        figures["lives over"] = world.overs
+        figures["failed starts"] = len(world.failed_starts)
+        figures["late writes kept out"] = world.grid.kept_out
+        figures["messages acknowledged"] = sum(1 for sent in world.ledger.sent.values() if sent.acknowledged)
+        figures["deliveries"] = sum(account.came.total() for account in world.ledger.accounts.values())
+        figures["wills"] = len(world.ledger.wills)
+        for life in world.all_lives:
+            if life.cluster is None:
+                continue
+            status = life.cluster.status()
+            figures["adoptions"] += status.adoptions
+            figures["adopted clients"] += status.adopted_clients
+            figures["clients moved"] += status.claims_granted.get("moved", 0)
+            figures["claims refused"] += sum(status.claims_refused.values())
+            figures["weak subscriptions"] += status.known_late
+            figures["gaps"] += sum(peer.gaps for peer in status.peers)
+            figures["repairs"] += sum(peer.repairs_served for peer in status.peers)
+            figures["forwarded"] += life.counters.messages_forwarded
+        return figures
 
     # The parts.
 
@@ -181,6 +207,11 @@ class Story:
     def _kill(self) -> None:
         self.world.kill(self._name())
 
+    def _stop(self) -> None:
+        life = self.world.lives[self._name()]
+        if life in self.world.running:
+            self.world.stop(life)
+
     def _pause(self) -> None:
         self.world.pause(self._name())
 
@@ -197,7 +228,9 @@ class Story:
     def _weather(self) -> None:
         pair = self._pair()
         rng = self.rng
-        weather = Weather((0.001, rng.choice((0.01, 0.5))), rng.choice((0.0, 0.1, 0.5)), rng.choice((0.0, 0.2)), rng.random(), 1.0)
+        weather = Weather(
+            (0.001, rng.choice((0.01, 0.5))), rng.choice((0.0, 0.1, 0.5)), rng.choice((0.0, 0.2)), rng.random(), 1.0
+        )
         self.world.trace(f"bad weather from {pair[0]} to {pair[1]}: {weather}")
         self.world.network.weather[pair] = weather
 

@@ -64,12 +64,14 @@ class World:
         self.all_lives.append(life)
         self.trace(f"{name} starts")
         starting = Deferred.fromCoroutine(life.start())
-        starting.addCallbacks(lambda _: self.trace(f"{name} is ready: {life.place}"), lambda why: self._failed(life, why))
+        starting.addCallbacks(
+            lambda _: self.trace(f"{name} is ready: {life.place}"), lambda why: self._failed(life, why)
+        )
 
     def _failed(self, life: BrokerLife, failure: Failure) -> None:
         self.trace(f"{life.name} cannot start: {failure.value}")
         if not life.ended:
-            self.failed_starts.append(failure.value)
+            self.failed_starts.append(failure.value or Exception("it did not say why"))
             self.end(life)
             self.clock.call_later(AGAIN, lambda: self.again(life.name))
 
@@ -97,6 +99,14 @@ class World:
         if not self.lives[name].ended:
             self.trace(f"{name} is killed")
             self.end(self.lives[name])
+
+    def stop(self, life: BrokerLife) -> None:
+        """As with SIGTERM."""
+        self.trace(f"{life.name} stops")
+        life.ready = False
+        stopping = Deferred.fromCoroutine(life.stop())
+        stopping.addErrback(lambda failure: self.trace(f"{life.name} could not stop well: {failure.value}"))
+        stopping.addBoth(lambda _: self.end(life) if not life.ended else None)
 
     def pause(self, name: str) -> None:
         life = self.lives[name]

@@ -401,17 +401,14 @@ class Links:
                 owner.down(number)
 
     def _tell_items(self, peer: _Peer, items: tuple[Item, ...], end: int) -> None:
-        """Answers go to who asked, when all before them has been told; the end stands behind the last item."""
-        number, owner = peer.link.peer, self._owner
-        begin = 0
-        for index, item in enumerate(items):
-            if item.__class__ is Reply or item.__class__ is Unknown:
-                if index > begin:
-                    owner.received(number, items[begin:index], peer.told_end)
-                begin = index + 1
-                if isinstance(item, Reply):
-                    self._answered(peer, item)
-                else:
-                    peer.link.figures.unknown_items += 1
+        """Together and with the end that stands behind the last of them; then answers go to who asked."""
+        answers: list[Reply] = []
+        if any(item.__class__ is Reply or item.__class__ is Unknown for item in items):
+            answers = [item for item in items if isinstance(item, Reply)]
+            others = tuple(item for item in items if item.__class__ is not Reply and item.__class__ is not Unknown)
+            peer.link.figures.unknown_items += len(items) - len(answers) - len(others)
+            items = others
         peer.told_end = max(peer.told_end, end)
-        owner.received(number, items[begin:] if begin else items, peer.told_end)
+        self._owner.received(peer.link.peer, items, peer.told_end)
+        for answer in answers:
+            self._answered(peer, answer)

@@ -16,6 +16,7 @@ from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import Message
 from tests.simulation.messaging import FINE, Network, Weather
 from tests.simulation.sharedgrid import GridDoor, SharedGrid
@@ -78,6 +79,9 @@ class Recorder:
 
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None:
         self.entries.append(("retained", peer, topic, message, version))
+
+    def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+        self.entries.append(("group", peer, kind, name, client_id, tuple(references)))
 
     def release(self, client_id: str, done: Callable[[bool], None]) -> None:
         if self.silent:
@@ -231,6 +235,9 @@ class World:
         while not condition():
             assert self.clock.monotonic() < end, f"not within {within} seconds"
             self.clock.advance(0.01)
+
+    def until_fenced(self, name: str) -> None:
+        self.until(lambda: bool(self.grid.fenced.get(self[name].number)), 10.0)
 
     def run(self, coroutine: Coroutine[Any, Any, T], within: float = 20.0) -> T:
         results: list[T] = []

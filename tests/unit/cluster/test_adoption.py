@@ -67,7 +67,7 @@ def test_if_the_adopter_dies_another_one_goes_on() -> None:
         world = World("a", "b", "c", seed=seed)
         names = populate(world["a"], 20) | populate(world["b"], 5)
         world.kill("a")
-        world.until(lambda: bool(world.grid.fenced.get(world["a"].number)), 10.0)
+        world.until_fenced("a")
         world.pass_time(0.002 * seed)
         world.kill("b")
         world.pass_time(40.0)
@@ -90,7 +90,7 @@ def test_an_adoption_that_the_grid_interrupts_is_finished_later() -> None:
         world = World("a", "b", seed=seed)
         names = populate(world["a"], 40)
         world.kill("a")
-        world.until(lambda: bool(world.grid.fenced.get(world["a"].number)), 10.0)
+        world.until_fenced("a")
         world.pass_time(0.001 * seed)
         world["b"].door.shut = True
         world.pass_time(3.0)
@@ -105,7 +105,7 @@ def test_a_claim_during_an_adoption_waits_for_it() -> None:
         world = World("a", "b", "c", seed=seed)
         names = sorted(populate(world["a"], 20))
         world.kill("a")
-        world.until(lambda: bool(world.grid.fenced.get(world["a"].number)), 10.0)
+        world.until_fenced("a")
         claims = [world["b"].begin_claim(name) for name in names] + [world["c"].begin_claim(name) for name in names]
         world.pass_time(20.0)
         assert all(claims)
@@ -198,7 +198,7 @@ def test_numbers_are_lowest_first_and_kept() -> None:
     """And boots grow, whoever starts."""
     world = World()
     grid = world.grid.memory
-    places = [finish(join(grid, name)) for name in ("x", "y", "x", "z", "y")]  # type: ignore[arg-type]
+    places = [finish(join(grid, name)) for name in ("x", "y", "x", "z", "y")]
     assert [(place.number, place.boot) for place in places] == [(1, 1), (2, 2), (1, 3), (3, 4), (2, 5)]  # type: ignore[attr-defined]
 
 

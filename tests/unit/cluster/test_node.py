@@ -5,6 +5,7 @@ from __future__ import annotations
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
 from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import Message
 from tests.simulation.messaging import Weather
 from tests.unit.cluster.links.linkskit import publishes
@@ -66,6 +67,21 @@ def test_what_is_forwarded_comes_with_the_end_of_the_log() -> None:
     ((_, peer, got),) = b.node.told("received")
     assert peer == a.number and got.run.wire == run.wire and got.members == item.members and got.plain
     assert b.node.told("end")[-1] == ("end", a.number, 77)
+
+
+def test_words_about_groups_keep_their_place_among_what_is_forwarded() -> None:
+    """What follows a word is told after it, and what goes before it before."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    references = (Reference(1 << 24, 2, 3 << 24, 4), Reference(1 << 24, 5, 6 << 24, 1))
+    for name in (b"1", b"2"):
+        a.cluster.forward(b.number, Forwarded(publishes(b"t", [name]), b"t", "p", 5.0))
+        a.cluster.tell_group(b.number, "lend", "$share/g/t", "x", references)
+    a.cluster.flush()
+    world.pass_time(0.1)
+    told = b.node.told("received", "group")
+    assert [entry[0] for entry in told] == ["received", "group"] * 2
+    assert told[1] == ("group", a.number, "lend", "$share/g/t", "x", references)
 
 
 def test_a_retained_message_is_told_with_its_time() -> None:

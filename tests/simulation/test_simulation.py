@@ -1,0 +1,37 @@
+"""Whole brokers in a simulated cluster, two hundred times: nothing that was promised is broken, and a bug is found.
+
+In a process of its own, so that a seed is the same everywhere: ``python -m tests.simulation --seed N --trace``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SEEDS = os.environ.get("SIM_SEEDS", "200")
+
+
+def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.timeout(600)
+def test_no_promise_is_broken_whatever_happens_to_nodes_and_links() -> None:
+    """A failing seed says how it is seen again."""
+    done = simulate("--seeds", SEEDS)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_an_acknowledgement_that_comes_too_early_is_found() -> None:
+    """What finds nothing proves nothing."""
+    done = simulate("--seeds", "200", "--plant", "acknowledge-early")
+    assert done.returncode == 1 and "lost" in done.stdout, done.stdout + done.stderr
