@@ -155,7 +155,7 @@ def _claims(broker: Broker, session: Session, found: Counter[str]) -> Iterator[C
             filter = past.subscription.filter
             yield _claim(broker, cursor, filter, "ended", found[filter], past.since, past.until)
     for group in session.groups or ():
-        yield _claim(broker, group, group.name, "shared", group.backlog)
+        yield _claim(broker, group, group.filter, "shared", group.backlog)
     for filter, replay in (session.replays or {}).items():
         yield _claim(broker, replay, filter, "replay", found[filter])
 

@@ -11,14 +11,17 @@ from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.borrowing import Borrowing
 from iot_mqtt.broker.budget import Budget, Pause
 from iot_mqtt.broker.census import Census
 from iot_mqtt.broker.clustering import Clustering, Follow
 from iot_mqtt.broker.draining import Draining
 from iot_mqtt.broker.fanout import fan_out
+from iot_mqtt.broker.group_talk import GroupTalk
 from iot_mqtt.broker.groups import Groups
 from iot_mqtt.broker.handlers import early_table, table
 from iot_mqtt.broker.handlers.connect import admit, usual_connacks
+from iot_mqtt.broker.loans import Loans
 from iot_mqtt.broker.logs import Logs
 from iot_mqtt.broker.outflow import Outflow
 from iot_mqtt.broker.progress import Progress
@@ -97,6 +100,10 @@ class Broker:
         self.outflow = Outflow(self)
         self.progress = Progress(self)
         self.groups = Groups(self)
+        #: Of durable groups: what members on other nodes have from here, and sessions here from other nodes.
+        self.loans = Loans(self)
+        self.borrowing = Borrowing(self)
+        self.talk = GroupTalk(self)
         self.census = Census(self)
         self.upkeep = Upkeep(self)
         self.budget = Budget(self, budget or BudgetSettings(), disk)
@@ -180,6 +187,7 @@ class Broker:
     def join(self, peers: Peers, follow: Follow) -> Clustering:
         """Be one node of several from now on; before anything is loaded."""
         self.clustering = Clustering(self, peers, follow)
+        self.store.stagers.append(self.clustering.routes)
         self.retention.share(RetainedVersions(self.clock, peers))
         return self.clustering
 
@@ -188,7 +196,7 @@ class Broker:
         if self.clustering is not None:
             self.clustering.own.settle(session)
             if session.ended:
-                self.clustering.homes.left(session.client_id)
+                self.clustering.homes.ended(session.client_id)
 
     # Connections come and go.
 

@@ -141,7 +141,7 @@ class Budget:
         if not qos:
             return False
         match = broker.routes.match(topic)
-        if any(broker.groups.of(shared.group) is not None for shared in match.shared):
+        if any(broker.groups.keeps(shared.group) for shared in match.shared):
             return True
         for route in match.plain:
             receiver = route.receiver

@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.elsewhere import log_grew, streams_broken
 from iot_mqtt.broker.fanout import deliver_to_member, fan_out
+from iot_mqtt.broker.group_homes import GroupHomes
 from iot_mqtt.broker.homes import Homes
 from iot_mqtt.broker.interest import OwnInterest
 from iot_mqtt.broker.peers import PeerRoutes
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.ports.log import Followed, LogRun
+from iot_mqtt.ports.log import Followed, LogRun, Reference
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.cursors import SessionCursor
+    from iot_mqtt.broker.group_talk import Word
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +43,12 @@ class Clustering:
         self._peers = peers
         self._follow = follow
         self._opening: set[int] = set()
+        #: Nothing that others retained was missed, or it is about to be read.
+        self._retained_current = True
         self.own = OwnInterest(broker, peers)
         self.routes = PeerRoutes(broker, peers)
-        self.homes = Homes(broker, peers, self.own)
+        self.group_homes = GroupHomes(broker, peers)
+        self.homes = Homes(broker, peers, self.own, self.group_homes)
         #: Cursors that have read everything and wait until a peer acts on what their session wants.
         self._resting: dict[int, list[SessionCursor]] = {}
         # Acknowledgements of interest that wait for a commit.
@@ -57,13 +62,15 @@ class Clustering:
         latest = self._broker.store.latest
         for peer in self.routes:
             peer.end_turn(latest)
+        self._broker.talk.end_turn(latest)
+        # That commit may be over already.
+        self._forward_committed(self._broker.store.committed)
         self._peers.flush()
 
     def committed(self, committed: int) -> None:
         """A commit is over: what waited for it goes on."""
         self.homes.committed(committed)
-        for peer in self.routes:
-            peer.committed(committed)
+        self._forward_committed(committed)
         if self._acknowledging:
             waiting, self._acknowledging = self._acknowledging, []
             for ticket, call in waiting:
@@ -72,6 +79,15 @@ class Clustering:
                 else:
                     self._acknowledging.append((ticket, call))
         self._peers.flush()
+
+    def _forward_committed(self, committed: int) -> None:
+        for peer in self.routes:
+            peer.committed(committed)
+        self._broker.talk.committed(committed)
+
+    def say(self, word: Word) -> None:
+        """Tell a peer of a durable group."""
+        self._peers.tell_group(*word)
 
     def rests(self, cursor: SessionCursor, writer: int) -> bool:
         """Whether a cursor that has read all there is of another node's log can rely on being offered what comes."""
@@ -106,9 +122,14 @@ class Clustering:
     def peer_up(self, peer: int) -> None:
         self.routes.peer(peer).up = True
         self.follow(peer)
+        self.group_homes.peer_up(peer)
+        self._broker.loans.ask(peer)
+        self._broker.borrowing.peer_up(peer)
+        self._broker.groups.entered()
 
     def peer_down(self, peer: int) -> None:
         self.routes.down(peer)
+        self._broker.loans.peer_down(peer)
         self.peer_knows(peer, 0)
 
     # Node: what was published elsewhere.
@@ -121,14 +142,15 @@ class Clustering:
             reference = item.reference
             if reference is not None:
                 publication.logged = LogRun(reference, item.run, item.topic, item.publisher, item.arrived)
-                if reader is not None:
+                if reader is not None and reference.writer == peer:
                     reader.announce(publication.logged.end)
-            self._deliver(publication, item)
+            self._deliver(peer, publication, item)
         if reader is not None:
             reader.announce(end)
+            self._broker.groups.grew(peer)
         self._broker.plan_turn()
 
-    def _deliver(self, publication: Publication, item: Forwarded) -> None:
+    def _deliver(self, peer: int, publication: Publication, item: Forwarded) -> None:
         broker = self._broker
         broker.counters.messages_from_peers += publication.count
         if item.plain:
@@ -136,12 +158,36 @@ class Clustering:
             if match.plain:
                 fan_out(broker, publication, match, None)
         for group, client_id in item.members:
-            if not deliver_to_member(broker, publication, group, client_id):
+            if group.startswith("\0"):
+                if item.reference is not None:
+                    broker.borrowing.take(peer, publication, group, client_id, item.reference)
+            elif not deliver_to_member(broker, publication, group, client_id):
                 broker.counters.messages_matched += publication.count
                 broker.counters.dropped[Drop.NO_SHARED_MEMBER] += publication.count
 
     def stream_broken(self, peer: int) -> None:
         streams_broken(self._broker, peer)
+        broker = self._broker
+        if self._retained_current:
+            self._retained_current = False
+            broker.clock.call_later(0.0, self._catch_up)
+        broker.talk.tell(peer, "lost", "", "", ())
+        broker.loans.ask(peer)
+        broker.borrowing.peer_up(peer)
+
+    def _catch_up(self) -> None:
+        """Read the retained messages again; what breaks from now on makes it be done once more."""
+        self._retained_current = True
+        drive(self._broker.retention.catch_up(), done, self._not_caught_up)
+
+    def _not_caught_up(self, error: BaseException) -> None:
+        log.error("retained messages cannot be read, trying again: %s", error)
+        self._retained_current = False
+        self._broker.clock.call_later(RETRY_SECONDS, self._catch_up)
+
+    def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+        self._broker.talk.told(peer, kind, name, client_id, references)
+        self._broker.plan_turn()
 
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None:
         self._broker.retention.heard(topic, message, version)
@@ -156,6 +202,7 @@ class Clustering:
 
     def node_gone(self, number: int) -> None:
         self.routes.down(number)
+        self._broker.loans.node_gone(number)
         reader = self._broker.logs.of(number)
         if reader is None:
             self.follow(number)
@@ -168,6 +215,7 @@ class Clustering:
 
     def _found_end(self, number: int, end: int) -> None:
         log_grew(self._broker, number)
+        self._broker.groups.grew(number)
         self.peer_knows(number, 0)
 
     def _not_found(self, number: int, reader: Followed, error: BaseException) -> None:

@@ -189,8 +189,10 @@ def _to_group(broker: Broker, publication: Publication, group: SharedGroup[Sessi
     """One member gets each message; a member that can be reached now comes before one that can't."""
     outcome.receivers += 1
     cursor = broker.groups.of(group)
-    if cursor is not None and publication.qos:
-        cursor.offer(broker, publication, broker.record(publication))
+    if publication.qos and (cursor is not None or broker.groups.keeps(group)):
+        logged = broker.record(publication)
+        if cursor is not None:
+            cursor.offer(broker, publication, logged)
         outcome.ticket = broker.store.latest
         return
     _to_members(broker, publication, group, outcome)

@@ -9,10 +9,11 @@ import logging
 from collections import deque
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from iot_mqtt.broker.cursors import Cursor
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.group_names import part_name
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
@@ -22,7 +23,9 @@ from iot_mqtt.topics import SharedGroup
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.ports.log import LogRun
+    from iot_mqtt.broker.loans import Loan
+    from iot_mqtt.broker.peers import RemoteMember
+    from iot_mqtt.ports.log import LogReader, LogRun
 
 log = logging.getLogger(__name__)
 
@@ -31,29 +34,46 @@ FETCH = 64
 
 
 class GroupCursor(Cursor):
-    """The position of one group, and what was returned to it."""
+    """The position of one group in one log, and what was returned to it.
 
-    __slots__ = ("group", "returned", "segments", "number", "shares", "kept", "_broker")
+    In the log of another node, which is dead or just back, it is never live: it reads what there is.
+    """
 
-    def __init__(self, broker: Broker, group: SharedGroup[Session], position: int, *, live: bool) -> None:
-        super().__init__(broker.log, position, live=live)
+    __slots__ = ("group", "filter", "returned", "segments", "number", "shares", "kept", "loans", "lent", "_broker")
+
+    def __init__(
+        self, broker: Broker, group: SharedGroup[Session], position: int, *, live: bool, log: LogReader | None = None
+    ) -> None:
+        super().__init__(log or broker.log, position, live=live)
         self._broker = broker
         self.group = group
-        self.name = group.full_filter
+        self.filter = group.full_filter
+        self.name = part_name(self.log.writer, self.filter)
+        if not self.is_own:
+            # How much there is nobody counts.
+            self.backlog = 0
         #: To be given to other members first, in the order of their positions.
         self.returned: deque[Reference] = deque()
-        #: What members have under way.
-        self.segments: dict[Segment, None] = {}
+        #: What members have under way; of QoS 2 on a node of a cluster, who has it.
+        self.segments: dict[Segment, str] = {}
+        #: What clients on other nodes have, and how many messages that is.
+        self.loans: dict[str, list[Loan]] = {}
+        self.lent: dict[str, int] = {}
         self.number = 0
         #: While a start restores it: what members had under way, and the positions that they go on with.
         self.shares: list[Reference] = []
         self.kept: set[int] = set()
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it reads this node's log."""
+        return self.log is self._broker.log
+
     def filters(self) -> list[str]:
         return [self.group.filter]
 
     def room(self) -> int:
-        return sum(max(0, member.outbound.room) for member in self.group.members if _reachable(member))
+        return sum(self._room_of(member) for member in self.group.members)
 
     @property
     def idle(self) -> bool:
@@ -65,6 +85,20 @@ class GroupCursor(Cursor):
 
     def may_rest(self) -> bool:
         return not self.returned
+
+    def is_offered(self, broker: Broker) -> bool:
+        return self.is_own
+
+    # Members.
+
+    def _room_of(self, member: Session) -> int:
+        if member.__class__ is not Session:
+            return self._broker.loans.room(self, cast("RemoteMember", member))
+        connection = member.connection
+        return max(0, member.outbound.room) if connection is not None and connection.writable else 0
+
+    def _has_room(self, member: Session) -> bool:
+        return self._room_of(member) > 0
 
     # Messages.
 
@@ -94,7 +128,7 @@ class GroupCursor(Cursor):
         """Give messages to members, as the policy says and as far as they have room."""
         position, count = 0, publication.count
         group = self.group
-        available = _connected if group.keeps_order else _has_room
+        available = _connected if group.keeps_order else self._has_room
         while position < count:
             before = position
             for member, share in group.pick_many(count - position, publication.publisher, publication.topic, available):
@@ -109,6 +143,8 @@ class GroupCursor(Cursor):
 
     def _give(self, member: Session, part: Publication, reference: Reference) -> int:
         broker, route = self._broker, self.group.route(member)
+        if member.__class__ is not Session:
+            return broker.loans.lend(self, cast("RemoteMember", member), part, reference)
         qos = min(route.qos, part.qos)
         retain = part.run.retain and route.retain_as_published
         if qos:
@@ -178,16 +214,10 @@ class GroupCursor(Cursor):
         broker.clock.call_later(RETRY_SECONDS, partial(self.read_on, broker))
 
 
-def _connected(session: Session) -> bool:
-    return session.connection is not None
-
-
-def _reachable(session: Session) -> bool:
-    return session.connection is not None and session.connection.writable
-
-
-def _has_room(session: Session) -> bool:
-    return _reachable(session) and session.outbound.room > 0
+def _connected(member: Session) -> bool:
+    if member.__class__ is not Session:
+        return cast("RemoteMember", member).reachable
+    return member.connection is not None
 
 
 def by_position(reference: Reference) -> int:

@@ -1,5 +1,9 @@
 """Shared groups with a durable member: one position for the group, and members that pull from it.
 
+On a node of a cluster: one position in this node's log, and one in that of a dead node that it has adopted
+(``group_homes``). A group is durable while anybody anywhere keeps it, and a member may be a session of another node: it
+gets its messages as ``loans``.
+
 The group reads the log, not its members: a message is taken for a member when that can have it under way, so an
 offline or slow member hoards nothing. What a member had not confirmed when it went away returns to the group and
 goes to the others before anything newer; only a QoS 2 exchange that has begun waits for its member
@@ -11,10 +15,14 @@ included: nobody is left who could go on with them, and what was acknowledged to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.group_cursor import GroupCursor, by_position
+from iot_mqtt.broker.group_names import LONGEST_NAME, share_name, split_name
+from iot_mqtt.broker.loans import Loan
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Reference
@@ -24,27 +32,72 @@ from iot_mqtt.topics import SharedGroup, parse_shared
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.group_homes import Records
     from iot_mqtt.ports.grid import WriteBatch
+    from iot_mqtt.ports.log import LogReader
 
 
 class Groups:
     """The durable groups of this node; a ``ports.store.Stager``."""
 
-    __slots__ = ("_broker", "_cursors", "_changed", "_moved", "_open")
+    __slots__ = (
+        "_broker",
+        "_cursors",
+        "_parts",
+        "_by_filter",
+        "_changed",
+        "_moved",
+        "_open",
+        "_loaded",
+        "writers",
+        "_waiting",
+    )
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._cursors: dict[SharedGroup[Session], GroupCursor] = {}
         self._changed: dict[Segment, GroupCursor] = {}
         self._moved: dict[GroupCursor, None] = {}
-        self._open: dict[GroupCursor, Segment] = {}
+        self._open: dict[tuple[GroupCursor, str], Segment] = {}
+        #: All of them by name: those of this node's log, and those of other nodes' logs.
+        self._parts: dict[str, GroupCursor] = {}
+        self._by_filter: dict[str, list[GroupCursor]] = {}
+        self._loaded = False
+        #: The logs whose parts are given out here.
+        self.writers: set[int] = set()
+        #: Durable groups while this node has not got the part of its own log, and from where on it is owed to them.
+        self._waiting: dict[SharedGroup[Session], int] = {}
 
     def __iter__(self) -> Iterator[GroupCursor]:
+        """Those of this node's log."""
         return iter(self._cursors.values())
 
+    def parts(self) -> list[GroupCursor]:
+        """All that are given out here."""
+        return list(self._parts.values())
+
+    def part(self, name: str) -> GroupCursor | None:
+        """One of them."""
+        return self._parts.get(name)
+
     def of(self, group: SharedGroup[Session]) -> GroupCursor | None:
-        """The cursor of a group, if the group is durable."""
+        """The cursor of a group in this node's log, if the group is durable."""
         return self._cursors.get(group)
+
+    def keeps(self, group: SharedGroup[Session]) -> bool:
+        """Whether the group is durable: what is for it is recorded."""
+        return group in self._cursors or group in self._waiting
+
+    def has_part(self, writer: int) -> bool:
+        """Whether the groups of a log are given out here."""
+        return writer in self.writers
+
+    def lent(self, filter: str, client_id: str) -> int:
+        """How many messages a member on another node has, as far as is known here."""
+        return sum(cursor.lent.get(client_id, 0) for cursor in self._by_filter.get(filter, ()))
+
+    def _parts_of(self, filter: str) -> list[GroupCursor]:
+        return list(self._by_filter.get(filter, ()))
 
     # Members come and go.
 
@@ -62,56 +115,118 @@ class Groups:
         """A session has subscribed to a shared filter; its first durable member makes a group durable."""
         group = self.find(filter)
         assert group is not None
-        cursor = self._cursors.get(group)
-        if cursor is None:
-            if not session.durable:
-                return
-            cursor = self.add(group, self._broker.log.end, live=True)
-            self.moved(cursor)
-        _enter(session, cursor)
-        cursor.read_on(self._broker)
+        if session.durable:
+            self._keep(group)
+        for cursor in self._parts_of(filter):
+            _enter(session, cursor)
+            cursor.read_on(self._broker)
 
-    def add(self, group: SharedGroup[Session], position: int, *, live: bool) -> GroupCursor:
+    def kept_elsewhere(self, filter: str) -> None:
+        """A session of another node makes it durable."""
+        group = self.find(filter)
+        if group is not None:
+            self._keep(group)
+
+    def entered(self, filter: str | None = None) -> None:
+        """A member on another node can be reached, or all that a peer has."""
+        for cursor in self.parts() if filter is None else self._parts_of(filter):
+            self._broker.call_soon(partial(cursor.read_on, self._broker))
+
+    def _keep(self, group: SharedGroup[Session]) -> None:
+        if not self._loaded or self.keeps(group):
+            # What is durable from the start is looked at when everything is loaded.
+            return
+        if self._broker.log.writer in self.writers:
+            self.moved(self.add(group, self._broker.log.end, live=True))
+        else:
+            self._wait(group)
+
+    def _wait(self, group: SharedGroup[Session]) -> None:
+        self._waiting[group] = self._broker.log.end
+        if self._broker.clustering is not None:
+            self._broker.clustering.group_homes.want()
+
+    def add(
+        self, group: SharedGroup[Session], position: int, *, live: bool, log: LogReader | None = None
+    ) -> GroupCursor:
         """Make a group durable."""
-        cursor = self._cursors[group] = GroupCursor(self._broker, group, position, live=live)
+        cursor = GroupCursor(self._broker, group, position, live=live, log=log)
+        self._parts[cursor.name] = cursor
+        self._by_filter.setdefault(cursor.filter, []).append(cursor)
+        if cursor.is_own:
+            self._cursors[group] = cursor
         for member in group.members:
-            _enter(member, cursor)
+            if member.__class__ is Session:
+                _enter(member, cursor)
         return cursor
 
     def left(self, session: Session, filter: str) -> None:
         """A session has unsubscribed, or ended; without members there is no group."""
         for cursor in list(session.groups or ()):
-            if cursor.name == filter:
+            if cursor.filter == filter:
                 assert session.groups is not None
                 session.groups.remove(cursor)
-                if not len(cursor.group):
-                    self._remove(cursor)
+        self.emptied(filter)
+
+    def emptied(self, filter: str) -> None:
+        """Somebody has left: without members, and without anybody who keeps it, there is no group."""
+        for cursor in self._parts_of(filter):
+            if not len(cursor.group):
+                self._remove(cursor)
+        for group in [group for group in self._waiting if not len(group)]:
+            del self._waiting[group]
 
     def let_go(self, session: Session) -> None:
         """A session goes on at another node; of a group that has no member here any more all records stay."""
+        if self._broker.clustering is not None:
+            self._lend_flights(session)
+            self._broker.borrowing.forget(session)
         for cursor in session.groups or ():
             if not len(cursor.group):
-                cursor.closed = True
-                del self._cursors[cursor.group]
+                self._close(cursor)
+
+    def _lend_flights(self, session: Session) -> None:
+        """What it has begun it goes on with elsewhere."""
+        entries = session.outbound.entries
+        for flight in {entry: None for entry in entries.values() if isinstance(entry, Flight)}:
+            cursor, segment = flight.origin, flight.shared_segment
+            if not isinstance(cursor, GroupCursor) or cursor.closed or segment is None:
+                continue
+            loan = Loan(cursor, session.client_id, None, flight.qos, _left(flight))
+            segment.flights[segment.flights.index(flight)] = loan
+            loan.shared_segment, flight.shared_segment = segment, None
+            self._broker.loans.add(loan)
+
+    def _close(self, cursor: GroupCursor) -> None:
+        cursor.closed = True
+        if self._parts.pop(cursor.name, None) is not None:
+            same = self._by_filter[cursor.filter]
+            same.remove(cursor)
+            if not same:
+                del self._by_filter[cursor.filter]
+        if cursor.is_own:
+            self._cursors.pop(cursor.group, None)
+        self._moved.pop(cursor, None)
+        self._open = {key: segment for key, segment in self._open.items() if key[0] is not cursor}
+        for segment in cursor.segments:
+            self._changed.pop(segment, None)
 
     def _remove(self, cursor: GroupCursor) -> None:
         self._hand_over(cursor)
-        cursor.closed = True
-        del self._cursors[cursor.group]
+        self._close(cursor)
         store = self._broker.store
         store.remove_group(cursor.name)
-        for segment in cursor.segments:
+        for segment, holder in cursor.segments.items():
             if segment.stored:
-                store.remove_group_segment(cursor.name, segment.number)
-            self._changed.pop(segment, None)
-        self._moved.pop(cursor, None)
-        self._open.pop(cursor, None)
+                store.remove_group_segment(share_name(cursor.name, holder), segment.number)
         self._broker.counters.dropped[Drop.NO_SHARED_MEMBER] += cursor.backlog or 0
 
     def _hand_over(self, cursor: GroupCursor) -> None:
         """What sessions have under way is theirs from now on, and is kept with them [MQTT-3.10.4-3]."""
         for segment in cursor.segments:
             for flight in segment.flights:
+                if isinstance(flight, Loan):
+                    continue
                 session: Session = flight.session
                 if next(flight.outstanding(session.outbound.entries), None) is None:
                     continue
@@ -132,6 +247,8 @@ class Groups:
         flights = {entry: None for entry in entries.values() if isinstance(entry, Flight)}
         for flight in flights:
             cursor = flight.origin
+            if isinstance(cursor, Lender):
+                self._broker.borrowing.member_gone(session, flight, ended=ended)
             if not isinstance(cursor, GroupCursor) or cursor.closed:
                 continue
             for offset, ids in list(flight.outstanding(entries)):
@@ -153,43 +270,122 @@ class Groups:
 
     # Back after a restart.
 
-    def restore(self, filter: str, stored: StoredGroup) -> bool:
+    def open_part(self, writer: int, log: LogReader, records: Records) -> None:
+        """Give out what groups are owed of a log, from where they were; records of groups that are no more go."""
+        store = self._broker.store
+        groups, shares = records
+        self.writers.add(writer)
+        for name, stored in groups:
+            if not self.restore(name, stored, log):
+                store.remove_group(name)
+        for name, number, references in shares:
+            if not self.restore_share(name, number, references):
+                store.remove_group_segment(name, number)
+        if log is self._broker.log:
+            waiting, self._waiting = self._waiting, {}
+            for group, position in waiting.items():
+                if group not in self._cursors:
+                    self.moved(self.add(group, position, live=False))
+        opened = [cursor for cursor in self._parts.values() if cursor.log is log]
+        self._settle(opened)
+        for cursor in opened:
+            if cursor.backlog is None:
+                cursor.backlog = 0
+            cursor.read_on(self._broker)
+        self._broker.plan_turn()
+
+    def close_part(self, writer: int) -> None:
+        """The node that writes this log gives it out by itself again. Our members go on with what they have."""
+        self.writers.discard(writer)
+        for cursor in [one for one in self._parts.values() if one.log.writer == writer]:
+            self._write_down(cursor)
+            lender = self._broker.borrowing.lender(cursor.name)
+            for segment in cursor.segments:
+                for flight in segment.flights:
+                    if isinstance(flight, Flight):
+                        flight.origin, flight.shared_segment = lender, None
+                        if _left(flight):
+                            lender.taken(flight)
+            for member in cursor.group.members:
+                if member.__class__ is Session and member.groups and cursor in member.groups:
+                    member.groups.remove(cursor)
+            self._close(cursor)
+
+    def grew(self, writer: int) -> None:
+        """There may be more in another node's log."""
+        if writer in self.writers:
+            for cursor in [one for one in self._parts.values() if one.log.writer == writer]:
+                cursor.read_on(self._broker)
+
+    def restore(self, name: str, stored: StoredGroup, log: LogReader | None = None) -> bool:
         """Make a group durable again; False if nobody is a member any more."""
-        group = self.find(filter)
+        group = self.find(split_name(name).filter)
         if group is None:
             return False
-        cursor = self.add(group, stored.position, live=False)
+        cursor = self.add(group, stored.position, live=False, log=log)
         cursor.returned = deque(stored.returned)
         return True
 
-    def restore_share(self, filter: str, number: int, references: list[Reference]) -> bool:
-        """What a member had under way is the group's again. False if there is no such group."""
-        group = self.find(filter)
-        cursor = self._cursors.get(group) if group is not None else None
+    def restore_share(self, name: str, number: int, references: list[Reference]) -> bool:
+        """What a member had under way is the group's again, unless that may go on with it elsewhere. False if there is
+        no such group.
+        """
+        holder = split_name(name).holder
+        cursor = self._parts.get(name.removesuffix(f"\0{holder}") if holder else name)
         if cursor is None:
             return False
         cursor.number = max(cursor.number, number)
-        cursor.shares.extend(references)
         segment = Segment(number)
         segment.stored = True
+        cursor.segments[segment] = holder
+        if holder and self._broker.clustering is not None:
+            loan = Loan(cursor, holder, None, 2, list(references))
+            loan.shared_segment = segment
+            segment.flights.append(loan)
+            self._broker.loans.add(loan)
+            return True
+        cursor.shares.extend(references)
         # Without flights it will be removed, in the batch that has what was returned.
-        cursor.segments[segment] = None
         self._changed[segment] = cursor
         return True
 
-    def restore_flight(self, filter: str, flight: Flight) -> None:
+    def restore_flight(self, name: str, flight: Flight) -> None:
         """A QoS 2 exchange that a durable member goes on with: not for others."""
-        group = self.find(filter)
-        cursor = self._cursors.get(group) if group is not None else None
+        cursor = self._parts.get(name)
         if cursor is not None:
             flight.origin = cursor
             self.numbered(cursor, flight)
             first = flight.reference.position
             cursor.kept.update(range(first, first + flight.reference.length))
 
-    def settle(self) -> None:
-        """Everything is restored: what nobody goes on with returns to the groups."""
-        for cursor in self._cursors.values():
+    def settle(self, *, owned: bool = True) -> None:
+        """Everything is restored: what nobody goes on with returns to the groups. ``owned``: this node's log is given
+        out by itself.
+        """
+        self._loaded = True
+        if owned:
+            self.writers.add(self._broker.log.writer)
+        self._settle(self._cursors.values())
+        for filter in self._kept_filters():
+            group = self.find(filter)
+            if group is not None:
+                self._keep(group)
+        if owned and self._broker.clustering is not None:
+            self._broker.clustering.group_homes.begun(self._broker.log.writer)
+            self.entered()
+
+    def _kept_filters(self) -> Collection[str]:
+        clustering = self._broker.clustering
+        if clustering is None:
+            return ()
+        found = dict.fromkeys(clustering.routes.kept_groups())
+        for session in self._broker.sessions:
+            if session.durable:
+                found.update(dict.fromkeys(name for name in session.subscriptions if parse_shared(name) is not None))
+        return found
+
+    def _settle(self, cursors: Iterable[GroupCursor]) -> None:
+        for cursor in cursors:
             shares, kept = cursor.shares, cursor.kept
             cursor.shares, cursor.kept = [], set()
             returned = [part for share in shares for part in _without(share, kept)]
@@ -198,19 +394,29 @@ class Groups:
 
     # What is kept.
 
-    def numbered(self, cursor: GroupCursor, flight: Flight) -> None:
+    def numbered(self, cursor: GroupCursor, flight: Flight | Loan) -> None:
         """A member has messages of the group under way."""
-        segment = self._open.get(cursor)
+        holder = self._holder(cursor, flight)
+        segment = self._open.get((cursor, holder))
         if segment is None:
             cursor.number += 1
-            segment = self._open[cursor] = Segment(cursor.number)
-            cursor.segments[segment] = None
+            segment = self._open[cursor, holder] = Segment(cursor.number)
+            cursor.segments[segment] = holder
             self._changed[segment] = cursor
             self._moved[cursor] = None
         segment.flights.append(flight)
         flight.shared_segment = segment
 
-    def finished(self, flight: Flight) -> None:
+    def _holder(self, cursor: GroupCursor, flight: Flight | Loan) -> str:
+        """Who goes on with it whatever becomes of this node; nobody for what returns to the group then."""
+        if flight.qos != 2 or self._broker.clustering is None:
+            return ""
+        if isinstance(flight, Flight) and not flight.session.durable:
+            return ""
+        client_id: str = flight.client_id if isinstance(flight, Loan) else flight.session.client_id
+        return client_id if len(share_name(cursor.name, client_id).encode()) <= LONGEST_NAME else ""
+
+    def finished(self, flight: Flight | Loan) -> None:
         """Messages that a member had are over, or were given back."""
         segment, cursor = flight.shared_segment, flight.origin
         if segment is not None and not cursor.closed and segment not in self._changed:
@@ -238,26 +444,37 @@ class Groups:
             if (segment, cursor) not in taken:
                 self._store(segment, cursor)
 
+    def _write_down(self, cursor: GroupCursor) -> None:
+        """All that has changed of one, now."""
+        self._broker.store.save_group(cursor.name, StoredGroup(cursor.position, tuple(cursor.returned)))
+        for segment in [segment for segment, one in self._changed.items() if one is cursor]:
+            self._store(segment, cursor)
+
     def _store(self, segment: Segment, cursor: GroupCursor) -> None:
         if cursor.closed:
             return
-        references = [
-            flight.reference.part(offset, offset + len(ids))
-            for flight in segment.flights
-            for offset, ids in flight.outstanding(flight.session.outbound.entries)
-        ]
+        name = share_name(cursor.name, cursor.segments.get(segment, ""))
+        references = [reference for flight in segment.flights for reference in _left(flight)]
         store = self._broker.store
         if references:
-            store.save_group_segment(cursor.name, segment.number, references)
+            store.save_group_segment(name, segment.number, references)
             segment.stored = True
             return
         cursor.segments.pop(segment, None)
         if segment.stored:
-            store.remove_group_segment(cursor.name, segment.number)
+            store.remove_group_segment(name, segment.number)
             segment.stored = False
 
     def committed(self, ticket: int) -> None:
         """Nothing here waits."""
+
+
+def _left(flight: Flight | Loan) -> list[Reference]:
+    """What is not over."""
+    if isinstance(flight, Loan):
+        return flight.left
+    outstanding = flight.outstanding(flight.session.outbound.entries)
+    return [flight.reference.part(offset, offset + len(ids)) for offset, ids in outstanding]
 
 
 def _without(reference: Reference, kept: set[int]) -> Iterator[Reference]:

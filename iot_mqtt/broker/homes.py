@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.access import guarded
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.group_names import writer_at_home
 from iot_mqtt.broker.loading import load, load_session
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.cluster import Claim
@@ -22,6 +23,7 @@ from iot_mqtt.ports.cluster import Claim
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.group_homes import GroupHomes
     from iot_mqtt.broker.interest import OwnInterest
     from iot_mqtt.broker.session import Session
     from iot_mqtt.ports.cluster import Peers
@@ -35,13 +37,16 @@ MAX_WAITING = 16
 class Homes:
     """The sessions whose home is this node."""
 
-    def __init__(self, broker: Broker, peers: Peers, interest: OwnInterest) -> None:
+    def __init__(self, broker: Broker, peers: Peers, interest: OwnInterest, groups: GroupHomes) -> None:
         self._broker = broker
         self._peers = peers
         self._interest = interest
+        self._groups = groups
         self._claiming: dict[str, list[tuple[Connection, Callable[[], None]]]] = {}
         #: Clients whose sessions left the memory, and the batch that has everything of it; oldest first.
         self._leaving: dict[str, int] = {}
+        #: The client that is being released.
+        self._releasing: set[str] = set()
 
     # Towards here.
 
@@ -113,6 +118,15 @@ class Homes:
         self._leaving.pop(client_id, None)
         self._leaving[client_id] = self._broker.store.latest + 1
 
+    def ended(self, client_id: str) -> None:
+        """Its session has ended here, and nobody is its home any more: unless the next one begins with this CONNECT, or
+        another node is waiting to take the record over.
+        """
+        self.left(client_id)
+        if client_id not in self._releasing and client_id != self._broker.sessions.opening:
+            self._broker.store.remove_channel(client_id)
+            self._broker.plan_turn()
+
     def committed(self, committed: int) -> None:
         """A commit is over."""
         leaving = self._leaving
@@ -125,9 +139,14 @@ class Homes:
     def release(self, client_id: str, done: Callable[[bool], None]) -> None:
         """See ``ports.cluster.Node``."""
         broker = self._broker
+        writer = writer_at_home(client_id)
+        if writer is not None:
+            self._groups.release(writer, done)
+            return
         if client_id in self._claiming:
             done(False)  # noqa: FBT003 - the signature of the port
             return
+        self._releasing.add(client_id)
         session = broker.sessions.get(client_id)
         if session is not None and session.connection is not None:
             # [MQTT-3.1.4-3] the newcomer wins, wherever it is.
@@ -140,6 +159,7 @@ class Homes:
         elif session is not None:
             # It is kept nowhere: it ends with its home.
             broker.sessions.end(session, ReasonCode.SESSION_TAKEN_OVER)
+        self._releasing.discard(client_id)
         broker.plan_turn()
         drive(broker.store.settled(), lambda _: done(True), lambda _: done(False))  # noqa: FBT003 - the port says so
 
@@ -147,15 +167,22 @@ class Homes:
         """The sessions that were at home here have been loaded."""
         self._settle(clients)
         self._interest.loaded()
+        for writer in _writers(clients):
+            self._groups.take_on(writer)
 
     def adopt(self, clients: Collection[str], done: Callable[[bool], None]) -> None:
         """See ``ports.cluster.Node``."""
         wanted = clients if isinstance(clients, (set, frozenset)) else frozenset(clients)
         drive(
-            load(self._broker, wanted.__contains__),
+            self._adopt(wanted),
             partial(self._adopted, wanted, done),
             partial(self._not_adopted, done),
         )
+
+    async def _adopt(self, clients: Collection[str]) -> None:
+        await load(self._broker, clients.__contains__)
+        for writer in _writers(clients):
+            await self._groups.take(writer)
 
     def _adopted(self, clients: Collection[str], done: Callable[[bool], None], _: None) -> None:
         self._settle(clients)
@@ -167,10 +194,15 @@ class Homes:
             session = sessions.get(client_id)
             if session is not None:
                 self._interest.settle(session)
-            elif client_id not in self._claiming:
+            elif client_id not in self._claiming and writer_at_home(client_id) is None:
                 self._unless_used(client_id)
         self._broker.plan_turn()
 
     def _not_adopted(self, done: Callable[[bool], None], error: BaseException) -> None:
         log.error("the sessions of a dead node cannot be loaded: %s", error)
         done(False)  # noqa: FBT003 - the signature of the port
+
+
+def _writers(clients: Collection[str]) -> list[int]:
+    """Whose log's groups are among what has its home here."""
+    return [writer for writer in map(writer_at_home, clients) if writer is not None]

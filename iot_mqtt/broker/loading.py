@@ -18,6 +18,8 @@ from iot_mqtt.broker.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.elsewhere import Unfollowed, follow_all
 from iot_mqtt.broker.gathering import Records, Source, Wanted, gather
+from iot_mqtt.broker.group_homes import read_part
+from iot_mqtt.broker.group_names import home_of
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.store import StoredDelivery, StoredFlight, StoredReplay, StoredSession
 from iot_mqtt.session import RELEASED, Delivery, Flight, Segment
@@ -50,9 +52,11 @@ async def load(broker: Broker, wanted: Wanted | None = None) -> None:
     stagers += (broker.progress, broker.groups, broker.budget)
     loading = _Loading(broker, broker.store, wanted or _everybody)
     await loading.sessions()
-    await _load_groups(broker, keep=wanted is not None)
+    owned = wanted is None or broker.clustering is None or wanted(home_of(broker.log.writer))
+    if owned:
+        await _load_groups(broker, keep=wanted is not None and broker.clustering is None)
     await loading.outbound()
-    broker.groups.settle()
+    broker.groups.settle(owned=owned)
     await loading.received()
     async for message, version in broker.store.retained():
         broker.retention.restore(message, version)
@@ -124,6 +128,7 @@ class _Loading:
         await self._progress()
         await self._subscriptions()
         for session in self.loaded:
+            self._broker.sessions.loading.discard(session)
             follow_all(session, self._broker.logs.others.values())
 
     def _restore(self, stored: StoredSession) -> None:
@@ -135,6 +140,7 @@ class _Loading:
         session.username = stored.username
         session.epoch = stored.epoch
         session.cursor = SessionCursor(session, broker.log, 0, live=False)
+        broker.sessions.loading.add(session)
         self.loaded.append(session)
 
     async def _progress(self) -> None:
@@ -299,21 +305,26 @@ def _restore_flight(broker: Broker, session: Session, segment: Segment, stored: 
         flight.segment = segment
         segment.flights.append(flight)
         for packet_id in ids:
-            session.outbound.restore(packet_id, flight)
+            # Nothing is under way of what has arrived: that alone is remembered.
+            if packet_id:
+                session.outbound.restore(packet_id, flight)
         if stored.origin.startswith("$replay/"):
             flight.origin = (session.replays or {}).get(stored.origin)
+        elif stored.origin and broker.clustering is not None:
+            broker.borrowing.restore(stored.origin, flight, over=not ids[0])
         elif stored.origin:
             broker.groups.restore_flight(stored.origin, flight)
 
 
 async def _load_groups(broker: Broker, *, keep: bool) -> None:
     """Groups with what none of their members had confirmed; ``keep`` those that nobody here is a member of."""
-    async for filter, stored in broker.store.groups():
-        if not broker.groups.restore(filter, stored) and not keep:
-            broker.store.remove_group(filter)
-    async for filter, number, references in broker.store.group_segments():
-        if not broker.groups.restore_share(filter, number, references) and not keep:
-            broker.store.remove_group_segment(filter, number)
+    groups, shares = await read_part(broker, broker.log.writer)
+    for name, stored in groups:
+        if not broker.groups.restore(name, stored) and not keep:
+            broker.store.remove_group(name)
+    for name, number, references in shares:
+        if not broker.groups.restore_share(name, number, references) and not keep:
+            broker.store.remove_group_segment(name, number)
 
 
 def _restore_delivery(session: Session, stored: StoredDelivery, numbered: int) -> None:

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.group_cursor import GroupCursor
 from iot_mqtt.broker.refetching import Refetching
 from iot_mqtt.broker.session import Session
@@ -68,7 +69,7 @@ class Outflow:
         qos: int,
         retain: bool,
         identifiers: tuple[int, ...],
-        cursor: Cursor,
+        cursor: Cursor | Lender,
     ) -> int:
         """Put as much of a publication under way as the window has room for; how many messages that is."""
         outbound = session.outbound
@@ -83,7 +84,7 @@ class Outflow:
             session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
         )
         outbound.entries.update(dict.fromkeys(ids, flight))
-        shared = isinstance(cursor, GroupCursor)
+        shared = isinstance(cursor, GroupCursor | Lender)
         if session.durable or shared:
             flight.ticket = broker.reserve()
             # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
@@ -91,6 +92,8 @@ class Outflow:
                 broker.progress.numbered(session, flight)
             if isinstance(cursor, GroupCursor):
                 broker.groups.numbered(cursor, flight)
+            elif isinstance(cursor, Lender):
+                cursor.taken(flight)
         self._line_up(session, Piece(flight, 0, ids, publication))
         self._waiting[session] = None
         if flight.ticket:
@@ -183,6 +186,7 @@ class Outflow:
     def _read_on(self, session: Session) -> None:
         """There is room: let the cursors that are behind read."""
         broker = self._broker
+        broker.borrowing.has_room(session)
         if session.elsewhere:
             self._read_in_turn(session)
         elif session.cursor is not None and not session.cursor.live:

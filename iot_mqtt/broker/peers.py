@@ -24,9 +24,13 @@ from iot_mqtt.values import Subscription
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.fanout import Outcome
+    from iot_mqtt.broker.groups import Groups
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.ports.cluster import Peers
+    from iot_mqtt.ports.grid import WriteBatch
 
+#: Messages of one log that a member of a durable group may have, on another node.
+CREDIT = 64
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
 
@@ -48,6 +52,23 @@ class Keeper:
         outcome.elsewhere = True
         broker.record(publication)
         outcome.ticket = broker.store.latest
+
+
+class GroupKeeper:
+    """Durable members of a shared group on another node: nobody to give anything to, but the group is durable."""
+
+    __slots__ = ("client_id",)
+
+    inflight_count = 0
+    reachable = False
+    full = True
+    credit = 0
+
+    def __init__(self, name: str) -> None:
+        self.client_id = name
+
+    def give(self, broker: Broker, publication: Publication) -> None:
+        """It is never picked."""
 
 
 class Peer:
@@ -128,14 +149,36 @@ class Peer:
 class RemoteMember:
     """A connected member of a shared group on another node; policies place it by its client id, as they do there."""
 
-    __slots__ = ("client_id", "_peer", "_group")
+    __slots__ = ("client_id", "full", "credit", "_peer", "_group", "_groups")
 
-    inflight_count = 0
-
-    def __init__(self, client_id: str, peer: Peer, group: str) -> None:
+    def __init__(self, client_id: str, peer: Peer, group: str, groups: Groups) -> None:
         self.client_id = client_id
+        #: Of a durable group: its node has said that it has no room.
+        self.full = False
+        #: How many messages it is sent before it has confirmed any.
+        self.credit = CREDIT
         self._peer = peer
         self._group = group
+        self._groups = groups
+
+    @property
+    def inflight_count(self) -> int:
+        """What it has from here; what it has from others its own node knows."""
+        return self._groups.lent(self._group, self.client_id)
+
+    def has_taken(self, count: int) -> None:
+        """It had no room for more than so many."""
+        self.full = True
+        self.credit = max(1, count)
+
+    def has_confirmed(self) -> None:
+        """It may take a little more than it could then."""
+        self.credit = min(CREDIT, self.credit + 1)
+
+    @property
+    def peer(self) -> int:
+        """The number of its node."""
+        return self._peer.number
 
     @property
     def reachable(self) -> bool:
@@ -146,6 +189,10 @@ class RemoteMember:
         """It was picked."""
         self._peer.take(broker, publication, (self._group, self.client_id))
 
+    def lend(self, broker: Broker, publication: Publication, name: str) -> None:
+        """The same with messages of a durable group; ``name``: of the part of it."""
+        self._peer.take(broker, publication, (name, self.client_id))
+
 
 class PeerRoutes:
     """What every other node wants, kept in this node's routing table."""
@@ -155,8 +202,21 @@ class PeerRoutes:
         self._peers = peers
         self._by_number: dict[int, Peer] = {}
         self._wants: dict[int, dict[str, Interest]] = {}
-        self._keepers: dict[tuple[int, str], Keeper] = {}
+        self._keepers: dict[int, Keeper] = {}
+        #: By peer and by the filter of the group.
+        self._group_keepers: dict[tuple[int, str], GroupKeeper] = {}
         self._members: dict[tuple[int, str, str], RemoteMember] = {}
+
+    # As a stager. A batch may be made ready in the middle of a turn, when the one before it is committed: what has
+    # gathered by then is in it, and must be forwarded with it, because the end of the log is announced with it.
+
+    def stage(self, batch: WriteBatch, ticket: int) -> None:
+        """Nothing is written; see above."""
+        for peer in self:
+            peer.end_turn(ticket)
+
+    def committed(self, ticket: int) -> None:
+        """``Clustering.committed`` forwards."""
 
     def __iter__(self) -> Iterator[Peer]:
         return iter(self._by_number.values())
@@ -168,6 +228,15 @@ class PeerRoutes:
             peer = self._by_number[number] = Peer(number, self._peers)
             self._wants[number] = {}
         return peer
+
+    def member(self, number: int, filter: str, client_id: str) -> RemoteMember | None:
+        """A connected member of a shared group on a peer."""
+        return self._members.get((number, filter, client_id))
+
+    def kept_groups(self) -> Iterator[str]:
+        """The shared filters that somebody durable on another node has."""
+        for _, filter in self._group_keepers:
+            yield filter
 
     def wants(self, number: int, interest: Sequence[Interest], *, full: bool = False) -> None:
         """Bring the routing table up to what a peer said."""
@@ -193,26 +262,39 @@ class PeerRoutes:
     def _apply(self, peer: Peer, before: Interest, now: Interest) -> None:
         filter = now.filter
         shared = parse_shared(filter)
-        if now.kept != before.kept:
-            # The durable members of a group want what is published like others; who gets it is the group's affair.
-            name = (peer.number, "" if shared is None else filter)
-            keeper = self._keepers.get(name)
-            if keeper is None:
-                keeper = self._keepers[name] = Keeper(f"\0keeper-{peer.number}")
-            self._set(keeper, filter if shared is None else shared[1], present=now.kept)
+        if now.kept != before.kept and shared is not None:
+            self._keep_group(peer.number, filter, now.kept)
         if shared is None:
+            if now.kept != before.kept:
+                keeper = self._keepers.get(peer.number)
+                if keeper is None:
+                    keeper = self._keepers[peer.number] = Keeper(f"\0keeper-{peer.number}")
+                self._set(keeper, filter, present=now.kept)
             if now.live != before.live:
                 self._set(peer, filter, present=now.live)
             return
+        groups = self._broker.groups
         for client_id in before.members:
             if client_id not in now.members:
                 self._set(self._members.pop((peer.number, filter, client_id)), filter, present=False)
+                groups.emptied(filter)
         for client_id in now.members:
             if client_id not in before.members:
-                member = self._members[peer.number, filter, client_id] = RemoteMember(client_id, peer, filter)
+                member = self._members[peer.number, filter, client_id] = RemoteMember(client_id, peer, filter, groups)
                 self._set(member, filter, present=True)
+                groups.entered(filter)
 
-    def _set(self, receiver: Keeper | Peer | RemoteMember, filter: str, *, present: bool) -> None:
+    def _keep_group(self, number: int, filter: str, kept: bool) -> None:
+        groups = self._broker.groups
+        if kept:
+            keeper = self._group_keepers[number, filter] = GroupKeeper(f"\0keeper-{number}")
+            self._set(keeper, filter, present=True)
+            groups.kept_elsewhere(filter)
+        else:
+            self._set(self._group_keepers.pop((number, filter)), filter, present=False)
+            groups.emptied(filter)
+
+    def _set(self, receiver: Keeper | GroupKeeper | Peer | RemoteMember, filter: str, *, present: bool) -> None:
         routes = self._broker.routes
         if present:
             routes.subscribe(cast(Session, receiver), Subscription(filter, qos=2))

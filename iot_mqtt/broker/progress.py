@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.elsewhere import places
 from iot_mqtt.ports.store import StoredFlight, StoredProgress
 from iot_mqtt.session import Flight, Segment
@@ -48,11 +49,19 @@ class Progress:
 
     def finished(self, session: Session, flight: Flight) -> None:
         """Messages of a flight are over."""
+        if isinstance(flight.origin, Lender):
+            self._broker.borrowing.finished(session, flight)
         if flight.segment is not None and flight.segment not in self._changed:
             self._changed[flight.segment] = session
             self._broker.reserve()
         if flight.shared_segment is not None:
             self._broker.groups.finished(flight)
+
+    def changed(self, flight: Flight) -> None:
+        """What is remembered of a flight has changed."""
+        if flight.segment is not None and flight.segment not in self._changed:
+            self._changed[flight.segment] = flight.session
+            self._broker.reserve()
 
     def moved(self, session: Session) -> None:
         """What is to be kept of its cursors has changed."""
@@ -73,12 +82,14 @@ class Progress:
         for entry in session.outbound.entries.values():
             if isinstance(entry, Flight):
                 entry.segment = None
+        for flight in self._broker.borrowing.remembered(session):
+            flight.segment = None
 
-    @staticmethod
-    def segments(session: Session) -> list[Segment]:
-        """The segments of what is under way to a session."""
-        entries = session.outbound.entries.values()
-        return list({entry.segment: None for entry in entries if isinstance(entry, Flight) and entry.segment})
+    def segments(self, session: Session) -> list[Segment]:
+        """The segments of what is under way to a session, and of what is remembered."""
+        flights = [entry for entry in session.outbound.entries.values() if isinstance(entry, Flight)]
+        flights += self._broker.borrowing.remembered(session)
+        return list({flight.segment: None for flight in flights if flight.segment})
 
     # As a stager.
 
@@ -115,6 +126,8 @@ def _stored(segment: Segment, session: Session) -> list[StoredFlight]:
     entries = session.outbound.entries
     for flight in segment.flights:
         pieces = tuple((offset, tuple(ids)) for offset, ids in flight.outstanding(entries))
+        if isinstance(flight.origin, Lender):
+            pieces += tuple(flight.origin.pieces_over(flight))
         if pieces:
             origin = flight.origin.name if flight.origin is not None else ""
             found.append(StoredFlight(flight.reference, flight.qos, flight.retain, flight.identifiers, origin, pieces))

@@ -7,11 +7,14 @@ in the last byte: no two are equal, and of two that did not know of each other t
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.values import Message
 
+#: Seconds that the clocks of two nodes may differ, with the time a commit takes.
+CLOCKS_APART = 10.0
 #: Versions that are remembered of topics whose message was removed; a bound, not a tuning knob.
 MAX_REMOVED = 100_000
 
@@ -45,6 +48,17 @@ class RetainedVersions:
             self._put(topic, version, present=present)
             return 1
         return -1 if version < known else 0
+
+    def now(self) -> int:
+        """Less than every version that is given out from now on, if the clocks of the nodes agree that well."""
+        return int((self._clock.wall() - CLOCKS_APART) * 1_000_000) << 8
+
+    def missing(self, stored: Collection[bytes], begun: int) -> list[bytes]:
+        """Topics that have a message here and, since before ``begun``, none in the store: it was removed elsewhere."""
+        gone = [topic for topic, version in self._versions.items() if version < begun and topic not in stored]
+        for topic in gone:
+            del self._versions[topic]
+        return gone
 
     def _put(self, topic: bytes, version: int, *, present: bool) -> None:
         self._newest = max(self._newest, version)

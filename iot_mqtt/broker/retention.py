@@ -103,6 +103,20 @@ class Retention:
                 self._broker.store.save_retained(mine, self._versions.of(topic))
             self._broker.plan_turn()
 
+    async def catch_up(self) -> None:
+        """What others retained or removed may have been missed: the store has it."""
+        versions = self._versions
+        if versions is None or self._broker.store.failing:
+            return
+        begun = versions.now()
+        stored: set[bytes] = set()
+        async for message, version in self._broker.store.retained():
+            stored.add(message.topic)
+            if versions.note(message.topic, version) > 0:
+                self.index.set(message.topic, message)
+        for topic in versions.missing(stored, begun):
+            self.index.remove(topic)
+
     def read_for(self, session: Session, readers: list[RetainedReader]) -> None:
         """Let new subscriptions read; a reader of the same filter starts anew."""
         for reader in readers:

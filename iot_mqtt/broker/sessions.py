@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 class Sessions:
     """Every session of this node by client id."""
 
-    __slots__ = ("_broker", "_by_id")
+    __slots__ = ("_broker", "_by_id", "loading", "opening")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._by_id: dict[str, Session] = {}
+        #: The client whose session is being opened: one that ends meanwhile is followed by another at once.
+        self.opening: str | None = None
+        #: Of which it is not known yet how far they have read.
+        self.loading: set[Session] = set()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -58,6 +62,13 @@ class Sessions:
 
     def open(self, connection: Connection, connect: Connect, client_id: str) -> tuple[Session, bool]:
         """The session that this CONNECT gets, and whether it was there before."""
+        self.opening = client_id
+        try:
+            return self._open(connection, connect, client_id)
+        finally:
+            self.opening = None
+
+    def _open(self, connection: Connection, connect: Connect, client_id: str) -> tuple[Session, bool]:
         session = self._by_id.get(client_id)
         if session is not None:
             if session.connection is not None:
@@ -189,6 +200,7 @@ class Sessions:
         if session.durable:
             self._forget(session)
         broker.wills.session_ended(session)
+        broker.borrowing.forget(session)
         self._pass_on(session)
         for cursor in session.cursors():
             cursor.closed = True
@@ -218,7 +230,7 @@ class Sessions:
         """The log of another node can be read from now on: every durable session does."""
         broker = self._broker
         for session in self._by_id.values():
-            if session.cursor is not None and session.durable:
+            if session.cursor is not None and session.durable and session not in self.loading:
                 follow(session, reader)
         broker.call_soon(partial(read_on, broker, reader.writer))
 

@@ -50,7 +50,8 @@ class Forwarded(NamedTuple):
     reference: Reference | None = None
     #: For the plain subscribers of the receiving node.
     plain: bool = True
-    #: (shared group as subscribed, client id of the member that was picked)
+    #: (shared group as subscribed, client id of the member that was picked); of a durable one, which is given out with
+    #: the reference, the name of its part
     members: tuple[tuple[str, str], ...] = ()
 
 
@@ -93,6 +94,10 @@ class Peers(Protocol):
 
     def known_by(self, peer: int, version: int) -> bool:
         """Whether a peer acts on this version; a peer that is down has nothing to act on."""
+        ...
+
+    def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+        """Tell a peer of a durable shared group what has become of messages; nobody answers."""
         ...
 
     def retain(self, topic: bytes, message: Message | None, version: int) -> None:
@@ -146,6 +151,10 @@ class Node(Protocol):
         ...
 
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None: ...
+
+    def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+        """What a peer's ``tell_group`` says, in order with what it forwards."""
+        ...
 
     def release(self, client_id: str, done: Callable[[bool], None]) -> None:
         """Another node claims a client whose home is here: close its connection, commit everything of its session

@@ -82,7 +82,8 @@ class Segment:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.flights: list[Flight] = []
+        #: Flights, or what stands for them where a client elsewhere has the messages.
+        self.flights: list[Any] = []
         self.stored = False
 
 

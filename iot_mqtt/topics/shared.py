@@ -42,6 +42,10 @@ class SharedGroup(Generic[R]):
         """Everyone in it with the subscription; a copy."""
         return {receiver: route.subscription for receiver, route in self._routes.items()}
 
+    def has(self, receiver: R) -> bool:
+        """Whether somebody is in it."""
+        return receiver in self._routes
+
     @property
     def keeps_order(self) -> bool:
         """Whether the policy promises that the messages of one publisher or topic go to one member."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred
 
 from iot_mqtt.grid.log.followed_catalogue import FollowedCatalogue
 from iot_mqtt.grid.log.keys import BLOCK_TURNS, MAX_TURNS, block_of
@@ -34,7 +34,8 @@ class Knowledge:
         self._catalogue = catalogue
         self._recent = recent
         self._figures = figures
-        self._lock = DeferredLock()
+        #: Readers that wait for the one that is getting to know more; None: nobody is.
+        self._waiting: list[Deferred[None]] | None = None
         self._begun = -1
         self.turn = 0
 
@@ -45,8 +46,21 @@ class Knowledge:
 
     async def advance(self, turn: int) -> None:
         """Know everything before this turn, all of which is committed. Readers that wait for it wait together."""
-        if turn > self.turn:
-            await self._lock.run(lambda: Deferred.fromCoroutine(self._advance(turn)))
+        while turn > self.turn:
+            if self._waiting is not None:
+                waiting: Deferred[None] = Deferred()
+                self._waiting.append(waiting)
+                await waiting
+                continue
+            self._waiting = []
+            try:
+                await self._advance(turn)
+            finally:
+                # One after another: a lock that each passes on to the next would be left by hundreds in each other's
+                # calls.
+                woken, self._waiting = self._waiting, None
+                for one in woken:
+                    one.callback(None)
 
     async def _advance(self, turn: int) -> None:
         known = self.turn

@@ -5,7 +5,9 @@
     queue                      client prefix │ sequence (8)
     dup, pubrel, received      client prefix │ packet id (2)
     retained                   topic (UTF-8)
-    channels                   client id (UTF-8)
+    groups                     name of the group's part (UTF-8): its filter, or NUL │ writer │ filter
+    shares                     prefix of that name, or of name │ NUL │ client id │ number (8)
+    channels                   client id (UTF-8); NUL │ "groups-" │ writer: who gives the groups of that log out
     routes                     node (1) │ filter (UTF-8)
     client prefix            = length (2) │ client id (UTF-8)
 

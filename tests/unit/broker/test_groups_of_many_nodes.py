@@ -1,0 +1,255 @@
+"""Durable groups whose members are on several nodes: each message to one of them, whatever dies."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.codec import Unsubscribe
+from iot_mqtt.ports.grid import CacheName
+from tests.unit.broker.groupworld import FILTER, GroupWorld, Walk
+
+QOS = pytest.mark.parametrize("qos", [1, 2])
+SHARES = (CacheName.SHARES, CacheName.SEGMENTS)
+
+
+@QOS
+def test_each_message_goes_to_one_member_on_any_node(qos: int) -> None:
+    """Published on a node that has no member; then nothing is out, and nothing is kept of it."""
+    world = GroupWorld()
+    one, two = world.enter("m1", "b", qos=qos), world.enter("m2", "c", qos=qos)
+    sent = world.publish("a", 20, qos)
+    world.settle()
+    assert sorted(one.got + two.got) == sorted(sent)
+    assert len(one.got) == len(two.got) == 10
+    world.wait(2.0)
+    assert world.out() == 0
+    assert not world.records(*SHARES)
+
+
+@QOS
+def test_members_that_are_away_hoard_nothing(qos: int) -> None:
+    """All of it waits, for whoever comes first, wherever that is."""
+    world = GroupWorld()
+    one, two = world.enter("m1", "b", qos=qos), world.enter("m2", "c", qos=qos)
+    one.leave()
+    two.leave()
+    world.wait(0.5)
+    sent = world.publish("a", 30, qos)
+    world.connect(two, "b")
+    world.settle()
+    assert two.got == sent and not one.got
+
+
+@QOS
+def test_a_full_member_takes_what_it_has_room_for(qos: int) -> None:
+    """The other one gets the rest; the full one is remembered until it has room."""
+    world = GroupWorld()
+    slow, quick = world.enter("slow", "b", window=3, qos=qos), world.enter("quick", "c", qos=qos)
+    slow.slow = True
+    sent = world.publish("a", 40, qos)
+    world.wait(2.0)
+    assert len(slow.got) == 3 and len(quick.got) == 37
+    slow.confirm()
+    world.wait(0.5)
+    more = world.publish("a", 6, qos)
+    world.settle()
+    assert sorted(slow.got + quick.got) == sorted(sent + more)
+    assert len(slow.got) > 3
+
+
+def test_what_a_vanished_member_had_at_qos_1() -> None:
+    """It goes to the other one at once, before what is newer."""
+    world = GroupWorld()
+    gone, other = world.enter("m1", "b", window=4), world.enter("m2", "c", window=4)
+    gone.slow = other.slow = True
+    sent = world.publish("a", 12)
+    world.wait(1.0)
+    had = list(gone.got)
+    assert len(had) == 4
+    gone.leave()
+    world.wait(0.5)
+    other.confirm()
+    world.wait(1.0)
+    world.settle()
+    assert sorted(other.got) == sorted(sent)
+    assert other.got[4:8] == had
+
+
+def test_what_a_vanished_member_had_begun_at_qos_2_waits_for_it() -> None:
+    """[MQTT-4.8.2-4] It goes on with it at another node, and nobody else gets it."""
+    world = GroupWorld()
+    gone, other = world.enter("m1", "b", window=4), world.enter("m2", "c", window=4)
+    gone.slow = True
+    sent = world.publish("a", 12, 2)
+    world.wait(1.0)
+    had = list(gone.got)
+    gone.leave()
+    world.wait(8.0)
+    assert sorted(other.got) == sorted(set(sent) - set(had))
+    gone.confirm()
+    world.connect(gone, "c")
+    world.wait(3.0)
+    assert world.came().most_common(1)[0][1] == 1
+    assert world.out() == 0
+    assert not world.records(*SHARES)
+
+
+@QOS
+@pytest.mark.parametrize("adopted", [False, True])
+def test_two_of_three_members_die_with_their_nodes(qos: int, adopted: bool) -> None:
+    """What they had is not lost; what was begun at QoS 2 comes to nobody else."""
+    world = GroupWorld(names="abcd")
+    members = [world.enter(f"m{name}", name, window=4, qos=qos) for name in "bcd"]
+    members[0].slow = members[1].slow = True
+    sent = world.publish("a", 30, qos)
+    world.wait(1.0)
+    assert len(members[0].got) == len(members[1].got) == 4
+    world.kill("b")
+    world.kill("c")
+    if adopted:
+        world.wait(25.0)
+    members[0].confirm()
+    members[1].confirm()
+    more = world.publish("a", 10, qos)
+    for member in members[:2]:
+        world.connect(member, "a") if adopted else None
+    if not adopted:
+        world.start("b")
+        world.start("c")
+        assert world.until(lambda: len(world.running) == 4, 30.0)
+        for member, name in zip(members, "cb", strict=False):
+            world.connect(member, name)
+    world.settle()
+    world.wait(8.0)
+    assert set(world.came()) == set(sent + more)
+    if qos == 2:
+        assert set(world.came().values()) == {1}
+    assert world.out() == 0
+    assert not world.records(*SHARES)
+
+
+@QOS
+@pytest.mark.parametrize("back", ["soon", "adopted", "adopted, then back"])
+def test_the_node_that_gives_out_dies(qos: int, back: str) -> None:
+    """It goes on where it was when it is back, or who adopts it does; then it has its own again."""
+    world = GroupWorld()
+    one, two = world.enter("m1", "b", window=3, qos=qos), world.enter("m2", "c", window=3, qos=qos)
+    one.slow = two.slow = True
+    sent = world.publish("a", 20, qos)
+    world.wait(1.0)
+    world.publisher.leave()
+    place = world.lives["a"].place
+    assert place is not None
+    number = place.number
+    world.kill("a")
+    if back == "soon":
+        world.wait(0.5)
+        world.start("a")
+    else:
+        world.wait(25.0)
+        assert world.givers(number) == 1
+    one.confirm()
+    two.confirm()
+    if back != "adopted, then back":
+        world.settle()
+    else:
+        world.start("a")
+    if back != "adopted":
+        assert world.until(lambda: len(world.running) == 3, 30.0)
+        sent += world.publish("a", 10, qos)
+    world.settle()
+    world.wait(8.0)
+    assert set(world.came()) == set(sent)
+    if qos == 2:
+        assert set(world.came().values()) == {1}
+    assert world.out() == 0
+    assert not world.records(*SHARES)
+
+
+def test_what_a_member_still_has_it_is_not_given_again() -> None:
+    """Its node knows what it has when the one that gives out has forgotten whom it gave it to."""
+    world = GroupWorld()
+    only = world.enter("m1", "b", window=3)
+    only.slow = True
+    sent = world.publish("a", 5)
+    world.wait(1.0)
+    had = list(only.got)
+    world.publisher.leave()
+    world.kill("a")
+    world.start("a")
+    world.wait(8.0)
+    assert only.got == had
+    only.confirm()
+    world.settle()
+    assert only.got == sent
+
+
+def test_a_peer_that_is_not_heard_for_a_while() -> None:
+    """What its members had at QoS 1 goes to others; they go on at QoS 2."""
+    world = GroupWorld()
+    parted, other = world.enter("m1", "b", window=4), world.enter("m2", "c", window=4)
+    parted.slow = other.slow = True
+    first = world.publish("a", 4, 1)
+    second = world.publish("a", 4, 2)
+    world.wait(1.0)
+    world.network.part("a", "b")
+    world.wait(3.0)
+    other.confirm()
+    world.wait(1.0)
+    assert set(first) <= set(other.got)
+    parted.confirm()
+    world.wait(1.0)
+    world.network.heal()
+    world.wait(10.0)
+    world.settle()
+    assert all(world.came()[name] == 1 for name in second)
+    world.wait(2.0)
+    assert world.out() == 0
+
+
+@QOS
+def test_a_member_moves_to_the_node_that_gives_out_and_away(qos: int) -> None:
+    """What it has begun it has wherever it is."""
+    world = GroupWorld()
+    roamer = world.enter("m1", "b", window=5, qos=qos)
+    sent: list[bytes] = []
+    for node in "abcaab":
+        roamer.slow = True
+        sent += world.publish("a", 8, qos)
+        world.wait(0.5)
+        roamer.slow = False
+        roamer.kept_back.clear()
+        world.connect(roamer, node)
+        world.wait(1.0)
+    world.settle()
+    world.wait(8.0)
+    assert set(roamer.got) == set(sent)
+    if qos == 2:
+        assert len(roamer.got) == len(sent)
+    assert world.out() == 0
+    assert not world.records(*SHARES)
+
+
+def test_a_group_that_nobody_keeps_is_no_more() -> None:
+    """Its records are gone, on every node that had any."""
+    world = GroupWorld()
+    member = world.enter("m1", "b")
+    for node in "abc":
+        world.publish(node, 3)
+    world.settle()
+    assert len(world.records(CacheName.GROUPS)) == 3
+    member.send(Unsubscribe(member.next_id(), (FILTER,)))
+    world.wait(2.0)
+    assert not world.records(CacheName.GROUPS, *SHARES)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_members_come_and_go(seed: int) -> None:
+    """On any node, again and again: everything comes, and what is of QoS 2 once, to anybody."""
+    Walk(seed, troubled=False).run()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nodes_come_and_go_as_well(seed: int) -> None:
+    """Killed, parted, back: everything comes, and what is of QoS 2 never twice to one client."""
+    Walk(seed, troubled=True).run()
