@@ -108,6 +108,10 @@ class Clustering:
         self, peer: int, interest: Sequence[Interest], done: Callable[[], None], *, full: bool = False
     ) -> None:
         self.routes.wants(peer, interest, full=full)
+        self._broker.groups.when_open(partial(self._acknowledge, done))
+
+    def _acknowledge(self, done: Callable[[], None]) -> None:
+        """When what is staged by now is committed."""
         store = self._broker.store
         if store.latest <= store.committed:
             done()

@@ -15,7 +15,7 @@ included: nobody is left who could go on with them, and what was acknowledged to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from iot_mqtt.ports.grid import WriteBatch
     from iot_mqtt.ports.log import LogReader
 
+#: Seconds that subscribers wait at most until a group has its place in the log.
+OPEN_WITHIN = 5.0
+
 
 class Groups:
     """The durable groups of this node; a ``ports.store.Stager``."""
@@ -51,6 +54,7 @@ class Groups:
         "_loaded",
         "writers",
         "_waiting",
+        "_when_open",
     )
 
     def __init__(self, broker: Broker) -> None:
@@ -67,6 +71,8 @@ class Groups:
         self.writers: set[int] = set()
         #: Durable groups while this node has not got the part of its own log, and from where on it is owed to them.
         self._waiting: dict[SharedGroup[Session], int] = {}
+        # Who is to hear that none waits any more.
+        self._when_open: deque[Callable[[], None]] = deque()
 
     def __iter__(self) -> Iterator[GroupCursor]:
         """Those of this node's log."""
@@ -146,6 +152,22 @@ class Groups:
         if self._broker.clustering is not None:
             self._broker.clustering.group_homes.want()
 
+    def when_open(self, call: Callable[[], None]) -> None:
+        """``call`` once every durable group has a place of its own in this node's log, which is staged then, or after a
+        bounded time: what was published for one that is only in memory is lost to it if this node dies.
+        """
+        if not self._waiting:
+            call()
+            return
+        if not self._when_open:
+            self._broker.clock.call_later(OPEN_WITHIN, self._open_or_not)
+        self._when_open.append(call)
+
+    def _open_or_not(self) -> None:
+        calls, self._when_open = self._when_open, deque()
+        for call in calls:
+            call()
+
     def add(
         self, group: SharedGroup[Session], position: int, *, live: bool, log: LogReader | None = None
     ) -> GroupCursor:
@@ -175,6 +197,8 @@ class Groups:
                 self._remove(cursor)
         for group in [group for group in self._waiting if not len(group)]:
             del self._waiting[group]
+        if not self._waiting:
+            self._open_or_not()
 
     def let_go(self, session: Session) -> None:
         """A session goes on at another node; of a group that has no member here any more all records stay."""
@@ -288,6 +312,8 @@ class Groups:
                     self.moved(self.add(group, position, live=False))
         opened = [cursor for cursor in self._parts.values() if cursor.log is log]
         self._settle(opened)
+        if not self._waiting:
+            self._open_or_not()
         for cursor in opened:
             if cursor.backlog is None:
                 cursor.backlog = 0

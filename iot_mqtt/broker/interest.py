@@ -160,7 +160,7 @@ class OwnInterest:
 
     def when_known(self, call: Callable[[], None]) -> None:
         """``call`` once everybody acts on everything up to now, or after a bounded time."""
-        self._peers.when_known(self.tell(), call)
+        self._broker.groups.when_open(lambda: self._peers.when_known(self.tell(), call))
 
     def tell(self) -> int:
         """Tell the peers what changed; returns the version that has everything up to now."""

@@ -22,6 +22,7 @@ from iot_mqtt.app.engines.ports import HOST
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:-UseG1GC", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 #: The heap that each begins with; it grows when there is something to do.
 _START_HEAP_MB = 64
+_ENOUGH_FOR_A_QUORUM = 3
 
 
 class Role(NamedTuple):
@@ -82,6 +83,7 @@ class Ignite:
             "iot.ignite.discovery.port": member.ports["discovery"],
             "iot.ignite.discovery.addresses": ",".join(plan.addresses("ignite", "discovery")),
             "iot.ignite.communication.port": member.ports["communication"],
+            "iot.ignite.quorum": quorum(plan.count("ignite")),
             "iot.ignite.region.bytes": plan.region_mb * 1024 * 1024,
             "iot.ignite.persistence": str(plan.persistence).lower(),
             "iot.gateway.host": HOST,
@@ -132,6 +134,11 @@ class Kafka:
 
 
 KINDS: Mapping[KindName, Kind] = {"ignite": Ignite(), "zookeeper": Zookeeper(), "kafka": Kafka()}
+
+
+def quorum(servers: int) -> int:
+    """With fewer Ignite servers than this nothing is answered. Of two, one would be too few and two too many."""
+    return servers // 2 + 1 if servers >= _ENOUGH_FOR_A_QUORUM else 1
 
 
 def argument_file(arguments: list[str]) -> str:

@@ -1,7 +1,8 @@
 """One connection to one gateway, from HELLO to its end: requests, their answers, and whether anybody is there.
 
-Answers come in the order of the requests. A connection that keeps a request waiting for longer than it may is
-given up, and so is one that says nothing after a PING.
+Answers come in the order of the requests, but for pages, which are answered when they are there. A connection that
+keeps a request waiting for longer than it may is given up, and so is one that says nothing after a PING; how long a
+page may take is the business of whoever asks for it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from iot_mqtt.grid.ignite.frames import (
     BadFrame,
     Deliver,
     Done,
+    Entries,
     FrameReader,
     Incoming,
     Refused,
@@ -34,6 +36,8 @@ log = logging.getLogger(__name__)
 
 #: Told the answer, or None: the connection broke first, and nobody knows what became of the request.
 Answered = Callable[[Done | None], None]
+#: The same of a page; what is no entries is why there are none.
+Paged = Callable[["Entries | Done | None"], None]
 #: Makes the frame, given the id of the request.
 Encode = Callable[[int], bytes]
 
@@ -99,6 +103,7 @@ class Connection(Protocol):
         self._owner = owner
         self._reader = FrameReader(settings.frame_limit)
         self._pending: deque[_Pending] = deque()
+        self._pages: dict[int, Paged] = {}
         self._ids = 0
         self._queue: deque[bytes] = deque()
         self._queued = 0
@@ -121,9 +126,14 @@ class Connection(Protocol):
         return self._queued + (self._handed if self._paused else 0)
 
     def request(self, encode: Encode, answered: Answered, patience: float) -> None:
-        self._ids = (self._ids + 1) % IDS
-        self._pending.append(_Pending(self._ids, answered, self._clock.monotonic(), patience))
-        self.send(encode(self._ids))
+        id = self._next_id()
+        self._pending.append(_Pending(id, answered, self._clock.monotonic(), patience))
+        self.send(encode(id))
+
+    def page(self, encode: Encode, paged: Paged) -> None:
+        id = self._next_id()
+        self._pages[id] = paged
+        self.send(encode(id))
 
     def send(self, frame: bytes) -> None:
         self._queue.append(frame)
@@ -167,8 +177,11 @@ class Connection(Protocol):
         self._queued = self._handed = 0
         why = self._why or (self._refused.reason if self._refused else reason.getErrorMessage())
         pending, self._pending = self._pending, deque()
+        pages, self._pages = self._pages, {}
         for request in pending:
             request.answered(None)
+        for paged in pages.values():
+            paged(None)
         self._owner.lost(self, why, self._refused)
 
     def pauseProducing(self) -> None:
@@ -184,6 +197,10 @@ class Connection(Protocol):
 
     # Inside.
 
+    def _next_id(self) -> int:
+        self._ids = (self._ids + 1) % IDS
+        return self._ids
+
     def _flush(self) -> None:
         while self._queue and not self._paused:
             frame = self._queue.popleft()
@@ -196,6 +213,8 @@ class Connection(Protocol):
         match frame:
             case Done():
                 self._done(frame)
+            case Entries():
+                self._entries(frame)
             case Deliver():
                 self._owner.delivered(frame.topic, frame.payload)
             case Welcome() if self.welcome is None:
@@ -211,11 +230,19 @@ class Connection(Protocol):
                 self.abort("the gateway sent a second WELCOME")
 
     def _done(self, done: Done) -> None:
-        if not self._pending or self._pending[0].id != done.id:
+        if self._pending and self._pending[0].id == done.id:
+            self._answered_at = self._clock.monotonic()
+            self._pending.popleft().answered(done)
+        else:
+            self._entries(done)
+
+    def _entries(self, answer: Entries | Done) -> None:
+        """A page says nothing about the requests: they are answered by others at the gateway, or hang there."""
+        paged = self._pages.pop(answer.id, None)
+        if paged is None:
             self.abort("the gateway answered what was not asked")
-            return
-        self._answered_at = self._clock.monotonic()
-        self._pending.popleft().answered(done)
+        else:
+            paged(answer)
 
     def _look(self) -> None:
         """Whether the other side is there. Who slept himself looks again first: the answers may be waiting."""

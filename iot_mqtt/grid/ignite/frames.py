@@ -11,11 +11,15 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from iot_mqtt.ports.grid import Pair
+
 VERSION: Final = 1
 #: In the place of a length: there is no value.
 NONE: Final = b"\xff\xff\xff\xff"
 LONGEST_KEY: Final = 0xFFFF
 MOST_STRETCHES: Final = 0xFFFF
+#: Of a page, however many are asked for.
+MOST_ENTRIES: Final = 1 << 16
 
 _HEADER = struct.Struct(">IB")
 _ID = struct.Struct(">I")
@@ -25,6 +29,7 @@ _IDENTITY = struct.Struct(">HQI")
 _LIFE = struct.Struct(">HQ")
 _TOPOLOGY = struct.Struct(">QH")
 _DONE = struct.Struct(">IB")
+_ENTRIES = struct.Struct(">IBI")
 
 
 class Op(IntEnum):
@@ -39,11 +44,13 @@ class Op(IntEnum):
     SEND = 0x07
     FENCE = 0x08
     PING = 0x09
+    PAGE = 0x0A
     WELCOME = 0x81
     REFUSED = 0x82
     DONE = 0x83
     DELIVER = 0x84
     TOPOLOGY = 0x85
+    ENTRIES = 0x86
 
 
 class Status(IntEnum):
@@ -99,7 +106,15 @@ class Topology(NamedTuple):
     servers: int
 
 
-Incoming = Welcome | Refused | Done | Deliver | Topology
+class Entries(NamedTuple):
+    """A page, and whether there may be others behind its last entry."""
+
+    id: int
+    more: bool
+    entries: list[Pair]
+
+
+Incoming = Welcome | Refused | Done | Deliver | Topology | Entries
 #: One ``putAll`` and one ``removeAll`` of a cache: each key once, None to remove it.
 Stretch = tuple[str, Mapping[bytes, "bytes | None"]]
 
@@ -166,6 +181,10 @@ def encode_ping(id: int) -> bytes:
     return _frame(Op.PING, _ID.pack(id))
 
 
+def encode_page(id: int, cache: str, prefix: bytes, after: bytes | None, limit: int) -> bytes:
+    return _frame(Op.PAGE, _ID.pack(id), _text(cache), _key(prefix), _value(after), _WORD.pack(limit))
+
+
 # Reading.
 
 
@@ -201,6 +220,23 @@ class _Body:
         except UnicodeDecodeError:
             raise BadFrame("a text is not UTF-8") from None
 
+    def pairs(self, count: int) -> list[Pair]:
+        """So many keys and values. Inlined: a page has thousands."""
+        data, at, found = self.data, self.at, []
+        short, word = _SHORT.unpack_from, _WORD.unpack_from
+        try:
+            for _ in range(count):
+                middle = at + 2 + short(data, at)[0]
+                end = middle + 4 + word(data, middle)[0]
+                found.append((data[at + 2 : middle], data[middle + 4 : end]))
+                at = end
+        except struct.error:
+            raise BadFrame("a frame ends early") from None
+        if at > len(data):
+            raise BadFrame("a frame ends early")
+        self.at = at
+        return found
+
     def end(self) -> None:
         if self.at != len(self.data):
             raise BadFrame(f"{len(self.data) - self.at} bytes behind the end of a frame")
@@ -228,6 +264,9 @@ def decode(op: int, data: bytes) -> Incoming:
             frame = Refused(status, body.text())
         case Op.TOPOLOGY:
             frame = Topology(*body.take(_TOPOLOGY))
+        case Op.ENTRIES:
+            id, more, count = body.take(_ENTRIES)
+            frame = Entries(id, more != 0, body.pairs(count))
         case _:
             raise BadFrame(f"unknown frame 0x{op:02x}")
     body.end()

@@ -1,4 +1,4 @@
-"""``ports.grid.Grid`` over a cluster of Ignite servers: written through a gateway, read through the thin client.
+"""``ports.grid.Grid`` over a cluster of Ignite servers: values are read through the thin client, all else by a gateway.
 
 A commit is acknowledged when every copy of every entry has it; whether that survives all servers' going at once
 is the servers' persistence (docs/operations). ``watch`` tells of what *this* object commits, not of other nodes'.
@@ -21,6 +21,7 @@ from iot_mqtt.grid.bridge import Cross
 from iot_mqtt.grid.ignite import frames
 from iot_mqtt.grid.ignite.faults import Fenced, NoServer, RefusedByGateway
 from iot_mqtt.grid.ignite.gateway import Gateway, Reach
+from iot_mqtt.grid.ignite.paging import Pages
 from iot_mqtt.grid.ignite.reader import Reader
 from iot_mqtt.grid.ignite.settings import IgniteSettings
 from iot_mqtt.grid.ignite.thread import name_of
@@ -52,10 +53,11 @@ class IgniteGrid:
         self._watchers = Watchers()
         self.reader = Reader(settings, cross, rng.randrange(max(len(settings.addresses), 1)))
         self.gateway = Gateway(settings, reach, clock, rng)
+        self.pages = Pages(settings, self.gateway, clock)
         self.writer = Writer(settings, self.gateway, clock, self._get, self._tell)
         #: Called once, with the reason, when this life of the node was declared dead. The node is to end.
         self.on_fenced: Callable[[str], None] = _ignore
-        self.gateway.on_connected = self.writer.connected
+        self.gateway.on_connected = self._connected
         self.gateway.on_fenced = self._fenced
         self._open = False
         self._closed: list[Deferred[None]] | None = None
@@ -105,6 +107,7 @@ class IgniteGrid:
             return
         self._open, self._closed = False, []
         await self.writer.idle()
+        await self.pages.stop()
         await self.gateway.stop()
         await self.reader.stop()
         closed, self._closed = self._closed, None
@@ -173,9 +176,8 @@ class IgniteGrid:
     async def page(
         self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
     ) -> list[Pair]:
-        """LOG and LOG_INDEX have no index by key: paging them brings all of them here (tools and tests do)."""
         self._check()
-        return await self.reader.page(cache, prefix, after, limit)
+        return await self.pages.page(cache, prefix, after, limit)
 
     # Inside.
 
@@ -190,8 +192,13 @@ class IgniteGrid:
     def _tell(self, operations: Sequence[Operation]) -> None:
         self._watchers.tell(operations)
 
+    def _connected(self) -> None:
+        self.writer.connected()
+        self.pages.connected()
+
     def _fenced(self, detail: str) -> None:
         self.writer.fenced()
+        self.pages.fenced()
         self.on_fenced(detail)
 
     async def _until_there(self, until: float) -> None:

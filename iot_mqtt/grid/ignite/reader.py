@@ -1,21 +1,21 @@
-"""Reading off the reactor: two lanes, each a queue, a thread and a thin-client connection of its own.
+"""Reading values off the reactor: a queue, a thread, and the thread's thin-client connection.
 
 ::
 
-    get, get_many ─▶ values ─┐  what waits for one cache is asked in one question
-    page          ─▶ pages  ─┴▶ thread ─▶ any server ─▶ back in the reactor
+    get, get_many ─▶ queue ─▶ thread ─▶ any server ─▶ back in the reactor
+                              what waits for one cache is asked in one question
 
-A long page does not keep single values waiting. What is read began after it was asked for, so it has everything
-that was acknowledged by then: every write is answered when all copies have it.
+What is read began after it was asked for, so it has everything that was acknowledged by then: every write is
+answered when all copies have it. Pages are read through the gateway: see ``paging``.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from twisted.internet.defer import Deferred
 
@@ -24,9 +24,7 @@ from iot_mqtt.grid.bridge import Bridge, Cross, Finish
 from iot_mqtt.grid.ignite.settings import IgniteSettings
 from iot_mqtt.grid.ignite.thread import ThinThread
 from iot_mqtt.ports.counters import Histogram
-from iot_mqtt.ports.grid import CacheName, Pair
-
-T = TypeVar("T")
+from iot_mqtt.ports.grid import CacheName
 
 #: Keys that are asked for in one question, unless one read asks for more.
 TURN_KEYS: Final = 256
@@ -34,105 +32,72 @@ TURN_KEYS: Final = 256
 IDLE_RETRY: Final = 1.0
 
 
-class _Read(Generic[T]):
-    """A question, its answer, and who waits for it."""
+class _Read:
+    """Keys of one cache, their values, and who waits for them."""
 
-    __slots__ = ("began", "until", "done", "error", "result")
+    __slots__ = ("cache", "keys", "began", "until", "done", "error", "values")
 
-    def __init__(self, began: float, until: float) -> None:
+    def __init__(self, cache: CacheName, keys: Sequence[bytes], began: float, until: float) -> None:
+        self.cache = cache
+        self.keys = keys
         self.began = began
         self.until = until
-        self.done: Deferred[T] = Deferred()
+        self.done: Deferred[list[bytes | None]] = Deferred()
         self.error: Unavailable | None = None
-        self.result: T | None = None
+        self.values: list[bytes | None] = []
 
     def finish(self) -> None:
         if self.error is not None:
             self.done.errback(self.error)
         else:
-            self.done.callback(self.result)  # type: ignore[arg-type]
+            self.done.callback(self.values)
 
 
-class _Values(_Read[list["bytes | None"]]):
-    """Values of keys of one cache."""
+class Reader:
+    """Called in the reactor's thread, and answers there."""
 
-    __slots__ = ("cache", "keys")
-
-    def __init__(self, cache: CacheName, keys: Sequence[bytes], began: float, until: float) -> None:
-        super().__init__(began, until)
-        self.cache = cache
-        self.keys = keys
-
-
-class _Page(_Read[list[Pair]]):
-    """Entries of one cache in key order."""
-
-    __slots__ = ("cache", "prefix", "after", "limit")
-
-    def __init__(
-        self, cache: CacheName, prefix: bytes, after: bytes | None, limit: int, began: float, until: float
-    ) -> None:
-        super().__init__(began, until)
-        self.cache = cache
-        self.prefix = prefix
-        self.after = after
-        self.limit = limit
-
-
-R = TypeVar("R", _Values, _Page)
-
-
-class _Lane(Generic[R]):
-    """A queue, its thread, and what the reactor knows of it."""
-
-    def __init__(
-        self, settings: IgniteSettings, first: int, cross: Cross, answer: Callable[[ThinThread, list[R]], None]
-    ) -> None:
-        self._answer: Callable[[ThinThread, list[R]], None] = answer
+    def __init__(self, settings: IgniteSettings, cross: Cross, first: int = 0) -> None:
+        self._patience = settings.read_patience
         self._thread = ThinThread(settings, first % max(len(settings.addresses), 1))
-        self._bridge: Bridge[R] = Bridge(self._turn, cross, TURN_KEYS)
+        self._bridge: Bridge[_Read] = Bridge(self._turn, cross, TURN_KEYS)
+        self._open = False
         self._ended: Deferred[None] | None = None
         self.connected = False
+        #: Why a server could not be read when that was last tried; None when it could.
         self.trouble: str | None = "not connected yet"
-        self.connects = self.bytes = 0
+        self.connects = self.bytes_in = 0
         self.latency = Histogram()
+        #: Reads that ended with ``Unavailable``.
         self.failures = 0
 
     def start(self) -> None:
+        """Begin to connect."""
+        self._open = True
         self._thread.closing = threading.Event()
         self._bridge.patience = 0.0
         self._bridge.start(_nothing, self._end)
 
-    def put(self, read: R, weight: int) -> None:
-        self._bridge.put(read, weight)
-
     async def stop(self) -> None:
         """What was asked before is answered, unless nobody is there to answer."""
+        self._open = False
         self._ended = Deferred()
         if not self.connected:
             self._thread.closing.set()
         self._bridge.stop()
         await self._ended
 
-    # In the lane's thread.
+    async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        if not self._open:
+            raise Unavailable("the grid is not open")
+        if not keys:
+            return []
+        now = time.monotonic()
+        read = _Read(cache, keys, now, now + self._patience)
+        self._bridge.put(read, len(keys))
+        return await read.done
 
-    def _turn(self, reads: list[R]) -> Finish:
-        thread = self._thread
-        if reads:
-            self._answer(thread, reads)
-        else:
-            thread.connect()
-        self._bridge.patience = None if thread.connected else IDLE_RETRY
-        return partial(self._finished, reads, thread.connected, thread.trouble, thread.connects, thread.bytes)
-
-    def _end(self) -> Finish:
-        self._thread.drop("closed")
-        return self._after
-
-    # In the reactor.
-
-    def _finished(self, reads: list[R], connected: bool, trouble: str | None, connects: int, size: int) -> None:
-        self.connected, self.trouble, self.connects, self.bytes = connected, trouble, connects, size
+    def _finished(self, reads: list[_Read], connected: bool, trouble: str | None, connects: int, size: int) -> None:
+        self.connected, self.trouble, self.connects, self.bytes_in = connected, trouble, connects, size
         now = time.monotonic()
         for read in reads:
             self.latency.observe(now - read.began)
@@ -146,85 +111,24 @@ class _Lane(Generic[R]):
         if ended is not None:
             ended.callback(None)
 
+    # In the thread.
 
-class Reader:
-    """Called in the reactor's thread, and answers there."""
+    def _turn(self, reads: list[_Read]) -> Finish:
+        thread = self._thread
+        if reads:
+            _answer(thread, reads)
+        else:
+            thread.connect()
+        self._bridge.patience = None if thread.connected else IDLE_RETRY
+        return partial(self._finished, reads, thread.connected, thread.trouble, thread.connects, thread.bytes)
 
-    def __init__(self, settings: IgniteSettings, cross: Cross, first: int = 0) -> None:
-        self._patience = settings.read_patience
-        self._values: _Lane[_Values] = _Lane(settings, first, cross, _answer_values)
-        self._pages: _Lane[_Page] = _Lane(settings, first, cross, _answer_pages)
-        self._open = False
-
-    def start(self) -> None:
-        """Begin to connect."""
-        self._open = True
-        self._values.start()
-        self._pages.start()
-
-    async def stop(self) -> None:
-        self._open = False
-        await self._values.stop()
-        await self._pages.stop()
-
-    @property
-    def connected(self) -> bool:
-        return self._values.connected and self._pages.connected
-
-    @property
-    def trouble(self) -> str | None:
-        """Why a server could not be read when that was last tried; None when it could."""
-        return self._values.trouble or self._pages.trouble
-
-    @property
-    def connects(self) -> int:
-        return self._values.connects + self._pages.connects
-
-    @property
-    def failures(self) -> int:
-        """Reads that ended with ``Unavailable``."""
-        return self._values.failures + self._pages.failures
-
-    @property
-    def bytes_in(self) -> int:
-        return self._values.bytes + self._pages.bytes
-
-    @property
-    def value_latency(self) -> Histogram:
-        return self._values.latency
-
-    @property
-    def page_latency(self) -> Histogram:
-        return self._pages.latency
-
-    async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
-        self._check()
-        if not keys:
-            return []
-        now = time.monotonic()
-        read = _Values(cache, keys, now, now + self._patience)
-        self._values.put(read, len(keys))
-        return await read.done
-
-    async def page(self, cache: CacheName, prefix: bytes, after: bytes | None, limit: int) -> list[Pair]:
-        self._check()
-        if limit <= 0:
-            return []
-        now = time.monotonic()
-        read = _Page(cache, prefix, after, limit, now, now + self._patience)
-        self._pages.put(read, TURN_KEYS)
-        return await read.done
-
-    def _check(self) -> None:
-        if not self._open:
-            raise Unavailable("the grid is not open")
+    def _end(self) -> Finish:
+        self._thread.drop("closed")
+        return self._after
 
 
-# In the lanes' threads.
-
-
-def _answer_values(thread: ThinThread, reads: list[_Values]) -> None:
-    by_cache: dict[CacheName, list[_Values]] = {}
+def _answer(thread: ThinThread, reads: list[_Read]) -> None:
+    by_cache: dict[CacheName, list[_Read]] = {}
     for read in reads:
         by_cache.setdefault(read.cache, []).append(read)
     for cache, several in by_cache.items():
@@ -232,24 +136,12 @@ def _answer_values(thread: ThinThread, reads: list[_Values]) -> None:
         try:
             found = thread.get_all(cache, keys, min(read.until for read in several))
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
-            _fail(several, error)
+            trouble = error if isinstance(error, Unavailable) else Unavailable(f"the grid cannot be read: {error!r}")
+            for read in several:
+                read.error = trouble
             continue
         for read in several:
-            read.result = [found.get(key) for key in read.keys]
-
-
-def _answer_pages(thread: ThinThread, reads: list[_Page]) -> None:
-    for read in reads:
-        try:
-            read.result = thread.page(read.cache, read.prefix, read.after, read.limit, read.until)
-        except Exception as error:  # noqa: BLE001 - likewise
-            _fail([read], error)
-
-
-def _fail(reads: Sequence[_Values | _Page], error: Exception) -> None:
-    trouble = error if isinstance(error, Unavailable) else Unavailable(f"the grid cannot be read: {error!r}")
-    for read in reads:
-        read.error = trouble
+            read.values = [found.get(key) for key in read.keys]
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""The four questions that are asked of Ignite's thin-client protocol, as bytes; nothing here knows sockets.
+"""The question that is asked in Ignite's thin-client protocol, as bytes: values of keys; no sockets here.
 
 pyignite connects and carries these bytes, but does not make them: it turns every entry into Ignite's objects and
 back, at some 100 µs each with the interpreter lock held, which would stop the broker whenever many are read.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from iot_mqtt.ports.grid import Pair
 
@@ -17,28 +17,16 @@ _REQUEST = struct.Struct("<ihq")
 _RESPONSE = struct.Struct("<iqh")
 _CACHE = struct.Struct("<ib")
 _INT = struct.Struct("<i")
-_LONG = struct.Struct("<q")
 _OBJECT = struct.Struct("<bi")
-#: Null filter, page size, every partition, not only local.
-_SCAN = struct.Struct("<biib")
 
 _GET_ALL: Final = 1003
-_SCAN_QUERY: Final = 2000
-_SCAN_PAGE: Final = 2001
-_SQL: Final = 2004
-_SQL_PAGE: Final = 2005
 
-_INT_TYPE: Final = 3
 _STRING_TYPE: Final = 9
 _BYTES_TYPE: Final = 12
-_NULL_TYPE: Final = 101
 
 #: Bits of an answer's flags.
 _FAILED: Final = 1
 _TOPOLOGY_CHANGED: Final = 2
-
-#: A SELECT without joins, not local, not lazy, no time-out, no field names; see ``encode_sql``.
-_SQL_OPTIONS: Final = bytes((1, 0, 0, 0, 0, 0, 0)) + _LONG.pack(0) + b"\x00"
 
 
 class ServerError(Exception):
@@ -47,13 +35,6 @@ class ServerError(Exception):
 
 class BadAnswer(Exception):
     """An answer that is not what was asked for: the connection is of no more use."""
-
-
-class Rows(NamedTuple):
-    """Part of a query's result; ``cursor`` asks for the next part, None: there is none."""
-
-    rows: list[Pair]
-    cursor: int | None
 
 
 def cache_id(name: str) -> int:
@@ -73,32 +54,8 @@ def _bytes(value: bytes) -> bytes:
     return _OBJECT.pack(_BYTES_TYPE, len(value)) + value
 
 
-def _string(value: str) -> bytes:
-    encoded = value.encode()
-    return _OBJECT.pack(_STRING_TYPE, len(encoded)) + encoded
-
-
 def encode_get_all(id: int, cache: int, keys: Sequence[bytes]) -> bytes:
     return _request(id, _GET_ALL, _CACHE.pack(cache, 0), _INT.pack(len(keys)), *map(_bytes, keys))
-
-
-def encode_scan(id: int, cache: int, size: int) -> bytes:
-    return _request(id, _SCAN_QUERY, _CACHE.pack(cache, 0), _SCAN.pack(_NULL_TYPE, size, -1, 0))
-
-
-def encode_scan_page(id: int, cursor: int) -> bytes:
-    return _request(id, _SCAN_PAGE, _LONG.pack(cursor))
-
-
-def encode_sql(id: int, schema: str, query: str, arguments: Sequence[bytes | int], size: int) -> bytes:
-    """A SELECT whose rows are a key and a value."""
-    packed = [_bytes(one) if isinstance(one, bytes) else _OBJECT.pack(_INT_TYPE, one) for one in arguments]
-    head = (_CACHE.pack(0, 0), _string(schema), _INT.pack(size), _INT.pack(-1), _string(query))
-    return _request(id, _SQL, *head, _INT.pack(len(packed)), *packed, _SQL_OPTIONS)
-
-
-def encode_sql_page(id: int, cursor: int) -> bytes:
-    return _request(id, _SQL_PAGE, _LONG.pack(cursor))
 
 
 class _Answer:
@@ -158,37 +115,7 @@ class _Answer:
         self.at = at
         return found
 
-    def more(self) -> bool:
-        if self.at >= len(self.data):
-            raise BadAnswer("an answer ends early")
-        return self.data[self.at] != 0
-
 
 def decode_get_all(id: int, data: bytes | bytearray) -> dict[bytes, bytes]:
     """What was found; a key that is not in it is absent."""
     return dict(_Answer(data, id).pairs())
-
-
-def decode_scan(id: int, data: bytes | bytearray) -> Rows:
-    answer = _Answer(data, id)
-    cursor = answer.take(_LONG)
-    return _rows(answer, cursor)
-
-
-def decode_sql(id: int, data: bytes | bytearray) -> Rows:
-    answer = _Answer(data, id)
-    cursor = answer.take(_LONG)
-    columns = answer.take(_INT)
-    if columns != 2:
-        raise BadAnswer(f"{columns} columns, not a key and a value")
-    return _rows(answer, cursor)
-
-
-def decode_page(id: int, data: bytes | bytearray, cursor: int) -> Rows:
-    """A further part, of a scan or of a SELECT."""
-    return _rows(_Answer(data, id), cursor)
-
-
-def _rows(answer: _Answer, cursor: int) -> Rows:
-    rows = answer.pairs()
-    return Rows(rows, cursor if answer.more() else None)

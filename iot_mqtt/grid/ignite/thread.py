@@ -1,17 +1,16 @@
 """One thin-client connection, used by one thread: which server, and what to do when it does not answer.
 
 A read that meets a broken connection is asked again of the next server, until its time is over; it ends with
-entries or with ``Unavailable``, never with a guess. pyignite is imported here and nowhere else.
+values or with ``Unavailable``, never with a guess. pyignite is imported here and nowhere else.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from pyignite import Client
@@ -21,7 +20,7 @@ from pyignite.exceptions import AuthenticationError, HandshakeError
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import thin
 from iot_mqtt.grid.ignite.settings import Address, IgniteSettings
-from iot_mqtt.ports.grid import CacheName, Pair
+from iot_mqtt.ports.grid import CacheName
 
 log = logging.getLogger(__name__)
 # It logs every attempt to connect with a traceback; what matters of that is told here.
@@ -29,15 +28,8 @@ logging.getLogger("pyignite").setLevel(logging.CRITICAL)
 
 T = TypeVar("T")
 
-#: The caches without an index in key order (cluster/gateway, GridCaches): the log reads them by key.
-UNORDERED: Final = frozenset((CacheName.LOG, CacheName.LOG_INDEX))
-#: Entries per answer of a scan of those.
-SCAN_SIZE: Final = 256
 #: Seconds for which an error told by a server is worth asking again: the servers may just be finding each other.
 ERROR_PATIENCE: Final = 2.0
-
-_FROM = 'SELECT K, V FROM "{}".ENTRIES WHERE K {} ? ORDER BY K LIMIT ?'
-_BETWEEN = 'SELECT K, V FROM "{}".ENTRIES WHERE K {} ? AND K < ? ORDER BY K LIMIT ?'
 
 _BROKEN = (OSError, EOFError, HandshakeError, AuthenticationError, thin.BadAnswer)
 
@@ -47,14 +39,8 @@ def name_of(cache: CacheName) -> str:
     return f"iot_{cache.value}"
 
 
-def behind(prefix: bytes) -> bytes | None:
-    """The first key behind all that start with the prefix; None: there is no such key."""
-    shortened = prefix.rstrip(b"\xff")
-    return shortened[:-1] + bytes((shortened[-1] + 1,)) if shortened else None
-
-
 class ThinThread:
-    """What the thread of a reader's lane works with. Everything here blocks."""
+    """What the reader's thread works with. Everything here blocks."""
 
     def __init__(self, settings: IgniteSettings, first: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -77,53 +63,6 @@ class ThinThread:
         id = next(self._ids)
         request = thin.encode_get_all(id, thin.cache_id(name_of(cache)), keys)
         return self._ask(lambda connection: thin.decode_get_all(id, self._exchange(connection, request)), until)
-
-    def page(self, cache: CacheName, prefix: bytes, after: bytes | None, limit: int, until: float) -> list[Pair]:
-        if cache in UNORDERED:
-            return self._ask(lambda connection: self._scan(connection, cache, prefix, after, limit), until)
-        return self._ask(lambda connection: self._select(connection, cache, prefix, after, limit), until)
-
-    def _select(
-        self, connection: Connection, cache: CacheName, prefix: bytes, after: bytes | None, limit: int
-    ) -> list[Pair]:
-        arguments: list[bytes | int]
-        sign, arguments = (">", [after]) if after is not None and after >= prefix else (">=", [prefix])
-        query, end = _FROM, behind(prefix)
-        if end is not None:
-            query = _BETWEEN
-            arguments.append(end)
-        arguments.append(limit)
-        name, id = name_of(cache), next(self._ids)
-        request = thin.encode_sql(id, name, query.format(name, sign), arguments, limit)
-        answer = thin.decode_sql(id, self._exchange(connection, request))
-        rows = answer.rows
-        while answer.cursor is not None:
-            id = next(self._ids)
-            request = thin.encode_sql_page(id, answer.cursor)
-            answer = thin.decode_page(id, self._exchange(connection, request), answer.cursor)
-            rows += answer.rows
-        return rows
-
-    def _scan(
-        self, connection: Connection, cache: CacheName, prefix: bytes, after: bytes | None, limit: int
-    ) -> list[Pair]:
-        """Every entry of the cache comes here, whatever the limit: for tools and tests."""
-
-        def wanted() -> Iterator[Pair]:
-            id = next(self._ids)
-            request = thin.encode_scan(id, thin.cache_id(name_of(cache)), SCAN_SIZE)
-            answer = thin.decode_scan(id, self._exchange(connection, request))
-            while True:
-                for pair in answer.rows:
-                    if pair[0].startswith(prefix) and (after is None or pair[0] > after):
-                        yield pair
-                if answer.cursor is None:
-                    return
-                id = next(self._ids)
-                request = thin.encode_scan_page(id, answer.cursor)
-                answer = thin.decode_page(id, self._exchange(connection, request), answer.cursor)
-
-        return heapq.nsmallest(limit, wanted())
 
     def _exchange(self, connection: Connection, request: bytes) -> bytearray:
         # Not ``request``, which would connect again to the same server before it says that the connection broke.

@@ -179,6 +179,7 @@ def test_compose_addresses_are_those_of_its_services() -> None:
         environment = SERVICES[name]["environment"]
         assert environment["IGNITE_NAME"] == name
         assert environment["IGNITE_SERVERS"] == ",".join(f"{one}:{PORTS['ignite']['discovery']}" for one in ignites)
+        assert environment["IGNITE_QUORUM"] == str(len(ignites) // 2 + 1)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -298,6 +299,7 @@ def test_addresses_are_those_of_the_pods() -> None:
     (ignite,) = sets["ignite"]["spec"]["template"]["spec"]["containers"]
     environment = {variable["name"]: variable.get("value") for variable in ignite["env"]}
     assert environment["IGNITE_SERVERS"] == ",".join(pods("ignite", PORTS["ignite"]["discovery"]))
+    assert environment["IGNITE_QUORUM"] == str(sets["ignite"]["spec"]["replicas"] // 2 + 1)
     activation = of_kind("Job")["ignite-activate"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert f"--servers={sets['ignite']['spec']['replicas']}" in activation
 

@@ -144,6 +144,7 @@ def test_an_ignite_server_is_told_everything_by_properties(tmp_path: Path, check
         "iot.ignite.discovery.port": "47501",
         "iot.ignite.discovery.addresses": "127.0.0.1:47500,127.0.0.1:47501",
         "iot.ignite.communication.port": "47101",
+        "iot.ignite.quorum": "1",
         "iot.ignite.region.bytes": str(256 * 1024**2),
         "iot.ignite.persistence": "true",
         "iot.gateway.host": "127.0.0.1",
@@ -153,6 +154,14 @@ def test_an_ignite_server_is_told_everything_by_properties(tmp_path: Path, check
     assert "--add-opens=java.base/java.nio=ALL-UNNAMED" in arguments
     known = set(re.findall(r"systemProperties\['(iot\.[\w.]+)'\]", checkout.template("ignite-server.xml")))
     assert {name for name in properties if name.startswith("iot.ignite.")} <= known
+
+
+@pytest.mark.parametrize(("servers", "quorum"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3)])
+def test_three_ignite_servers_and_more_have_a_quorum(
+    tmp_path: Path, checkout: Places, servers: int, quorum: int
+) -> None:
+    """Two have none: either goes on when the other is lost."""
+    assert f"-Diot.ignite.quorum={quorum}" in prepared(Plan.make(ignite=servers), "ignite-1", tmp_path, checkout)
 
 
 def test_kafka_keeps_the_identity_of_its_data(tmp_path: Path, checkout: Places) -> None:

@@ -1,14 +1,22 @@
-"""Durable groups whose members are on several nodes: each message to one of them, whatever dies."""
+"""Durable groups whose members are on several nodes: each message to one of them, whatever dies.
+
+``GROUP_WALKS`` sets how many random walks are taken of either kind.
+"""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Unsubscribe
 from iot_mqtt.ports.grid import CacheName
+from tests.simulation import brokers
 from tests.unit.broker.groupworld import FILTER, GroupWorld, Walk
 
 QOS = pytest.mark.parametrize("qos", [1, 2])
+WALKS = int(os.environ.get("GROUP_WALKS", "20"))
 SHARES = (CacheName.SHARES, CacheName.SEGMENTS)
 
 
@@ -243,13 +251,30 @@ def test_a_group_that_nobody_keeps_is_no_more() -> None:
     assert not world.records(CacheName.GROUPS, *SHARES)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("policy", ["round_robin", "least_inflight", "sticky", "hash_client", "hash_topic"])
+def test_policies_keep_their_promises(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One publisher and one topic: in order to one member, however slow it is; or to whoever has room."""
+    monkeypatch.setattr(brokers, "SETTINGS", MqttSettings(shared_policy=policy))
+    world = GroupWorld()
+    members = [world.enter(f"m{node}", node, window=4) for node in "abc"]
+    for member in members:
+        member.slow = True
+    sent = world.publish("a", 30)
+    world.wait(1.0)
+    counts = sorted(len(member.got) for member in members)
+    assert counts == ([4, 4, 4] if policy in ("round_robin", "least_inflight") else [0, 0, 4])
+    world.settle()
+    if policy not in ("round_robin", "least_inflight"):
+        assert [member.got for member in members if member.got] == [sent]
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
 def test_members_come_and_go(seed: int) -> None:
     """On any node, again and again: everything comes, and what is of QoS 2 once, to anybody."""
     Walk(seed, troubled=False).run()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(WALKS))
 def test_nodes_come_and_go_as_well(seed: int) -> None:
     """Killed, parted, back: everything comes, and what is of QoS 2 never twice to one client."""
     Walk(seed, troubled=True).run()

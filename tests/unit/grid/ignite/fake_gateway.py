@@ -1,4 +1,4 @@
-"""Gateways in memory that speak the real frames, and a reader of what they keep: a verified fake.
+"""Gateways in memory that speak the real frames, and a reader of the values they keep: a verified fake.
 
 ``tests/contract`` runs the same suites against it and against real servers. Time is a ``ManualClock``, bytes
 move when the pump is asked to, and a test may cut, hold back, refuse and stall what it likes.
@@ -21,7 +21,7 @@ from iot_mqtt.grid.ignite.connection import Connection, Once
 from iot_mqtt.grid.ignite.frames import Op, Status
 from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.pipeline.clock import ManualClock
-from iot_mqtt.ports.grid import CacheName, Pair
+from iot_mqtt.ports.grid import CacheName
 from tests.contract.driving import Pump
 
 LONGEST = 16 << 20
@@ -81,6 +81,13 @@ class FakeServers:
         self.lose_requests = 0
         #: So many requests that write are answered "not ready".
         self.not_ready = 0
+        #: So many pages likewise.
+        self.no_pages = 0
+        #: A page ends early at so many entries.
+        self.page_entries = 1 << 16
+        #: Pages whose answers are kept back, until a test sends them in an order of its own.
+        self.keep_pages = False
+        self.kept: list[tuple[Link, bytes]] = []
         self.longest = LONGEST
         self.refuse: tuple[Status, str] | None = None
 
@@ -206,6 +213,9 @@ class Link:
             self.close()
             return
         id = body.number(4)
+        if op is Op.PAGE:
+            self.page(id, body)
+            return
         writes = op in (Op.COMMIT, Op.SWAP, Op.REMOVE_PREFIX)
         if writes and servers.not_ready:
             servers.not_ready -= 1
@@ -254,6 +264,25 @@ class Link:
             case _:
                 raise AssertionError(op)
         return Status.DONE
+
+    def page(self, id: int, body: Body) -> None:
+        servers = self.servers
+        entries, prefix, after = servers.caches[body.text()], body.key(), body.value()
+        limit = min(body.number(4), servers.page_entries)
+        if servers.no_pages:
+            servers.no_pages -= 1
+            self.done(id, Status.NOT_READY, "partitions are changing servers")
+            return
+        keys = sorted(key for key in entries if key.startswith(prefix) and (after is None or key > after))
+        packed = b"".join(
+            struct.pack(">H", len(key)) + key + struct.pack(">I", len(entries[key])) + entries[key]
+            for key in keys[:limit]
+        )
+        answer = frame(Op.ENTRIES, struct.pack(">IBI", id, len(keys) > limit, len(keys[:limit])) + packed)
+        if servers.keep_pages:
+            servers.kept.append((self, answer))
+        else:
+            self.outgoing.append(answer)
 
     def hello(self, body: Body) -> None:
         servers = self.servers
@@ -310,11 +339,6 @@ class FakeReader:
             raise Unavailable("nobody reads")
         entries = self.servers.caches[name_of(cache)]
         return [entries.get(key) for key in keys]
-
-    async def page(self, cache: CacheName, prefix: bytes, after: bytes | None, limit: int) -> list[Pair]:
-        entries = self.servers.caches[name_of(cache)]
-        keys = sorted(key for key in entries if key.startswith(prefix) and (after is None or key > after))
-        return [(key, entries[key]) for key in keys[:limit]]
 
 
 class FakePump(Pump):

@@ -8,18 +8,14 @@ from typing import Any
 import pytest
 from pyignite import Client
 from pyignite.api.key_value import cache_get_all
-from pyignite.api.sql import scan, scan_cursor_get_page, sql_fields, sql_fields_cursor_get_page
 from pyignite.connection.bitmask_feature import BitmaskFeature
 from pyignite.connection.protocol_context import ProtocolContext
-from pyignite.datatypes import ByteArrayObject, IntObject
+from pyignite.datatypes import ByteArrayObject
 from pyignite.queries.cache_info import CacheInfo
 from pyignite.utils import cache_id
 
 from iot_mqtt.grid.ignite import thin
-from iot_mqtt.grid.ignite.thin import BadAnswer, Rows, ServerError
-from iot_mqtt.grid.ignite.thread import behind
-
-CURSOR = 0x0102_0304_0506_0708
+from iot_mqtt.grid.ignite.thin import BadAnswer, ServerError
 
 
 class Asked(Exception):
@@ -66,31 +62,6 @@ def test_get_all_is_asked_as_pyignite_does() -> None:
     assert same(thin.encode_get_all(7, cache_id("iot_log"), keys), theirs)
 
 
-def test_a_scan_is_asked_as_pyignite_does() -> None:
-    """And its further parts."""
-    spy = Spy()
-    assert same(thin.encode_scan(7, cache_id("iot_log"), 256), asked(scan, spy, spy.info("iot_log"), 256))
-    assert same(thin.encode_scan_page(7, CURSOR), asked(scan_cursor_get_page, spy, CURSOR))
-
-
-def test_a_select_is_asked_as_pyignite_does() -> None:
-    """And its further parts."""
-    spy = Spy()
-    query = "SELECT K, V FROM X WHERE K > ? LIMIT ?"
-    theirs = asked(
-        sql_fields,
-        spy,
-        spy.info(""),
-        query,
-        1000,
-        [(b"\xffk", ByteArrayObject), (10, IntObject)],
-        "iot_queue",
-        statement_type=1,
-    )
-    assert same(thin.encode_sql(7, "iot_queue", query, [b"\xffk", 10], 1000), theirs)
-    assert same(thin.encode_sql_page(7, CURSOR), asked(sql_fields_cursor_get_page, spy, CURSOR, 2))
-
-
 def item(value: bytes) -> bytes:
     return struct.pack("<bi", 12, len(value)) + value
 
@@ -104,14 +75,9 @@ PACKED = struct.pack("<i", 3) + b"".join(item(key) + item(value) for key, value 
 
 
 def test_answers_are_read() -> None:
-    """Entries, with and without more to come, and with news of the topology in front."""
+    """Also with news of the topology in front."""
     assert thin.decode_get_all(7, answer(PACKED)) == dict(PAIRS)
     assert thin.decode_get_all(7, answer(bytes(12) + PACKED, flags=2)) == dict(PAIRS)
-    cursor = struct.pack("<q", CURSOR)
-    assert thin.decode_scan(7, answer(cursor + PACKED + b"\x01")) == Rows(PAIRS, CURSOR)
-    assert thin.decode_scan(7, answer(cursor + PACKED + b"\x00")) == Rows(PAIRS, None)
-    assert thin.decode_sql(7, answer(cursor + struct.pack("<i", 2) + PACKED + b"\x01")) == Rows(PAIRS, CURSOR)
-    assert thin.decode_page(7, answer(PACKED + b"\x00"), CURSOR) == Rows(PAIRS, None)
 
 
 def test_an_error_is_an_error() -> None:
@@ -138,22 +104,3 @@ def test_the_answer_to_something_else_is_no_answer() -> None:
         thin.decode_get_all(7, answer(PACKED, id=8))
     with pytest.raises(BadAnswer, match="not bytes"):
         thin.decode_get_all(7, answer(PACKED.replace(b"\x0c", b"\x09", 1)))
-    with pytest.raises(BadAnswer, match="3 columns"):
-        thin.decode_sql(7, answer(struct.pack("<qi", 1, 3) + PACKED))
-
-
-@pytest.mark.parametrize(
-    ("prefix", "end"),
-    [
-        (b"", None),
-        (b"\xff", None),
-        (b"\xff\xff", None),
-        (b"a", b"b"),
-        (b"a\xff", b"b"),
-        (b"\x00", b"\x01"),
-        (b"a\xff\x01", b"a\xff\x02"),
-    ],
-)
-def test_a_prefix_ends_before_the_first_key_behind_it(prefix: bytes, end: bytes | None) -> None:
-    """There is none behind 0xFF."""
-    assert behind(prefix) == end
