@@ -5,6 +5,7 @@
 #   IGNITE_HOST        address that the other servers and clients reach it at  (the host's address)
 #   IGNITE_SERVERS     host:port of discovery of every server, by commas     (itself alone)
 #   IGNITE_BACKUPS     further copies of everything                          (1)
+#   IGNITE_QUORUM      with fewer servers nothing is answered; 2 of 3, 3 of 5    (1)
 #   IGNITE_REGION      bytes for data                                        (512 MiB)
 #   IGNITE_PERSISTENCE true keeps the data on disk, in /data                 (false)
 #   IGNITE_WAL         LOG_ONLY survives a crash, FSYNC a power failure too  (LOG_ONLY)
@@ -27,6 +28,7 @@ cat >"$arguments" <<END
 -Diot.ignite.work=/data
 -Diot.ignite.discovery.addresses=${IGNITE_SERVERS:-$host:47500}
 -Diot.ignite.backups=${IGNITE_BACKUPS:-1}
+-Diot.ignite.quorum=${IGNITE_QUORUM:-1}
 -Diot.ignite.region.bytes=${IGNITE_REGION:-536870912}
 -Diot.ignite.persistence=${IGNITE_PERSISTENCE:-false}
 -Diot.ignite.wal=${IGNITE_WAL:-LOG_ONLY}

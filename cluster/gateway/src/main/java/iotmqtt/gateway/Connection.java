@@ -148,10 +148,12 @@ final class Connection {
         if (services.pulse().inDoubt() && !services.alone()) {
             throw Refusal.notReady("this server stood still and may not be of the cluster any more");
         }
+        long begun = services.majority().begin();
         // First known, then examined: see Fences.
         services.here().connections().add(this);
         try {
             services.fences().admit(greeted);
+            services.majority().confirm(begun);
         } catch (RuntimeException e) {
             throw Refusal.notReady(e.getClass().getSimpleName() + ": " + e.getMessage());
         }

@@ -11,7 +11,6 @@ import java.util.concurrent.Semaphore;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.IgniteException;
 import org.apache.ignite.IgniteLogger;
-import org.apache.ignite.Ignition;
 import org.apache.ignite.events.DiscoveryEvent;
 import org.apache.ignite.events.Event;
 import org.apache.ignite.events.EventType;
@@ -27,6 +26,9 @@ public final class Gateway implements LifecycleBean {
     private static final int MOST_CONNECTIONS = 512;
     private static final Duration LAST_WRITES = Duration.ofSeconds(10);
     private static final long BEAT_MS = 250;
+
+    /** For whoever supervises this process: it is to be started again. */
+    private static final int START_AGAIN = 3;
 
     private final Options options;
     private final Semaphore places = new Semaphore(MOST_CONNECTIONS);
@@ -44,9 +46,21 @@ public final class Gateway implements LifecycleBean {
      * @param token what a client has to know
      * @param outLimit bytes that may wait for a client before its connection is closed
      * @param longestFrame the greatest length of a frame
+     * @param quorum with fewer servers than this nothing is answered
+     * @param quorumPatience seconds without a quorum after which this server stops
+     * @param quorumFirst the same as long as it has not been of a quorum yet
      */
-    public Gateway(String host, int port, String token, long outLimit, int longestFrame) {
-        this.options = new Options(host, port, token, outLimit, longestFrame);
+    public Gateway(
+            String host,
+            int port,
+            String token,
+            long outLimit,
+            int longestFrame,
+            int quorum,
+            int quorumPatience,
+            int quorumFirst) {
+        this.options =
+                new Options(host, port, token, outLimit, longestFrame, quorum, quorumPatience, quorumFirst);
     }
 
     @Override
@@ -67,6 +81,7 @@ public final class Gateway implements LifecycleBean {
         log = ignite.log().getLogger(Gateway.class);
         new Activation(ignite.cluster(), log).run();
         services = Services.of(ignite, log, options);
+        keepQuorum();
         daemon(this::beat, "gateway-pulse");
         ignite.events()
                 .localListen(
@@ -114,15 +129,50 @@ public final class Gateway implements LifecycleBean {
                 closeAll("the server stood still");
             }
             try {
+                keepQuorum();
                 Thread.sleep(BEAT_MS);
                 services.room().tell();
             } catch (InterruptedException e) {
                 return;
             } catch (RuntimeException e) {
-                // The cluster is changing, or this server is stopping; the next beat tells it again.
-                log.warning("cannot tell the other servers that this one is full: " + e.getMessage());
+                // The cluster is changing, or this server is stopping; the next beat does it again.
+                log.warning("cannot look at the other servers, or tell them that this one is full: " + e.getMessage());
             }
         }
+    }
+
+    private void keepQuorum() {
+        Quorum.State state = services.quorum().beat();
+        if (state == Quorum.State.ENOUGH) {
+            services.thinPort().open();
+            return;
+        }
+        services.thinPort().close();
+        if (state != Quorum.State.FEW) {
+            closeAll(services.quorum().described());
+        }
+        if (state == Quorum.State.GIVEN_UP && !stopping) {
+            leave("there are only " + services.quorum().described()
+                    + ", and have been for too long: this server may be cut off from the others, and stops to join them anew"
+                    + " when it is started again");
+        }
+    }
+
+    /** Ends the process, even if Ignite does not. */
+    private void leave(String why) {
+        stopping = true;
+        log.error(why + " (exit code " + START_AGAIN + ")");
+        daemon(() -> System.exit(START_AGAIN), "gateway-leaving");
+        daemon(
+                () -> {
+                    try {
+                        Thread.sleep(LAST_WRITES.multipliedBy(2).toMillis());
+                    } catch (InterruptedException e) {
+                        Thread.currentThread().interrupt();
+                    }
+                    Runtime.getRuntime().halt(START_AGAIN);
+                },
+                "gateway-leaving-at-last");
     }
 
     private void closeAll(String reason) {
@@ -134,14 +184,14 @@ public final class Gateway implements LifecycleBean {
         if (event.type() == EventType.EVT_NODE_FAILED
                 && !discovery.eventNode().isClient()
                 && services.pulse().inDoubt()) {
-            log.error("this server stood still and sees others fail: it is the one that was dropped, and stops");
             closeAll("the server was dropped from the cluster");
-            daemon(() -> Ignition.stop(ignite.name(), true), "gateway-stopping");
+            leave("this server stood still and sees others fail: it is the one that was dropped, and stops");
             return false;
         }
         if (event.type() != EventType.EVT_NODE_JOINED) {
             services.exchange().left(discovery.eventNode().id());
         }
+        keepQuorum();
         services.topology().changed(discovery.topologyVersion(), discovery.topologyNodes());
         return true;
     }

@@ -12,6 +12,7 @@ import org.apache.ignite.cache.PartitionLossPolicy;
 import org.apache.ignite.cache.QueryEntity;
 import org.apache.ignite.cache.affinity.rendezvous.RendezvousAffinityFunction;
 import org.apache.ignite.configuration.CacheConfiguration;
+import org.apache.ignite.configuration.TopologyValidator;
 
 /**
  * The caches of the grid: one for each name in {@code iot_mqtt/ports/grid.py}, and the fences.
@@ -65,13 +66,16 @@ public final class GridCaches {
      * Every cache's configuration; {@code ignite-server.xml} calls this.
      *
      * @param backups how many further servers hold a copy of each entry
+     * @param quorum with fewer servers than this nothing is changed
      */
-    public static CacheConfiguration<?, ?>[] configurations(int backups) {
+    public static CacheConfiguration<?, ?>[] configurations(int backups, int quorum) {
+        TopologyValidator enough = new EnoughServers(quorum);
         return Stream.of(
                         SMALL.stream().map(name -> partitioned(name, "iot", backups)),
                         LARGE.stream().map(name -> partitioned(name, "iot_pages", backups)),
                         Stream.of(fences()))
                 .flatMap(caches -> caches)
+                .map(cache -> cache.setTopologyValidator(enough))
                 .toArray(CacheConfiguration<?, ?>[]::new);
     }
 

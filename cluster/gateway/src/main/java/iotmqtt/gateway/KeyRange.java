@@ -39,6 +39,12 @@ final class KeyRange {
         return query;
     }
 
+    /** Whether no key can have the prefix and come after {@code after}; Ignite would call such a range an error. */
+    static boolean empty(byte[] prefix, byte[] after) {
+        byte[] behind = behind(prefix);
+        return after != null && behind != null && Arrays.compareUnsigned(after, behind) >= 0;
+    }
+
     /** The first key behind all that start with the prefix; null if there is none. */
     static byte[] behind(byte[] prefix) {
         int length = prefix.length;

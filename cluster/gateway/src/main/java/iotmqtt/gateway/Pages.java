@@ -1,6 +1,7 @@
 package iotmqtt.gateway;
 
 import java.util.Collection;
+import java.util.List;
 import java.util.function.BiConsumer;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.lang.IgniteFuture;
@@ -22,6 +23,10 @@ final class Pages {
 
     /** Reads a page; {@code done} is called once with it or with why there is none, in whatever thread. */
     void read(String cache, byte[] prefix, byte[] after, int limit, BiConsumer<Page, Exception> done) {
+        if (KeyRange.empty(prefix, after)) {
+            done.accept(new Page(List.of(), List.of(), false), null);
+            return;
+        }
         attempt(new PageJob(cache, prefix, after, limit), cache, limit, 1, done);
     }
 

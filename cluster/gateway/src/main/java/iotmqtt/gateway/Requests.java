@@ -78,17 +78,28 @@ final class Requests {
             if (limit == 0) {
                 throw Refusal.badRequest("a page of no entries");
             }
+            services.quorum().check();
             if (pages.incrementAndGet() > PAGES_AT_ONCE) {
                 pages.decrementAndGet();
                 throw Refusal.notReady("more than " + PAGES_AT_ONCE + " pages at a time");
             }
             services.pages().read(cache, prefix, after, (int) Math.min(limit, LONGEST_PAGE), (page, failure) -> {
                 pages.decrementAndGet();
-                connection.send(failure == null ? Outgoing.entries(id, page) : failed(id, failure));
+                connection.send(entries(id, page, failure));
             });
         } catch (Refusal e) {
             connection.send(failed(id, e));
         }
+    }
+
+    /** Every server took part in the page, so a look at how many there are is enough. */
+    private Outgoing entries(int id, Page page, Exception failure) {
+        try {
+            services.quorum().check();
+        } catch (Refusal e) {
+            return failed(id, e);
+        }
+        return failure == null ? Outgoing.entries(id, page) : failed(id, failure);
     }
 
     private void answer(int id, Action action) {
@@ -108,7 +119,9 @@ final class Requests {
             throw new Refusal(Status.FENCED, "the connection is closed");
         }
         try {
+            long begun = services.majority().begin();
             action.run();
+            services.majority().confirm(begun);
             if (services.pulse().inDoubt() && !services.alone()) {
                 throw Refusal.notReady("this server stood still and may not be of the cluster any more");
             }
@@ -129,8 +142,10 @@ final class Requests {
         if (node == 0 || node == life.node() && boot >= life.boot()) {
             throw Refusal.badRequest("a node cannot fence nobody, nor itself");
         }
+        long begun = services.majority().begin();
         write(() -> services.fences().forbid(node, boot));
         services.fences().enforce(node, boot);
+        services.majority().confirm(begun);
         services.log().info(life + " fenced node " + node + " up to boot " + boot);
     }
 

@@ -1,7 +1,9 @@
 package iotmqtt.gateway;
 
+import java.time.Duration;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.IgniteLogger;
+import org.apache.ignite.cluster.ClusterGroup;
 
 /** What every connection of a gateway works with. */
 record Services(
@@ -15,13 +17,23 @@ record Services(
         Exchange exchange,
         Topology topology,
         Pulse pulse,
-        Room room) {
+        Room room,
+        Quorum quorum,
+        Majority majority,
+        ThinPort thinPort) {
 
     static Services of(Ignite ignite, IgniteLogger log, Options options) {
         LocalServer here = LocalServer.of(ignite);
         Everywhere everywhere = new Everywhere(ignite);
         Pages pages = new Pages(ignite);
         Room room = new Room(ignite);
+        ClusterGroup servers = ignite.cluster().forServers();
+        Quorum quorum = new Quorum(
+                options.quorum(),
+                Duration.ofSeconds(options.quorumPatience()),
+                Duration.ofSeconds(options.quorumFirst()),
+                () -> servers.nodes().size(),
+                System::nanoTime);
         return new Services(
                 ignite,
                 log,
@@ -33,7 +45,10 @@ record Services(
                 new Exchange(ignite, log, everywhere, here),
                 new Topology(ignite, here.connections()),
                 new Pulse(System::nanoTime),
-                room);
+                room,
+                quorum,
+                new Majority(ignite, everywhere, quorum),
+                new ThinPort(ignite, log));
     }
 
     /** Whether there is no other server, and was none in this server's life that could have dropped it. */

@@ -118,6 +118,9 @@ class ClusterTest {
                 assertEquals(expected, one.page("iot_queue", prefix, null, 1000).keys());
                 assertEquals(expected, one.page("iot_queue", prefix, "", 1000).keys());
             }
+            for (String behind : List.of("\u0080", "\u0080\u0000", "\u0081", "\u00ff\u00ff")) {
+                assertEquals(List.of(), one.page("iot_queue", "\u007f", behind, 1000).keys());
+            }
         }
     }
 
