@@ -1,4 +1,4 @@
-"""``python -m benchmarks [whole ARGS | durable ARGS | micro [NAME]]``; without any, whole brokers beside mosquitto."""
+"""``python -m benchmarks [whole | durable | cluster | micro] ARGS``; without any, whole brokers beside mosquitto."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from benchmarks import durable, whole
+from benchmarks import cluster, durable, whole
 
 MICRO = Path(__file__).parent / "micro"
 
@@ -20,10 +20,15 @@ def main(arguments: list[str]) -> int:
         return whole.main(rest)
     if kind == "durable":
         return durable.main(rest)
+    if kind == "cluster":
+        return cluster.main(rest)
     programs = sorted(MICRO.glob("bench_*.py"))
     names = [program.stem.removeprefix("bench_") for program in programs]
     if kind != "micro" or (rest and rest[0] not in names):
-        print(f"usage: python -m benchmarks [whole ARGS | durable ARGS | micro [{' | '.join(names)}]]", file=sys.stderr)
+        print(
+            f"usage: python -m benchmarks [whole | durable | cluster ARGS | micro [{' | '.join(names)}]]",
+            file=sys.stderr,
+        )
         return 2
     for name, program in zip(names, programs, strict=True):
         if not rest or rest[0] == name:

@@ -82,6 +82,8 @@ tests_part() {
     local missing=()
     present mosquitto || missing+=(mosquitto)
     { present mosquitto_pub && present mosquitto_sub; } || missing+=(mosquitto-clients)
+    # Network namespaces, for the tests of a split cluster; they need root anyway.
+    [[ $EUID != 0 ]] || present ip || missing+=(iproute2)
     { present node && present npm; } || missing+=(nodejs npm)
     [[ ${#missing[@]} == 0 ]] || packages "${missing[@]}" || die "the tests need ${missing[*]}"
 

@@ -4,6 +4,7 @@
  *                 [--window W --inflight I] [--rate R] [--drip] [--durable] [--seconds T] [--version 4|5]
  *                 --seconds: stop publishing after T seconds, if --count messages each have not been sent before
  *                 --durable: the subscribers' sessions outlive their connections
+ *                 --readers-port N: the subscribers connect to another node of the same cluster
  *   load connect  --port N --count N --conc C         then holds them until its standard input ends
  *   load retained --port N --count N --subs S
  *
@@ -32,7 +33,7 @@ enum { IN_SIZE = 1 << 18, STAMP = 16, MAX_EVENTS = 256 };
 
 static struct {
     const char *shape;
-    long port, version, pubs, subs, count, size, qos, window, inflight, conc, drip, durable;
+    long port, readers_port, version, pubs, subs, count, size, qos, window, inflight, conc, drip, durable;
     double rate, stall, seconds;
 } opt = {.shape = "p2p", .version = 4, .pubs = 1, .subs = 1, .count = 1000, .size = 64, .window = 1000,
          .inflight = 100, .conc = 100, .stall = 5};
@@ -172,10 +173,10 @@ static void make_frame(const char *topic, bool retain) {
 
 /* --- connections -------------------------------------------------------------------------------------------- */
 
-static int dial(bool wait) {
+static int dial(bool wait, long port) {
     int fd = socket(AF_INET, SOCK_STREAM | (wait ? 0 : SOCK_NONBLOCK), 0), one = 1;
     if (fd < 0) die("socket: %s", strerror(errno));
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)opt.port)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) && errno != EINPROGRESS) die("connect: %s", strerror(errno));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -200,7 +201,8 @@ static void open_conn(conn_t *c, bool publisher, int index, const char *filter) 
     char name[64];
     uint8_t packet[512];
     snprintf(name, sizeof name, "load-%s-%d", publisher ? "pub" : "sub", index);
-    *c = (conn_t){.fd = dial(true), .index = index, .publisher = publisher, .open = true};
+    long port = publisher || !opt.readers_port ? opt.port : opt.readers_port;
+    *c = (conn_t){.fd = dial(true, port), .index = index, .publisher = publisher, .open = true};
     c->in = malloc(publisher ? 1 << 14 : IN_SIZE);
     talk(c->fd, packet, connect_packet(packet, name, opt.durable && !publisher), CONNACK);
     if (filter) talk(c->fd, packet, subscribe_packet(packet, filter), SUBACK);
@@ -487,7 +489,7 @@ static int run_connect(void) {
     while (done < opt.count) {
         while (started < opt.count && started - done < opt.conc) {
             conn_t *c = &all[started];
-            *c = (conn_t){.fd = dial(false), .index = (int)started++};
+            *c = (conn_t){.fd = dial(false, opt.port), .index = (int)started++};
             struct epoll_event e = {.events = EPOLLOUT, .data.ptr = c};
             epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &e);
             c->received = now_ns();
@@ -591,7 +593,8 @@ static int run_retained(void) {
 
 int main(int argc, char **argv) {
     static const struct { const char *name; long *whole; double *real; const char **text; } options[] = {
-        {"port", &opt.port, 0, 0}, {"version", &opt.version, 0, 0}, {"pubs", &opt.pubs, 0, 0},
+        {"port", &opt.port, 0, 0}, {"readers-port", &opt.readers_port, 0, 0},
+        {"version", &opt.version, 0, 0}, {"pubs", &opt.pubs, 0, 0},
         {"subs", &opt.subs, 0, 0}, {"count", &opt.count, 0, 0}, {"size", &opt.size, 0, 0}, {"qos", &opt.qos, 0, 0},
         {"window", &opt.window, 0, 0}, {"inflight", &opt.inflight, 0, 0}, {"conc", &opt.conc, 0, 0},
         {"rate", 0, &opt.rate, 0}, {"seconds", 0, &opt.seconds, 0}, {"stall", 0, &opt.stall, 0}, {"shape", 0, 0, &opt.shape}};

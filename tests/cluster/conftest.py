@@ -15,7 +15,7 @@ from tests.enginekit.servers import Servers, running
 # What the system tests stand on is used here too; pytest imports tests without their folder on the path.
 sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
 
-from tests.cluster.nodes import Nodes, cluster  # noqa: E402
+from tests.cluster.nodes import Nodes, cluster
 
 StartServers = Callable[..., Servers]
 

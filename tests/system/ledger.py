@@ -91,6 +91,14 @@ class Ledger:
             for name in names
         )
 
+    def lost(self, subscriber: str) -> list[bytes]:
+        """What was acknowledged and has not reached this reader."""
+        return [
+            f"{name} {sequence}".encode()
+            for name in sorted(self._readers[subscriber])
+            for sequence in sorted(self._acked[name].difference(self._deliveries[subscriber, name]))
+        ]
+
     def check(self, dropped: int = 0) -> Account:
         """Account for everything; ``dropped`` is what the broker's own drop counters admit."""
         delivered = twice_qos1 = twice_qos2 = reordered = lost = 0

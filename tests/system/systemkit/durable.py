@@ -34,6 +34,7 @@ class DurableClient(asyncio.Protocol):
         on_acked: OnAcked | None = None,
     ) -> None:
         self.client_id, self.port, self.version = client_id, port, version
+        self.host = "127.0.0.1"
         self.faults: list[str] = []
         self.connections = 0
         self._filters, self._most = filters, window
@@ -75,6 +76,10 @@ class DurableClient(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def on_acked(self, call: OnAcked) -> None:
+        """Tell this one of acknowledged messages."""
+        self._on_acked = call
+
     @property
     def room(self) -> int:
         """How many more QoS 1/2 messages may be sent now."""
@@ -103,7 +108,7 @@ class DurableClient(asyncio.Protocol):
         self._fresh_connection_ids.clear()
         loop = asyncio.get_running_loop()
         try:
-            await loop.create_connection(lambda: self, "127.0.0.1", self.port)
+            await loop.create_connection(lambda: self, self.host, self.port)
         except OSError:
             return False
         assert self._transport is not None
@@ -124,7 +129,7 @@ class DurableClient(asyncio.Protocol):
         if answer is None:
             return False
         if answer.kind != wire.CONNACK or answer.reason() != 0:
-            self.faults.append(f"{self.client_id}: CONNECT answered by {answer}")
+            self.refused(answer)
             return False
         self._window = self._most
         if self.version == 5:
@@ -193,8 +198,17 @@ class DurableClient(asyncio.Protocol):
             self._released.pop(received.packet_id, None)
         elif kind in (wire.CONNACK, wire.SUBACK):
             self._answers.put_nowait(received)
-        elif kind == wire.DISCONNECT and received.reason() != 0x8B:
-            self.faults.append(f"{self.client_id}: DISCONNECT {received.reason():#x}")
+        elif kind == wire.DISCONNECT:
+            self.sent_away(received.reason())
+
+    def refused(self, answer: Received) -> None:
+        """CONNECT was answered by something else than a welcome."""
+        self.faults.append(f"{self.client_id}: CONNECT answered by {answer}")
+
+    def sent_away(self, reason: int) -> None:
+        """DISCONNECT came."""
+        if reason != 0x8B:
+            self.faults.append(f"{self.client_id}: DISCONNECT {reason:#x}")
 
     def _on_publish(self, received: Received, replies: list[bytes]) -> None:
         message = wire.publication(received, self.version)

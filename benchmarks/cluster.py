@@ -1,0 +1,150 @@
+"""What it costs that a message crosses from one node to another, on real Ignite servers and ZooKeeper of its own.
+
+    python -m benchmarks cluster                    all parts
+    python -m benchmarks cluster --only latency
+    python -m benchmarks cluster --seconds 10
+
+Publishers are connected to the first node, subscribers to the second. Two Ignite servers, one ZooKeeper server, two
+nodes and the load generator share the machine, which should have nothing else to do; ``cpu`` is the share of a core
+that each took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.durable import Node, say
+from benchmarks.whole import build, cpu_seconds
+from iot_mqtt.app.engines import Cluster, Places, Plan
+from iot_mqtt.app.engines.snippet import settings
+
+PAIRS = 10
+MANY = 3_000_000
+
+
+class Member(Node):
+    """One of several nodes."""
+
+    def __init__(self, folder: Path, plan: Plan, number: int) -> None:
+        super().__init__(folder, "iot-mqtt")
+        self._settings = {**settings(plan), "node.id": f"bench-{number}"}
+
+    def _command(self) -> list[str]:
+        told = [f"{key}={_text(value)}" for key, value in self._settings.items()]
+        return [*super()._command(), *(word for setting in told for word in ("--set", setting))]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """Two nodes, and what they stand on."""
+
+    nodes: tuple[Member, Member]
+    #: Process ids by name.
+    processes: dict[str, int]
+
+    def busy(self) -> dict[str, float]:
+        """Process time of each so far, in seconds."""
+        return {name: cpu_seconds(pid) for name, pid in self.processes.items()}
+
+
+@contextmanager
+def grounds() -> Iterator[Grounds]:
+    """Servers and nodes, all gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="bench-cluster-") as folder, ExitStack() as stack:
+        servers = Cluster(Path(folder) / "servers", Places.find(), die_with_parent=True)
+        plan = Plan.make(ignite=2, zookeeper=1)
+        stack.callback(servers.down, gently=False)
+        servers.up(plan)
+        nodes = Member(Path(folder) / "a", plan, 1), Member(Path(folder) / "b", plan, 2)
+        for node in nodes:
+            stack.callback(node.kill)
+            node.start()
+        processes = {"node a": nodes[0].pid, "node b": nodes[1].pid}
+        for member in plan.members:
+            life = servers.process(member).life()
+            assert life is not None
+            processes[member.name] = life.pid
+        yield Grounds(nodes, processes)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One load, and which of its figures are told."""
+
+    name: str
+    what: str
+    options: tuple[str, ...]
+    figures: tuple[str, ...]
+
+
+PARTS = (
+    # Not as fast as it goes: what a link cannot carry of QoS 0 is dropped, and a closed loop never recovers from that.
+    Part("forward", "QoS 0, 64 bytes, 100,000 messages/s offered", ("--rate", "100000"), ("out_per_s", "p99_us")),
+    Part("latency", "QoS 0, 64 bytes, 2000 messages/s in an open loop", ("--rate", "2000"), ("p50_us", "p99_us")),
+    Part("plain", "QoS 1, 64 bytes, to receivers that are not kept", ("--qos", "1"), ("out_per_s",)),
+    Part("durable", "QoS 1, 64 bytes, to receivers with kept sessions", ("--qos", "1", "--durable"), ("out_per_s",)),
+    Part(
+        "durable-latency",
+        "the same, 2000 messages/s in an open loop",
+        ("--qos", "1", "--durable", "--rate", "2000"),
+        ("p50_us", "p99_us"),
+    ),
+)
+
+
+def measure(ground: Grounds, part: Part, seconds: float) -> None:
+    """One load from the first node to the second."""
+    first, second = ground.nodes
+    words = ["pubsub", "--port", str(first.port), "--readers-port", str(second.port), "--pubs", str(PAIRS)]
+    words += ["--count", str(MANY), "--seconds", str(seconds), *part.options]
+    before, began = ground.busy(), time.monotonic()
+    done = subprocess.run([str(build()), *words], capture_output=True, text=True, check=False)
+    taken = time.monotonic() - began
+    if not done.stdout:
+        raise SystemExit(done.stderr)
+    found = json.loads(done.stdout)
+    after = ground.busy()
+    busy = {name: (after[name] - before[name]) / taken for name in before}
+    messages = found["out_per_s"] * found["seconds"]
+    say(
+        part.what,
+        **{name: found[name] for name in part.figures},
+        us_a=1e6 * (after["node a"] - before["node a"]) / max(1.0, messages),
+        us_b=1e6 * (after["node b"] - before["node b"]) / max(1.0, messages),
+        lost=found["lost"],
+        disorder=found["disorder"],
+        cpu=" ".join(f"{name}={share:.0%}" for name, share in {**busy, "load": found["load_cpu"]}.items()),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts that are named."""
+    parser = argparse.ArgumentParser(prog="cluster", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", help="names of parts, with commas between: " + ", ".join(part.name for part in PARTS))
+    parser.add_argument("--seconds", type=float, default=5.0, help="of publishing, in each part")
+    options = parser.parse_args(arguments)
+    wanted = options.only.split(",") if options.only else [part.name for part in PARTS]
+    if unknown := set(wanted) - {part.name for part in PARTS}:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    with grounds() as ground:
+        for part in PARTS:
+            if part.name in wanted:
+                measure(ground, part, options.seconds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""The nodes of one cluster as real processes on real servers: started together, killed, paused, brought back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from systemkit.process import BrokerProcess, Options
+
+from iot_mqtt.admin.token import read_token
+from iot_mqtt.app.engines import Plan
+from iot_mqtt.app.engines.snippet import settings as settings_of
+from iot_mqtt.cluster.channels import Home, read
+from iot_mqtt.ports.grid import CacheName
+from tests.contract.driving import ReactorPump
+from tests.contract.ignitekit import make
+from tests.enginekit.servers import Servers
+
+#: A dead node is out of the list of members after so many seconds (the default, which production has too).
+SESSION_SECONDS = 6.0
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether it comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def broker_settings(plan: Plan) -> dict[str, object]:
+    """What every node of a cluster on these servers is told, as for a command line."""
+    shared = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings_of(plan).items()}
+    return {**shared, "mqtt.sys_interval": 0, "registry.zookeeper.session_timeout": SESSION_SECONDS}
+
+
+class BrokerNode(BrokerProcess):
+    """One node. ``running`` is false between ``kill`` and ``start``."""
+
+    def __init__(self, folder: Path, name: str, settings: Mapping[str, object]) -> None:
+        super().__init__(folder, Options(settings={"node.id": name, **settings}))
+        self.name = name
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None
+
+    @property
+    def port(self) -> int:
+        return self.ports["mqtt"]
+
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay, and nobody answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def api(self, path: str) -> Any:
+        """What ``/api/v1`` says."""
+        return json.loads(self.http(f"/api/v1/{path}", token=read_token(str(self.data_dir))))
+
+    def has_client(self, client_id: str) -> bool:
+        """Whether it is connected here."""
+        return any(client["client_id"] == client_id for client in self.api("clients?limit=1000")["items"])
+
+    def has_session(self, client_id: str) -> bool:
+        """Whether its session is at home here, connected or not."""
+        return any(session["client_id"] == client_id for session in self.api("sessions?limit=1000")["items"])
+
+
+class Nodes:
+    """The nodes of one cluster."""
+
+    def __init__(self, folder: Path, servers: Servers, count: int, settings: Mapping[str, object]) -> None:
+        self.servers = servers
+        told = {**broker_settings(servers.cluster.plan), **settings}
+        self.all = [BrokerNode(folder / name, name, told) for name in map("node-{}".format, range(1, count + 1))]
+
+    def __getitem__(self, index: int) -> BrokerNode:
+        return self.all[index]
+
+    def __iter__(self) -> Iterator[BrokerNode]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def ports(self) -> list[int]:
+        """Where clients may try their luck, those of dead nodes included."""
+        return [node.port for node in self.all]
+
+    def mend(self) -> None:
+        """Start what does not run."""
+        for node in self.all:
+            if not node.running:
+                node.start()
+
+    def homes(self) -> dict[str, Home]:
+        """Client id → the life that owns its session, as the grid has it."""
+        pump = ReactorPump()
+        grid = make(pump, [server for server in self.servers.ignite if server.alive])
+        pump.run(grid.open())
+        try:
+            found = pump.run(grid.page(CacheName.CHANNELS, b"", None, 10_000))
+            return {key.decode(): read(value) for key, value in found}
+        finally:
+            pump.run(grid.close())
+
+
+@contextmanager
+def cluster(
+    folder: Path, servers: Servers, count: int = 3, settings: Mapping[str, object] | None = None
+) -> Iterator[Nodes]:
+    """So many nodes on these servers; at the end each is closed, and has to end well."""
+    nodes = Nodes(folder, servers, count, settings or {})
+    try:
+        for node in nodes:
+            node.start()
+        yield nodes
+    except BaseException:
+        for node in nodes:
+            node.reap()
+        raise
+    with ExitStack() as ends:
+        for node in nodes:
+            ends.callback(node.close)

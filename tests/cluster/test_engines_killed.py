@@ -1,0 +1,67 @@
+"""kill -9 of what the nodes stand on, under load: a grid server, then ZooKeeper's leader. The nodes live on.
+
+``CLUSTER_SUBSCRIBERS`` and ``CLUSTER_RATE`` (messages a second) make it larger, ``CLUSTER_ROUNDS`` longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.cluster.load import PATIENCE, Figures, Load
+from tests.cluster.nodes import Nodes
+from tests.enginekit.servers import Server
+
+ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))
+SUBSCRIBERS = int(os.environ.get("CLUSTER_SUBSCRIBERS", "60"))
+RATE = int(os.environ.get("CLUSTER_RATE", "300"))
+SEED = int(os.environ.get("CLUSTER_SEED", random.SystemRandom().randrange(1_000_000)))
+#: Seconds in which nothing may be acknowledged.
+STALL_SECONDS = 8.0 * PATIENCE
+DRAIN_SECONDS = 40.0
+#: What a node says when it has had to let go of everything and begin anew.
+NEW_LIFE = "the life of this node is over"
+
+
+async def _run(load: Load, victim: Callable[[], Server]) -> tuple[Figures, float]:
+    await load.start()
+    longest = 0.0
+    try:
+        for _ in range(ROUNDS):
+            await asyncio.sleep(1.0)
+            load.take_stall()
+            server = await asyncio.to_thread(victim)
+            server.kill()
+            await asyncio.sleep(STALL_SECONDS + 2.0)
+            longest = max(longest, load.take_stall())
+            await asyncio.to_thread(server.start)
+            await asyncio.sleep(2.0)
+            print(f"{server.name}: stall {longest:.2f} s, back {load.take_stall():.2f} s")
+        return await load.finish(DRAIN_SECONDS), longest
+    finally:
+        await load.stop()
+
+
+@pytest.mark.parametrize("kind", ["ignite", "zookeeper"])
+def test_kill_9_of_a_server_stalls_the_nodes_and_no_more(nodes: Nodes, kind: str) -> None:
+    """Publishing goes on within seconds, no node ends or begins anew, and nothing is lost."""
+    print(f"CLUSTER_SEED={SEED} kind={kind} rounds={ROUNDS} subscribers={SUBSCRIBERS} rate={RATE}")
+    dice = random.Random(SEED)
+
+    def victim() -> Server:
+        return dice.choice(nodes.servers.ignite) if kind == "ignite" else nodes.servers.leader
+
+    before = [node.log_text().count(NEW_LIFE) for node in nodes]
+    pids = [node.pid for node in nodes]
+    load = Load(nodes.ports, dice, subscribers=SUBSCRIBERS, rate=RATE, name=f"without-{kind}")
+    figures, stall = asyncio.run(_run(load, victim))
+    print(figures)
+    assert [node.pid for node in nodes if node.process is not None and node.process.poll() is None] == pids
+    assert [node.log_text().count(NEW_LIFE) for node in nodes] == before, "a node has begun anew"
+    load.check(figures)
+    assert stall <= STALL_SECONDS, f"nothing was acknowledged for {stall:.1f} s: {figures}"
+    assert figures.drained_in < DRAIN_SECONDS, f"not drained: {figures}"
