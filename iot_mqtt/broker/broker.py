@@ -153,6 +153,8 @@ class Broker:
     def end_turn(self) -> None:
         """One batch to the grid, one write to each connection that has something."""
         self._turn_planned = False
+        if self.clustering is not None:
+            self.clustering.homes.stage_gone()
         self.store.flush()
         if self.clustering is not None:
             self.clustering.end_turn()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from twisted.internet.defer import Deferred
+
 from iot_mqtt.ports.store import (
     StoredDelivery,
     StoredFlight,
@@ -102,9 +104,25 @@ async def _each(items: Iterable[T]) -> AsyncIterator[T]:
 async def gather(store: Store, client_id: str | None, wanted: Wanted) -> dict[str, Records]:
     """The records of one client or, None, of all that are wanted, by client id."""
     gathered: dict[str, Records] = {}
-    for kind in KINDS:
+
+    async def of_kind(kind: str) -> None:
         async for record in getattr(store, kind)(client_id):
             owner = record.client_id if isinstance(record, StoredSession) else record[0]
             if wanted(owner):
                 gathered.setdefault(owner, Records()).add(kind, record)
+
+    if client_id is None:
+        for kind in KINDS:
+            await of_kind(kind)
+        return gathered
+    # A client waits for its session: all questions at once, for the grid may be a process away.
+    reading = [Deferred.fromCoroutine(of_kind(kind)) for kind in KINDS]
+    failure: BaseException | None = None
+    for one in reading:
+        try:
+            await one
+        except Exception as error:  # noqa: BLE001 - every question is waited for; the first failure counts
+            failure = failure or error
+    if failure is not None:
+        raise failure
     return gathered

@@ -45,6 +45,8 @@ class Homes:
         self._claiming: dict[str, list[tuple[Connection, Callable[[], None]]]] = {}
         #: Clients whose sessions left the memory, and the batch that has everything of it; oldest first.
         self._leaving: dict[str, int] = {}
+        #: Clients whose sessions ended in this turn.
+        self._gone: dict[str, None] = {}
         #: The client that is being released.
         self._releasing: set[str] = set()
 
@@ -63,13 +65,15 @@ class Homes:
             self._claiming[client_id] = [(connection, opened)]
             if client_id in self._leaving:
                 # What the grid has of it is old, until what is staged is there.
-                drive(
-                    self._broker.store.settled(),
-                    lambda _: self._peers.claim(client_id, partial(self._claimed, client_id)),
-                    partial(self._failed, client_id),
-                )
+                drive(self._broker.store.settled(), partial(self._ask, client_id), partial(self._failed, client_id))
             else:
-                self._peers.claim(client_id, partial(self._claimed, client_id))
+                self._ask(client_id)
+
+    def _ask(self, client_id: str, _: None = None) -> None:
+        self._peers.claim(client_id, partial(self._claimed, client_id), partial(self._is_wanted, client_id))
+
+    def _is_wanted(self, client_id: str) -> bool:
+        return any(not connection.closed for connection, _ in self._claiming.get(client_id, ()))
 
     def _claimed(self, client_id: str, claim: Claim, why: str) -> None:
         if claim is Claim.REFUSED:
@@ -108,7 +112,7 @@ class Homes:
         """The client went away before its session was opened, and nothing is kept for it."""
         if self._broker.sessions.get(client_id) is None:
             self.left(client_id)
-            self._broker.store.remove_channel(client_id)
+            self._gone[client_id] = None
             self._broker.plan_turn()
 
     # Away from here.
@@ -124,8 +128,15 @@ class Homes:
         """
         self.left(client_id)
         if client_id not in self._releasing and client_id != self._broker.sessions.opening:
-            self._broker.store.remove_channel(client_id)
+            self._gone[client_id] = None
             self._broker.plan_turn()
+
+    def stage_gone(self) -> None:
+        """The records of clients that are gone are removed last of all that is staged: they say who cleans up."""
+        gone, self._gone = self._gone, {}
+        for client_id in gone:
+            if self._broker.sessions.get(client_id) is None and client_id not in self._claiming:
+                self._broker.store.remove_channel(client_id)
 
     def committed(self, committed: int) -> None:
         """A commit is over."""
@@ -160,6 +171,7 @@ class Homes:
             # It is kept nowhere: it ends with its home.
             broker.sessions.end(session, ReasonCode.SESSION_TAKEN_OVER)
         self._releasing.discard(client_id)
+        self.stage_gone()
         broker.plan_turn()
         drive(broker.store.settled(), lambda _: done(True), lambda _: done(False))  # noqa: FBT003 - the port says so
 

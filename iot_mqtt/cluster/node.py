@@ -314,8 +314,10 @@ class ClusterNode:
             self._links.broadcast(translation.retained_out(topic, message, version, self._clock.wall()))
             self._flush_soon()
 
-    def claim(self, client_id: str, done: Callable[[Claim, str], None]) -> None:
-        claiming = Deferred.fromCoroutine(self._ownership.claim(client_id))
+    def claim(
+        self, client_id: str, done: Callable[[Claim, str], None], wanted: Callable[[], bool] | None = None
+    ) -> None:
+        claiming = Deferred.fromCoroutine(self._ownership.claim(client_id, wanted))
         claiming.addCallback(lambda result: done(*result))
         claiming.addErrback(_report, "a claim failed")
 

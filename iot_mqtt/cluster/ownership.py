@@ -48,6 +48,7 @@ class Refusal(StrEnum):
     HOME_SILENT = "home_silent"
     HOME_BUSY = "home_busy"
     GRID = "grid"
+    UNWANTED = "unwanted"
 
 
 _TEXTS: Final = {
@@ -55,6 +56,7 @@ _TEXTS: Final = {
     Refusal.HOME_SILENT: "the node that has its session does not answer",
     Refusal.HOME_BUSY: "the node that has its session is busy with it",
     Refusal.GRID: "the grid does not answer",
+    Refusal.UNWANTED: "the client has given up",
 }
 
 
@@ -106,14 +108,15 @@ class Ownership:
 
     # Claims.
 
-    async def claim(self, client_id: str) -> tuple[Claim, str]:
+    async def claim(self, client_id: str, wanted: Callable[[], bool] | None = None) -> tuple[Claim, str]:
+        """``wanted``: somebody still waits for it."""
         try:
-            return await self._claim(client_id)
+            return await self._claim(client_id, wanted or _always)
         except Unavailable as error:
             log.warning("a client's home cannot be settled: %s", error, extra={"client": client_id})
             return self._refuse(Refusal.GRID)
 
-    async def _claim(self, client_id: str) -> tuple[Claim, str]:
+    async def _claim(self, client_id: str, wanted: Callable[[], bool]) -> tuple[Claim, str]:
         if self._connected() and await self._channels.take(client_id, None):
             return self._granted(None)
         pause = self._settings.claim_pause
@@ -128,6 +131,8 @@ class Ownership:
             record = await self._channels.get(client_id)
             life = read(record).life if record is not None else None
             if life != self._own:
+                if not wanted():
+                    return self._refuse(Refusal.UNWANTED)
                 if not self._connected():
                     return self._refuse(Refusal.NOT_CONNECTED)
                 reason = await self._let_go(life, client_id) if life is not None else None
@@ -174,3 +179,7 @@ class Ownership:
         waiting: Deferred[None] = Deferred()
         self._clock.call_later(seconds, partial(waiting.callback, None))
         await waiting
+
+
+def _always() -> bool:
+    return True

@@ -130,9 +130,13 @@ class GridStore:
         """Hand over what gathered, unless a batch is under way; its end hands over the next."""
         if (self._gathering or self._reserved) and self._under_way is None:
             self._submitted += 1
+            # What stagers have comes first, the log's pages before everything: where a batch is not atomic, its first
+            # part may be all that is written, and must not take away a will, say, whose message is not there.
+            batch = WriteBatch()
             for stager in self.stagers:
-                stager.stage(self._gathering, self._submitted)
-            self._under_way, self._gathering, self._reserved = self._gathering, WriteBatch(), False
+                stager.stage(batch, self._submitted)
+            batch.operations += self._gathering.operations
+            self._under_way, self._gathering, self._reserved = batch, WriteBatch(), False
             self._submitted_at = self._clock.monotonic()
             self._submit()
 

@@ -104,8 +104,13 @@ class Peers(Protocol):
         """Tell everybody of a retained message, or that there is none any more."""
         ...
 
-    def claim(self, client_id: str, done: Callable[[Claim, str], None]) -> None:
-        """Make this node the home of a client. ``done`` may be called before this returns; the text says why not."""
+    def claim(
+        self, client_id: str, done: Callable[[Claim, str], None], wanted: Callable[[], bool] | None = None
+    ) -> None:
+        """Make this node the home of a client. ``done`` may be called before this returns; the text says why not.
+
+        ``wanted`` is asked before the present home is: a client that has given up here may be there already.
+        """
         ...
 
 
