@@ -72,7 +72,7 @@ def _answer(connection: Connection, answer: Suback, readers: list[RetainedReader
         connection.reply(answer, broker.store.latest if session.durable else 0)
         # Meanwhile it may have been replaced, or given up.
         known = broker.subscriptions.known
-        readers = [one for one in readers if known(session, one.subscription.filter) is one.subscription]
+        readers = [one for one in readers if known(session, one.subscription.filter) == one.subscription]
         if readers:
             broker.retention.read_for(session, readers)
 
