@@ -79,7 +79,7 @@ def opened(count: int, pump: Pump) -> Iterator[IgniteGrid]:
 
     with tempfile.TemporaryDirectory(prefix="bench-ignite-") as folder:
         cluster = Cluster(Path(folder) / "servers", Places.find(), die_with_parent=True)
-        plan = Plan.make(ignite=count, quick=True)
+        plan = Plan.make(ignite=count)
         try:
             cluster.up(plan)
             settings = IgniteSettings(

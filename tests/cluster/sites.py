@@ -156,7 +156,7 @@ class Sites:
 
     def __init__(self, folder: Path, count: int) -> None:
         self.network = Network(count)
-        self.plan = Plan.make(ignite=count, zookeeper=count, quick=True, standard_ports=True)
+        self.plan = Plan.make(ignite=count, zookeeper=count, standard_ports=True)
         self.servers = [SiteServer(folder / member.name, self.plan, member, self) for member in self.plan.members]
         told = {key: self.placed(value) for key, value in broker_settings(self.plan).items()}
         self.nodes = [

@@ -176,7 +176,7 @@ def running(
 ) -> Iterator[Servers]:
     """Start so many servers of each kind on free ports, and end them whatever happens. Call it in the main thread."""
     cluster = Cluster(folder, Places.find(), die_with_parent=True)
-    plan = Plan.make(ignite=ignite, zookeeper=zookeeper, kafka=kafka, persistence=persistence, quick=True)
+    plan = Plan.make(ignite=ignite, zookeeper=zookeeper, kafka=kafka, persistence=persistence)
     try:
         cluster.up(plan)
         servers = Servers(cluster)

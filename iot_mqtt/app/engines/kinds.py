@@ -18,8 +18,9 @@ from iot_mqtt.app.engines.places import Places
 from iot_mqtt.app.engines.plan import KindName, Member, Plan
 from iot_mqtt.app.engines.ports import HOST
 
-#: For a JVM that is to be there soon and lives for a few minutes.
-_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:-UseG1GC", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
+#: For a JVM that is to be there soon, on a machine whose cores it has to share: the optimizing compiler takes them
+#: for minutes, in which every commit waits for it.
+_SMALL = ("-XX:TieredStopAtLevel=1", "-XX:-UseG1GC", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 #: The heap that each begins with; it grows when there is something to do.
 _START_HEAP_MB = 64
 _ENOUGH_FOR_A_QUORUM = 3
@@ -164,7 +165,7 @@ def _jvm(plan: Plan, jars: list[Path]) -> list[str]:
         "-Djava.net.preferIPv4Stack=true",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
-        *(_QUICK if plan.quick else ()),
+        *_SMALL,
         "-cp",
         ":".join(map(str, jars)),
     ]

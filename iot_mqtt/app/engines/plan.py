@@ -51,8 +51,6 @@ class Plan:
     persistence: bool = False
     heap_mb: int = 256
     region_mb: int = 256
-    #: Start fast rather than run fast: what tests want.
-    quick: bool = False
 
     @classmethod
     def make(
@@ -62,7 +60,6 @@ class Plan:
         zookeeper: int = 0,
         kafka: int = 0,
         persistence: bool = False,
-        quick: bool = False,
         standard_ports: bool = False,
     ) -> Plan:
         """So many servers of each kind, on free ports or on those that everybody knows, with a new token."""
@@ -77,7 +74,6 @@ class Plan:
             token=secrets.token_hex(16),
             kafka_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
             persistence=persistence,
-            quick=quick,
         )
 
     @classmethod

@@ -66,6 +66,7 @@ class Link:
         "_announced",
         "_ticked_at",
         "_heartbeat_at",
+        "_unconfirmed",
         "_hole_since",
         "_ask_at",
         "_ask_pause",
@@ -102,6 +103,8 @@ class Link:
         self._announced = 0
         self.heartbeat = None
         self._hears_us = False
+        #: Bytes that have come since the last heartbeat.
+        self._unconfirmed = 0
         self._hole_since: float | None = None
         self._ask_at = self._ask_pause = 0.0
 
@@ -177,6 +180,7 @@ class Link:
         condition = self.condition
         self._announced = condition.end
         self._heartbeat_at = now + self.settings.heartbeat
+        self._unconfirmed = 0
         heartbeat = Heartbeat(
             self.ring.next,
             condition.end,
@@ -290,6 +294,9 @@ class Link:
         if not arrivals.add(proto_v1.read_data(payload), len(payload)):
             figures.early_refused += 1
         self._came(before, now)
+        self._unconfirmed += len(payload)
+        if self._unconfirmed >= self.settings.confirm_bytes:
+            self.beat(now)
 
     def _on_heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         if heartbeat.received <= self.ring.next:

@@ -134,7 +134,7 @@ def test_a_lone_zookeeper_is_no_ensemble(tmp_path: Path, checkout: Places) -> No
 
 def test_an_ignite_server_is_told_everything_by_properties(tmp_path: Path, checkout: Places) -> None:
     """Those that cluster/config/ignite-server.xml and the gateway read, and no others."""
-    plan = Plan.make(ignite=2, standard_ports=True, persistence=True, quick=True)
+    plan = Plan.make(ignite=2, standard_ports=True, persistence=True)
     arguments = prepared(plan, "ignite-2", tmp_path, checkout)
     properties = dict(word[2:].split("=", 1) for word in arguments if word.startswith("-Diot."))
     assert properties.pop("iot.ignite.work") == str(tmp_path / "work")
