@@ -114,7 +114,7 @@ class ZookeeperConfig:
 
     hosts: tuple[str, ...] = ("127.0.0.1:2181",)
     path: str = "/services/ignite"
-    session_timeout: float = 6.0
+    session_timeout: float = 5.0
     username: str | None = None
     password: str | None = None
 

@@ -36,6 +36,10 @@ class CacheName(StrEnum):
     SEGMENTS = "segments"
     GROUPS = "groups"
     SHARES = "shares"
+    DEVICES = "devices"
+    SHADOWS = "shadows"
+    COMMANDS = "commands"
+    PLUGINS = "plugins"
 
 
 Pair = tuple[bytes, bytes]

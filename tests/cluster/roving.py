@@ -20,7 +20,7 @@ PATIENCE = 4.0
 AGAIN = (0.1, 0.4)
 #: "Not here, not now": server unavailable (3 in CONNACK of 3.1.1), busy, shutting down, use another server; and what
 #: CONNACK says to a client that has been taken over while it waited, by an earlier attempt of its own.
-ELSEWHERE = frozenset((3, 0x80, 0x88, 0x89, 0x8B, 0x9C))
+ELSEWHERE = frozenset((3, 0x88, 0x89, 0x8B, 0x9C))
 TAKEN_OVER = 0x8E
 
 

@@ -47,7 +47,8 @@ public final class GridCaches {
 
     private static final List<String> SMALL = List.of(
             "meta", "sessions", "channels", "subscriptions", "routes", "retained", "queue", "dup", "pubrel", "received",
-            "wills", "log_meta", "log_turns", "progress", "segments", "groups", "shares");
+            "wills", "log_meta", "log_turns", "progress", "segments", "groups", "shares", "devices", "shadows", "commands",
+            "plugins");
 
     /** Large values, in a group of their own. */
     private static final List<String> LARGE = List.of("log", "log_index");
