@@ -66,6 +66,8 @@ class Channels:
         self._own = own
         self._page = page
         self._at_once = at_once
+        #: The greatest that this life has written.
+        self._epoch = 0
         #: Records that could not be read.
         self.unreadable = 0
 
@@ -77,8 +79,10 @@ class Channels:
         return await self._take(client_id.encode(), record)
 
     async def _take(self, key: bytes, record: bytes | None) -> bool:
-        epoch = 1 if record is None else read(record).epoch + 1
-        return await self._grid.compare_and_set(CacheName.CHANNELS, key, record, write(Home(self._own, epoch)))
+        # Not 1 where there is no record: a record that was removed and made anew must not look like the old one to
+        # somebody who read that and is about to replace it.
+        self._epoch = max(self._epoch, 0 if record is None else read(record).epoch) + 1
+        return await self._grid.compare_and_set(CacheName.CHANNELS, key, record, write(Home(self._own, self._epoch)))
 
     async def take_over(self, life: Life, begin: Callable[[str], None]) -> AsyncIterator[Portion]:
         """Everything that is at home in a node's lives up to this one, which are fenced; what others take meanwhile is
