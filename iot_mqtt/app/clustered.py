@@ -17,6 +17,7 @@ from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.view import View
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
+from iot_mqtt.cluster.questions import Questions
 from iot_mqtt.cluster.registry.beacon import Beacon
 from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.settings import ClusterSettings
@@ -33,8 +34,12 @@ log = logging.getLogger(__name__)
 class Clustered:
     """One life among others, from joining to leaving."""
 
-    def __init__(self, config: Config, reactor: Any, clock: Clock, grid: IgniteGrid) -> None:
+    def __init__(
+        self, config: Config, reactor: Any, clock: Clock, grid: IgniteGrid, on_over: Callable[[str], None]
+    ) -> None:
+        """``on_over`` is told once, when this life is over although nobody asked for it."""
         self._config = config
+        self._on_over = on_over
         self._clock = clock
         self._grid = grid
         self._registry = make_registry(config, clock, reactor.callFromThread)
@@ -46,8 +51,6 @@ class Clustered:
         self._broker: Broker | None = None
         self._looking = False
         self._beacon: Beacon | None = None
-        #: Told once when this life is over although nobody asked for it.
-        self.on_over: Callable[[str], None] = _nobody
 
     async def join(self) -> int:
         """This node's number, which its log is written under. What earlier lives had begun is finished."""
@@ -70,7 +73,7 @@ class Clustered:
             # A home that has just died must have left the list before we stop asking it.
             settings=ClusterSettings(release_timeout=self._patience),
         )
-        node.on_life_over = self.over
+        node.on_life_over = self._on_over
         clustering = broker.join(node, self._follow)
         node.attach(clustering)
         view.cluster.join(node, self._registry)
@@ -150,6 +153,12 @@ class Clustered:
         log.info("the grid does not answer: %s", failure.getErrorMessage())
 
     @property
+    def questions(self) -> Questions:
+        """What nodes ask each other by name."""
+        assert self._node is not None
+        return self._node.questions
+
+    @property
     def gateway(self) -> Gateway:
         """The connection that this node writes by."""
         return self._grid.gateway
@@ -164,10 +173,7 @@ class Clustered:
         if self._node is not None:
             self._node.end_life(reason)
         else:
-            self.over(reason)
-
-    def over(self, reason: str) -> None:
-        self.on_over(reason)
+            self._on_over(reason)
 
     async def leave(self) -> None:
         """Everything is committed: others may have our clients."""
@@ -182,7 +188,3 @@ class Clustered:
         """Others have taken our place. The connections end; nothing more is written."""
         await self.leave()
         await self._grid.close()
-
-
-def _nobody(_reason: str) -> None:
-    """Nobody wants to know yet."""

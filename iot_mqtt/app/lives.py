@@ -45,12 +45,14 @@ class Lives:
     def begin(self) -> None:
         """The first life; if it cannot begin, the process ends."""
         try:
-            service = self._service = Service(self._config, self._reactor)
+            service = self._service = self._life(self._config)
         except Exception:  # noqa: BLE001 - every failure to start ends in one line and exit code 1
             self._failed(Failure())
             return
-        service.on_over = self._over
         ensureDeferred(service.start()).addCallbacks(_say_ready, self._failed)
+
+    def _life(self, config: Config) -> Service:
+        return Service(config, self._reactor, self._over)
 
     def _over(self, reason: str) -> None:
         if not self._stopping:
@@ -63,16 +65,16 @@ class Lives:
         config = at_ports(self._config, before.ports)
         await before.abandon()
         while not self._stopping:
-            service = Service(config, self._reactor)
+            service = self._life(config)
             try:
                 await service.start(before.release_ports)
             except Exception as error:  # noqa: BLE001 - whatever it is, a node of a cluster tries again
                 log.warning("a new life cannot begin yet: %s", error)
                 await service.abandon()
+                await service.release_ports()
                 await deferLater(self._reactor, AGAIN_SECONDS)
                 continue
             self._service = service
-            service.on_over = self._over
             log.warning("the node is part of the cluster again")
             return
 

@@ -50,7 +50,7 @@ class Clustering:
         self.group_homes = GroupHomes(broker, peers)
         self.homes = Homes(broker, peers, self.own, self.group_homes)
         #: Cursors that have read everything and wait until a peer acts on what their session wants.
-        self._resting: dict[int, list[SessionCursor]] = {}
+        self._resting: dict[int, dict[SessionCursor, None]] = {}
         # Acknowledgements of interest that wait for a commit.
         self._acknowledging: list[tuple[int, Callable[[], None]]] = []
 
@@ -93,7 +93,7 @@ class Clustering:
         """Whether a cursor that has read all there is of another node's log can rely on being offered what comes."""
         if self._peers.known_by(writer, self.own.tell()):
             return True
-        self._resting.setdefault(writer, []).append(cursor)
+        self._resting.setdefault(writer, {})[cursor] = None
         return False
 
     # Node: what the others want.

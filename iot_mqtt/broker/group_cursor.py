@@ -153,7 +153,7 @@ class GroupCursor(Cursor):
             return 0
         member.connection.send_qos0(part, retain, route.identifiers)
         # Nothing will be acknowledged; a restart goes on behind it.
-        broker.groups.moved(self)
+        broker.groups.records.moved(self)
         return part.count
 
     # What comes back.
@@ -170,7 +170,7 @@ class GroupCursor(Cursor):
         # What a read brings that has begun is newer.
         self.version += 1
         self.returned = deque(sorted([*self.returned, *references], key=by_position))
-        self._broker.groups.moved(self)
+        self._broker.groups.records.moved(self)
         self._broker.call_soon(partial(self.read_on, self._broker))
 
     def read_on(self, broker: Broker) -> None:
@@ -201,7 +201,7 @@ class GroupCursor(Cursor):
                     taken = self._assign(publication, reference)
             self.over(taken)
             if taken:
-                broker.groups.moved(self)
+                broker.groups.records.moved(self)
             if taken < reference.length:
                 self.returned[0] = reference.part(taken, reference.length)
                 return

@@ -15,25 +15,23 @@ included: nobody is left who could go on with them, and what was acknowledged to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.borrowing import Lender
-from iot_mqtt.broker.group_cursor import GroupCursor, by_position
-from iot_mqtt.broker.group_names import LONGEST_NAME, share_name, split_name
+from iot_mqtt.broker.group_cursor import GroupCursor
+from iot_mqtt.broker.group_records import GroupRecords, left_of
 from iot_mqtt.broker.loans import Loan
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.ports.store import StoredGroup
-from iot_mqtt.session import Flight, Segment
+from iot_mqtt.session import Flight
 from iot_mqtt.topics import SharedGroup, parse_shared
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.group_homes import Records
-    from iot_mqtt.ports.grid import WriteBatch
     from iot_mqtt.ports.log import LogReader
 
 #: Seconds that subscribers wait at most until a group has its place in the log.
@@ -41,16 +39,14 @@ OPEN_WITHIN = 5.0
 
 
 class Groups:
-    """The durable groups of this node; a ``ports.store.Stager``."""
+    """The durable groups of this node."""
 
     __slots__ = (
         "_broker",
         "_cursors",
         "_parts",
         "_by_filter",
-        "_changed",
-        "_moved",
-        "_open",
+        "records",
         "_loaded",
         "writers",
         "_waiting",
@@ -60,9 +56,7 @@ class Groups:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._cursors: dict[SharedGroup[Session], GroupCursor] = {}
-        self._changed: dict[Segment, GroupCursor] = {}
-        self._moved: dict[GroupCursor, None] = {}
-        self._open: dict[tuple[GroupCursor, str], Segment] = {}
+        self.records = GroupRecords(broker)
         #: All of them by name: those of this node's log, and those of other nodes' logs.
         self._parts: dict[str, GroupCursor] = {}
         self._by_filter: dict[str, list[GroupCursor]] = {}
@@ -143,7 +137,7 @@ class Groups:
             # What is durable from the start is looked at when everything is loaded.
             return
         if self._broker.log.writer in self.writers:
-            self.moved(self.add(group, self._broker.log.end, live=True))
+            self.records.moved(self.add(group, self._broker.log.end, live=True))
         else:
             self._wait(group)
 
@@ -216,7 +210,7 @@ class Groups:
             cursor, segment = flight.origin, flight.shared_segment
             if not isinstance(cursor, GroupCursor) or cursor.closed or segment is None:
                 continue
-            loan = Loan(cursor, session.client_id, None, flight.qos, _left(flight))
+            loan = Loan(cursor, session.client_id, None, flight.qos, left_of(flight))
             segment.flights[segment.flights.index(flight)] = loan
             loan.shared_segment, flight.shared_segment = segment, None
             self._broker.loans.add(loan)
@@ -230,19 +224,12 @@ class Groups:
                 del self._by_filter[cursor.filter]
         if cursor.is_own:
             self._cursors.pop(cursor.group, None)
-        self._moved.pop(cursor, None)
-        self._open = {key: segment for key, segment in self._open.items() if key[0] is not cursor}
-        for segment in cursor.segments:
-            self._changed.pop(segment, None)
+        self.records.forget(cursor)
 
     def _remove(self, cursor: GroupCursor) -> None:
         self._hand_over(cursor)
         self._close(cursor)
-        store = self._broker.store
-        store.remove_group(cursor.name)
-        for segment, holder in cursor.segments.items():
-            if segment.stored:
-                store.remove_group_segment(share_name(cursor.name, holder), segment.number)
+        self.records.remove(cursor)
         self._broker.counters.dropped[Drop.NO_SHARED_MEMBER] += cursor.backlog or 0
 
     def _hand_over(self, cursor: GroupCursor) -> None:
@@ -300,18 +287,18 @@ class Groups:
         groups, shares = records
         self.writers.add(writer)
         for name, stored in groups:
-            if not self.restore(name, stored, log):
+            if not self.records.restore(name, stored, log):
                 store.remove_group(name)
         for name, number, references in shares:
-            if not self.restore_share(name, number, references):
+            if not self.records.restore_share(name, number, references):
                 store.remove_group_segment(name, number)
         if log is self._broker.log:
             waiting, self._waiting = self._waiting, {}
             for group, position in waiting.items():
                 if group not in self._cursors:
-                    self.moved(self.add(group, position, live=False))
+                    self.records.moved(self.add(group, position, live=False))
         opened = [cursor for cursor in self._parts.values() if cursor.log is log]
-        self._settle(opened)
+        self.records.settle(opened)
         if not self._waiting:
             self._open_or_not()
         for cursor in opened:
@@ -324,13 +311,13 @@ class Groups:
         """The node that writes this log gives it out by itself again. Our members go on with what they have."""
         self.writers.discard(writer)
         for cursor in [one for one in self._parts.values() if one.log.writer == writer]:
-            self._write_down(cursor)
+            self.records.write_down(cursor)
             lender = self._broker.borrowing.lender(cursor.name)
             for segment in cursor.segments:
                 for flight in segment.flights:
                     if isinstance(flight, Flight):
                         flight.origin, flight.shared_segment = lender, None
-                        if _left(flight):
+                        if left_of(flight):
                             lender.taken(flight)
             for member in cursor.group.members:
                 if member.__class__ is Session and member.groups and cursor in member.groups:
@@ -343,47 +330,6 @@ class Groups:
             for cursor in [one for one in self._parts.values() if one.log.writer == writer]:
                 cursor.read_on(self._broker)
 
-    def restore(self, name: str, stored: StoredGroup, log: LogReader | None = None) -> bool:
-        """Make a group durable again; False if nobody is a member any more."""
-        group = self.find(split_name(name).filter)
-        if group is None:
-            return False
-        cursor = self.add(group, stored.position, live=False, log=log)
-        cursor.returned = deque(stored.returned)
-        return True
-
-    def restore_share(self, name: str, number: int, references: list[Reference]) -> bool:
-        """What a member had under way is the group's again, unless that may go on with it elsewhere. False if there is
-        no such group.
-        """
-        holder = split_name(name).holder
-        cursor = self._parts.get(name.removesuffix(f"\0{holder}") if holder else name)
-        if cursor is None:
-            return False
-        cursor.number = max(cursor.number, number)
-        segment = Segment(number)
-        segment.stored = True
-        cursor.segments[segment] = holder
-        if holder and self._broker.clustering is not None:
-            loan = Loan(cursor, holder, None, 2, list(references))
-            loan.shared_segment = segment
-            segment.flights.append(loan)
-            self._broker.loans.add(loan)
-            return True
-        cursor.shares.extend(references)
-        # Without flights it will be removed, in the batch that has what was returned.
-        self._changed[segment] = cursor
-        return True
-
-    def restore_flight(self, name: str, flight: Flight) -> None:
-        """A QoS 2 exchange that a durable member goes on with: not for others."""
-        cursor = self._parts.get(name)
-        if cursor is not None:
-            flight.origin = cursor
-            self.numbered(cursor, flight)
-            first = flight.reference.position
-            cursor.kept.update(range(first, first + flight.reference.length))
-
     def settle(self, *, owned: bool = True) -> None:
         """Everything is restored: what nobody goes on with returns to the groups. ``owned``: this node's log is given
         out by itself.
@@ -391,7 +337,7 @@ class Groups:
         self._loaded = True
         if owned:
             self.writers.add(self._broker.log.writer)
-        self._settle(self._cursors.values())
+        self.records.settle(self._cursors.values())
         for filter in self._kept_filters():
             group = self.find(filter)
             if group is not None:
@@ -409,110 +355,6 @@ class Groups:
             if session.durable:
                 found.update(dict.fromkeys(name for name in session.subscriptions if parse_shared(name) is not None))
         return found
-
-    def _settle(self, cursors: Iterable[GroupCursor]) -> None:
-        for cursor in cursors:
-            shares, kept = cursor.shares, cursor.kept
-            cursor.shares, cursor.kept = [], set()
-            returned = [part for share in shares for part in _without(share, kept)]
-            cursor.returned = deque(sorted([*cursor.returned, *returned], key=by_position))
-            self.moved(cursor)
-
-    # What is kept.
-
-    def numbered(self, cursor: GroupCursor, flight: Flight | Loan) -> None:
-        """A member has messages of the group under way."""
-        holder = self._holder(cursor, flight)
-        segment = self._open.get((cursor, holder))
-        if segment is None:
-            cursor.number += 1
-            segment = self._open[cursor, holder] = Segment(cursor.number)
-            cursor.segments[segment] = holder
-            self._changed[segment] = cursor
-            self._moved[cursor] = None
-        segment.flights.append(flight)
-        flight.shared_segment = segment
-
-    def _holder(self, cursor: GroupCursor, flight: Flight | Loan) -> str:
-        """Who goes on with it whatever becomes of this node; nobody for what returns to the group then."""
-        if flight.qos != 2 or self._broker.clustering is None:
-            return ""
-        if isinstance(flight, Flight) and not flight.session.durable:
-            return ""
-        client_id: str = flight.client_id if isinstance(flight, Loan) else flight.session.client_id
-        return client_id if len(share_name(cursor.name, client_id).encode()) <= LONGEST_NAME else ""
-
-    def finished(self, flight: Flight | Loan) -> None:
-        """Messages that a member had are over, or were given back."""
-        segment, cursor = flight.shared_segment, flight.origin
-        if segment is not None and not cursor.closed and segment not in self._changed:
-            self._changed[segment] = cursor
-            self._broker.reserve()
-
-    def moved(self, cursor: GroupCursor) -> None:
-        """Its position or what was returned to it has changed."""
-        self._moved[cursor] = None
-        self._broker.reserve()
-
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
-        """Add what changed. What was returned stands in the group's record before it leaves a segment."""
-        changed, self._changed = self._changed, {}
-        moved, self._moved = self._moved, {}
-        self._open.clear()
-        store, end = self._broker.store, self._broker.log.end
-        taken = [(segment, cursor) for segment, cursor in changed.items() if not segment.stored]
-        for segment, cursor in taken:
-            self._store(segment, cursor)
-        for cursor in moved:
-            if not cursor.closed:
-                store.save_group(cursor.name, StoredGroup(cursor.place(end), tuple(cursor.returned)))
-        for segment, cursor in changed.items():
-            if (segment, cursor) not in taken:
-                self._store(segment, cursor)
-
-    def _write_down(self, cursor: GroupCursor) -> None:
-        """All that has changed of one, now."""
-        self._broker.store.save_group(cursor.name, StoredGroup(cursor.position, tuple(cursor.returned)))
-        for segment in [segment for segment, one in self._changed.items() if one is cursor]:
-            self._store(segment, cursor)
-
-    def _store(self, segment: Segment, cursor: GroupCursor) -> None:
-        if cursor.closed:
-            return
-        name = share_name(cursor.name, cursor.segments.get(segment, ""))
-        references = [reference for flight in segment.flights for reference in _left(flight)]
-        store = self._broker.store
-        if references:
-            store.save_group_segment(name, segment.number, references)
-            segment.stored = True
-            return
-        cursor.segments.pop(segment, None)
-        if segment.stored:
-            store.remove_group_segment(name, segment.number)
-            segment.stored = False
-
-    def committed(self, ticket: int) -> None:
-        """Nothing here waits."""
-
-
-def _left(flight: Flight | Loan) -> list[Reference]:
-    """What is not over."""
-    if isinstance(flight, Loan):
-        return flight.left
-    outstanding = flight.outstanding(flight.session.outbound.entries)
-    return [flight.reference.part(offset, offset + len(ids)) for offset, ids in outstanding]
-
-
-def _without(reference: Reference, kept: set[int]) -> Iterator[Reference]:
-    """The parts of a reference that are not in ``kept``."""
-    begin = None
-    for offset in range(reference.length + 1):
-        wanted = offset < reference.length and reference.position + offset not in kept
-        if wanted and begin is None:
-            begin = offset
-        elif not wanted and begin is not None:
-            yield reference.part(begin, offset)
-            begin = None
 
 
 def _enter(session: Session, cursor: GroupCursor) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.access import guarded
-from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.broker.group_names import writer_at_home
 from iot_mqtt.broker.loading import load, load_session
 from iot_mqtt.errors import ReasonCode, Refused
@@ -45,8 +45,9 @@ class Homes:
         self._claiming: dict[str, list[tuple[Connection, Callable[[], None]]]] = {}
         #: Clients whose sessions left the memory, and the batch that has everything of it; oldest first.
         self._leaving: dict[str, int] = {}
-        #: Clients whose sessions ended in this turn.
-        self._gone: dict[str, None] = {}
+        #: Clients of whom nothing is kept, and the batch that has their end; oldest first.
+        self._gone: dict[str, int] = {}
+        self._letting_go = False
         #: The client that is being released.
         self._releasing: set[str] = set()
 
@@ -112,8 +113,7 @@ class Homes:
         """The client went away before its session was opened, and nothing is kept for it."""
         if self._broker.sessions.get(client_id) is None:
             self.left(client_id)
-            self._gone[client_id] = None
-            self._broker.plan_turn()
+            self._go(client_id)
 
     # Away from here.
 
@@ -122,30 +122,55 @@ class Homes:
         self._leaving.pop(client_id, None)
         self._leaving[client_id] = self._broker.store.latest + 1
 
+    def _go(self, client_id: str) -> None:
+        self._gone.pop(client_id, None)
+        self._gone[client_id] = self._broker.reserve()
+
     def ended(self, client_id: str) -> None:
         """Its session has ended here, and nobody is its home any more: unless the next one begins with this CONNECT, or
         another node is waiting to take the record over.
         """
         self.left(client_id)
         if client_id not in self._releasing and client_id != self._broker.sessions.opening:
-            self._gone[client_id] = None
-            self._broker.plan_turn()
+            self._go(client_id)
 
-    def stage_gone(self) -> None:
-        """The records of clients that are gone are removed last of all that is staged: they say who cleans up."""
-        gone, self._gone = self._gone, {}
-        for client_id in gone:
-            if self._broker.sessions.get(client_id) is None and client_id not in self._claiming:
-                self._broker.store.remove_channel(client_id)
+    def _is_unused(self, client_id: str) -> bool:
+        return self._broker.sessions.get(client_id) is None and client_id not in self._claiming
 
     def committed(self, committed: int) -> None:
-        """A commit is over."""
+        """A commit is over: what is gone of clients is gone for good, and their records can go, too."""
+        self._let_go()
         leaving = self._leaving
         while leaving:
             client_id = next(iter(leaving))
             if leaving[client_id] > committed:
                 break
             del leaving[client_id]
+
+    def _let_go(self) -> None:
+        """One at a time, so that commits are not held up when many clients end at once. Not with the batch that has
+        their end: when a batch is repeated because its answer was lost, another node may have the client by then.
+        """
+        committed = self._broker.store.committed
+        while not self._letting_go and self._gone:
+            client_id, ticket = next(iter(self._gone.items()))
+            if ticket > committed:
+                return
+            del self._gone[client_id]
+            if self._is_unused(client_id):
+                self._letting_go = True
+                going = self._peers.let_go(client_id, partial(self._is_unused, client_id))
+                drive(going, self._went, partial(self._did_not_go, client_id))
+
+    def _went(self, _: None) -> None:
+        self._letting_go = False
+        self._broker.call_soon(self._let_go)
+
+    def _did_not_go(self, client_id: str, error: BaseException) -> None:
+        """Later: until then others ask this node, or its successor cleans up."""
+        log.info("a client's home cannot be given up yet: %s", error, extra={"client": client_id})
+        self._gone[client_id] = self._broker.store.latest
+        self._broker.clock.call_later(RETRY_SECONDS, partial(self._went, None))
 
     def release(self, client_id: str, done: Callable[[bool], None]) -> None:
         """See ``ports.cluster.Node``."""
@@ -171,7 +196,6 @@ class Homes:
             # It is kept nowhere: it ends with its home.
             broker.sessions.end(session, ReasonCode.SESSION_TAKEN_OVER)
         self._releasing.discard(client_id)
-        self.stage_gone()
         broker.plan_turn()
         drive(broker.store.settled(), lambda _: done(True), lambda _: done(False))  # noqa: FBT003 - the port says so
 

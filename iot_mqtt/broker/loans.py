@@ -72,7 +72,7 @@ class Loans:
         part, reference = part.part(0, count), reference.part(0, count)
         loan = Loan(cursor, member.client_id, member.peer, part.qos, [reference])
         self.add(loan)
-        broker.groups.numbered(cursor, loan)
+        broker.groups.records.numbered(cursor, loan)
         broker.reserve()
         sent = Publication(part.run, part.topic, part.publisher, part.wall)
         sent.logged = LogRun(reference, part.run, part.topic, part.publisher, part.wall)
@@ -165,7 +165,7 @@ class Loans:
             cursor.loans[loan.client_id].remove(loan)
             if not cursor.loans[loan.client_id]:
                 del cursor.loans[loan.client_id]
-        self._broker.groups.finished(loan)
+        self._broker.groups.records.finished(loan)
 
     def _return(self, loan: Loan) -> None:
         loan.origin.give_back(self._take_back(loan.origin, loan.client_id, list(loan.left)))

@@ -260,20 +260,24 @@ class PeerRoutes:
         self.wants(number, kept, full=True)
 
     def _apply(self, peer: Peer, before: Interest, now: Interest) -> None:
-        filter = now.filter
-        shared = parse_shared(filter)
-        if now.kept != before.kept and shared is not None:
+        if parse_shared(now.filter) is None:
+            self._apply_plain(peer, before, now)
+        else:
+            self._apply_shared(peer, before, now)
+
+    def _apply_plain(self, peer: Peer, before: Interest, now: Interest) -> None:
+        if now.kept != before.kept:
+            keeper = self._keepers.get(peer.number)
+            if keeper is None:
+                keeper = self._keepers[peer.number] = Keeper(f"\0keeper-{peer.number}")
+            self._set(keeper, now.filter, present=now.kept)
+        if now.live != before.live:
+            self._set(peer, now.filter, present=now.live)
+
+    def _apply_shared(self, peer: Peer, before: Interest, now: Interest) -> None:
+        filter, groups = now.filter, self._broker.groups
+        if now.kept != before.kept:
             self._keep_group(peer.number, filter, now.kept)
-        if shared is None:
-            if now.kept != before.kept:
-                keeper = self._keepers.get(peer.number)
-                if keeper is None:
-                    keeper = self._keepers[peer.number] = Keeper(f"\0keeper-{peer.number}")
-                self._set(keeper, filter, present=now.kept)
-            if now.live != before.live:
-                self._set(peer, filter, present=now.live)
-            return
-        groups = self._broker.groups
         for client_id in before.members:
             if client_id not in now.members:
                 self._set(self._members.pop((peer.number, filter, client_id)), filter, present=False)

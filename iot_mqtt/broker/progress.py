@@ -55,7 +55,7 @@ class Progress:
             self._changed[flight.segment] = session
             self._broker.reserve()
         if flight.shared_segment is not None:
-            self._broker.groups.finished(flight)
+            self._broker.groups.records.finished(flight)
 
     def changed(self, flight: Flight) -> None:
         """What is remembered of a flight has changed."""

@@ -78,6 +78,14 @@ class Channels:
         """Make it ours, if the record is still the one that was read."""
         return await self._take(client_id.encode(), record)
 
+    async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
+        """Remove our record, and no other: as a compare-and-set, because a removal that is repeated after its answer was
+        lost would take away what another node has written meanwhile.
+        """
+        record = await self.get(client_id)
+        if record is not None and read(record).life == self._own and unused():
+            await self._grid.compare_and_set(CacheName.CHANNELS, client_id.encode(), record, None)
+
     async def _take(self, key: bytes, record: bytes | None) -> bool:
         # Not 1 where there is no record: a record that was removed and made anew must not look like the old one to
         # somebody who read that and is about to replace it.

@@ -1,4 +1,5 @@
-"""This node among the others: ``ports.cluster.Peers`` for its broker, over links, registry and grid.
+"""One life of this node among the others, from the list of members to its end: ``ports.cluster.Peers`` for its broker.
+What it says to peers is in ``conversation``; this is what holds that, the registry, ownership and adoption together.
 
 ::
 
@@ -28,19 +29,18 @@ from typing import Final
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from iot_mqtt.cluster import links, translation
 from iot_mqtt.cluster.adoption import Adoption
 from iot_mqtt.cluster.channels import Channels
+from iot_mqtt.cluster.conversation import Conversation
 from iot_mqtt.cluster.fencing import Fences, SharedGrid
-from iot_mqtt.cluster.interests import Ours, Theirs
 from iot_mqtt.cluster.joining import Place, known_nodes
-from iot_mqtt.cluster.links import LinkError, Links, Request, Routes, RoutesAck
-from iot_mqtt.cluster.ownership import BUSY, RELEASED, Ownership
-from iot_mqtt.cluster.questions import Questions
+from iot_mqtt.cluster.links import Request
+from iot_mqtt.cluster.ownership import Ownership
+from iot_mqtt.cluster.releases import Releases
 from iot_mqtt.cluster.roster import Life, Roster
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.status import ClusterStatus, PeerStatus
-from iot_mqtt.errors import Malformed, Unavailable
+from iot_mqtt.cluster.status import ClusterStatus
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
 from iot_mqtt.ports.log import Reference
@@ -50,16 +50,8 @@ from iot_mqtt.values import Message
 
 log = logging.getLogger(__name__)
 
-#: Requests by name. "anew": the sender has dropped what it knew of our wishes, or has missed something.
-RELEASE: Final = "release"
-ANEW: Final = "anew"
+#: A request: everybody is to forget what that node kept.
 CLEANED: Final = "cleaned"
-#: Requests that nobody answers have this id.
-_NO_ANSWER: Final = 0
-#: Seconds between two looks at who has told what it wants, during the start.
-_LOOK: Final = 0.02
-#: Seconds until everything is asked for once more, if it did not come.
-_ASK_AGAIN: Final = 2.0
 
 
 class ClusterNode:
@@ -93,30 +85,21 @@ class ClusterNode:
         self._grid = grid
         self._registry = registry
         self._clock = clock
-        self._node: Node | None = None
-        self._is_loaded = False
         self._stopping = False
         self._suspended = False
         self._entry = Member(place.node_id, place.number, place.boot, version, addresses=addresses)
         self._shown = self._entry
         self._refreshing: Timer | None = None
-        self._flushing: Timer | None = None
-        self._end = 0
-        #: Peers that the broker has been told are up.
-        self._up: set[int] = set()
-        #: How far each peer has announced its log.
-        self._ends: dict[int, int] = {}
-        self._theirs: dict[int, Theirs] = {}
-        self.released = self.releases_refused = 0
-
-        self._links = Links(messaging, clock, self, place.number, place.boot, self.settings.links)
+        self._conversation = Conversation(place, messaging, clock, self.settings)
+        self._conversation.requests[CLEANED] = self._take_cleaned
+        self._links = self._conversation.links
+        self._releases = Releases(self._conversation, self.settings.release_timeout, self._is_busy)
         #: What nodes ask each other by name, for those above.
-        self.questions = Questions(self._links, self._flush_soon)
+        self.questions = self._conversation.questions
         self._roster = Roster(place.number, clock, self.settings.unseen_grace)
         self._fences = Fences(grid)
         self._fences.on_fenced = self._fenced
         self._channels = Channels(grid, clock, self._life, self.settings.scan_page, self.settings.swaps_at_once)
-        self._ours = Ours(clock, self.settings.known_within, lambda: self._links.peers)
         self._ownership = Ownership(
             self._channels,
             self._roster,
@@ -125,7 +108,7 @@ class ClusterNode:
             self.settings,
             self._life,
             lambda: self._is_connected,
-            self._ask_release,
+            self._releases.ask,
         )
         self._adoption = Adoption(
             self,
@@ -145,26 +128,22 @@ class ClusterNode:
 
     def attach(self, node: Node) -> None:
         """The broker; before ``start``."""
-        self._node = node
+        self._conversation.broker = node
 
     @property
     def node(self) -> Node:
-        assert self._node is not None, "attach the broker first"
-        return self._node
+        return self._conversation.node
 
     async def start(self) -> frozenset[str]:
         """Enter the list of members and take the sessions of earlier lives: the clients that are at home here.
 
         The node's log is open.
         """
-        # What earlier lives have recorded was forwarded to nobody by this one, and everybody reads it: when we say that
-        # we act on what a peer wants, we must not say less.
-        self._end = self.node.committed_end()
         for known in await known_nodes(self._grid):
             if known.number != self.number:
                 # What it keeps is recorded, and its log is read, whether or not it is there.
                 self.node.peer_down(known.number)
-        await self._links.open()
+        await self._conversation.open()
         self._registry.on_state = self._on_state
         self._registry.on_members = self._on_members
         await self._registry.register(self._entry)
@@ -178,31 +157,17 @@ class ClusterNode:
             if portion.failed:
                 raise next(iter(portion.failed.values()))
             clients.update(portion.taken)
-        await self._until_told()
+        await self._conversation.until_told()
         self._check()
         self._refresh_later()
         return frozenset(clients)
 
-    async def _until_told(self) -> None:
-        """Whoever publishes here will be told that it is recorded for everybody who wants it: know what all want. One
-        that does not answer may be dead; what it keeps is known from the store.
-        """
-        until = self._clock.monotonic() + self.settings.known_within
-        while not all(peer in self._theirs and self._theirs[peer].told for peer in self._links.peers):
-            if self._clock.monotonic() >= until:
-                return
-            waiting: Deferred[None] = Deferred()
-            self._clock.call_later(_LOOK, partial(waiting.callback, None))
-            await waiting
-
     def loaded(self) -> None:
         """The broker has loaded what ``start`` returned."""
         self._check()
-        self._is_loaded = True
+        self._conversation.loaded = True
         self._ownership.all_loaded()
-        for peer in self._links.peers:
-            self._tell_everything(peer)
-        self._flush_soon()
+        self._conversation.tell_interest()
         self._adoption.start()
 
     async def stop(self) -> None:
@@ -224,12 +189,10 @@ class ClusterNode:
 
     def _end_quietly(self) -> None:
         self._adoption.stop()
-        self._links.close()
-        for timer in (self._refreshing, self._flushing):
-            if timer is not None:
-                timer.cancel()
-        self._refreshing = self._flushing = None
-        self._ours.give_up()
+        self._conversation.close()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            self._refreshing = None
 
     def _check(self) -> None:
         if self.over is not None:
@@ -279,40 +242,28 @@ class ClusterNode:
 
     def forward(self, peer: int, item: Forwarded) -> None:
         """See ``ports.cluster.Peers``, as for all of these."""
-        self._links.send(peer, translation.forwarded_out(item))
+        self._conversation.forward(peer, item)
 
     def flush(self) -> None:
-        if not self._is_over:
-            self._flush(self.node.committed_end())
+        self._conversation.flush()
 
     def crowded(self, peer: int) -> bool:
         return self._links.crowded(peer)
 
     def changed(self, interest: Sequence[Interest]) -> int:
-        delta = self._ours.changed(interest)
-        if self._is_loaded and not self._is_over:
-            for part in delta.parts(self.settings.links.datagram_bytes):
-                self._links.broadcast(part)
-            self._flush_soon()
-        return self._ours.version
+        return self._conversation.changed(interest)
 
     def when_known(self, version: int, call: Callable[[], None]) -> None:
-        if self._is_over:
-            call()
-        else:
-            self._ours.when_known(version, call)
+        self._conversation.when_known(version, call)
 
     def known_by(self, peer: int, version: int) -> bool:
-        return peer not in self._links.peers or self._ours.known_by(peer, version)
+        return self._conversation.known_by(peer, version)
 
     def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
-        if not self._is_over:
-            self._tell(peer, translation.GROUP + kind, translation.group_out(name, client_id, references))
+        self._conversation.tell_group(peer, kind, name, client_id, references)
 
     def retain(self, topic: bytes, message: Message | None, version: int) -> None:
-        if not self._is_over and self._links.peers:
-            self._links.broadcast(translation.retained_out(topic, message, version, self._clock.wall()))
-            self._flush_soon()
+        self._conversation.retain(topic, message, version)
 
     def claim(
         self, client_id: str, done: Callable[[Claim, str], None], wanted: Callable[[], bool] | None = None
@@ -321,193 +272,13 @@ class ClusterNode:
         claiming.addCallback(lambda result: done(*result))
         claiming.addErrback(_report, "a claim failed")
 
-    # Sending.
+    async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
+        if not self._is_over:
+            await self._channels.let_go(client_id, unused)
 
-    def _flush(self, end: int) -> None:
-        """``end``: what is recorded before it has been given to the links, for whoever is to get it."""
-        self._end = max(self._end, end)
-        self._links.flush(self._end)
-        if self._is_loaded:
-            condition = self._links.condition
-            condition.routes_version, condition.routes_digest = self._ours.version, self._ours.digest.value
-
-    def _flush_soon(self) -> None:
-        """Outside of the broker's turns; nothing is promised of the log that was not before."""
-        if self._flushing is None and not self._is_over:
-            self._flushing = self._clock.call_later(0.0, self._flush_now)
-
-    def _flush_now(self) -> None:
-        self._flushing = None
-        self._flush(self._end)
-
-    def _tell(self, peer: int, name: str, body: bytes = b"") -> None:
-        self._links.send(peer, Request(_NO_ANSWER, name, body))
-        self._flush_soon()
-
-    def _tell_everything(self, peer: int) -> None:
-        """All that we want; until it is acknowledged we rely on nothing from that peer."""
-        self._ours.forgotten(peer)
-        if not self._is_loaded:
-            # An empty list would make it forget what our earlier life had kept.
-            return
-        for part in self._ours.everything(self.node.interest()).parts(self.settings.links.datagram_bytes):
-            self._links.send(peer, part)
-        self._flush_soon()
-
-    def _ask_everything(self, peer: int) -> None:
-        theirs = self._theirs[peer]
-        now = self._clock.monotonic()
-        if theirs.asked_at is None or now - theirs.asked_at >= _ASK_AGAIN:
-            theirs.asked_at = now
-            self._tell(peer, ANEW)
-
-    # What the links tell.
-
-    def started(self, peer: int) -> None:
-        """A life of it begins for us, or it is in the list again: nothing it said holds, and nothing we said."""
-        self._theirs[peer] = Theirs()
-        self._ends[peer] = 0
-        self._up.discard(peer)
-        self.node.peer_down(peer)
-        self.node.stream_broken(peer)
-        self._tell_everything(peer)
-        self._ours.look()
-        if self._links.is_up(peer):
-            self.up(peer)
-
-    def up(self, peer: int) -> None:
-        if peer not in self._up:
-            self._up.add(peer)
-            self.node.peer_up(peer)
-
-    def down(self, peer: int) -> None:
-        """It is not heard. What its clients want is not forwarded from now on: it must not believe that it was when
-        it hears how far our log is, so it learns of this first, and tells what it wants anew.
-        """
-        self._up.discard(peer)
-        if self._links.send(peer, Request(_NO_ANSWER, ANEW, b"")):
-            self._flush(self._end)
-        theirs = self._theirs[peer] = Theirs()
-        theirs.asked_at = self._clock.monotonic()
-        self.node.peer_down(peer)
-        self._ours.look()
-
-    def gap(self, peer: int, lost: int) -> None:
-        """Anything may have been in it."""
-        log.warning("something from node %d is lost: %d items or fewer", peer, lost)
-        self.node.stream_broken(peer)
-        self._tell_everything(peer)
-        self._ask_everything(peer)
-
-    def received(self, peer: int, items: Sequence[links.Item], end: int) -> None:
-        node = self.node
-        forwarded: list[Forwarded] = []
-        acknowledged = -1
-        for item in items:
-            if item.__class__ is links.Forwarded:
-                forwarded.append(translation.forwarded_in(item))
-            elif isinstance(item, RoutesAck):
-                acknowledged = max(acknowledged, item.version)
-            elif isinstance(item, Request) and item.name == ANEW:
-                # What comes behind is not all that we want: before anything else is told of it.
-                if forwarded:
-                    node.received(peer, forwarded, self._ends.get(peer, 0))
-                    forwarded = []
-                acknowledged = -1
-                node.stream_broken(peer)
-                self._tell_everything(peer)
-            elif isinstance(item, Request) and item.name.startswith(translation.GROUP):
-                # It may ask about what it has just forwarded.
-                if forwarded:
-                    node.received(peer, forwarded, self._ends.get(peer, 0))
-                    forwarded = []
-                self._take_group(peer, item)
-            else:
-                self._take(peer, item)
-        self._ends[peer] = end
-        node.received(peer, forwarded, end)
-        if acknowledged >= 0:
-            self._ours.acknowledged(peer, acknowledged)
-            node.peer_knows(peer, acknowledged)
-            self._ours.look()
-
-    def _take(self, peer: int, item: links.Item) -> None:
-        if isinstance(item, Routes):
-            self._take_routes(peer, item)
-        elif isinstance(item, links.Retained):
-            self.node.retained(peer, item.topic, translation.retained_in(item), item.version)
-        elif isinstance(item, Request):
-            self._take_request(peer, item)
-
-    def _take_routes(self, peer: int, item: Routes) -> None:
-        theirs = self._theirs[peer]
-        try:
-            told = theirs.take(item)
-        except Malformed as error:
-            log.error("node %d says what it wants in a way that cannot be understood: %s", peer, error)
-            return
-        if told is not None:
-            self.node.peer_interest(
-                peer, told.interest, partial(self._acknowledge, peer, theirs, told.version), full=told.full
-            )
-        elif not item.more:
-            self._ask_everything(peer)
-
-    def _acknowledge(self, peer: int, theirs: Theirs, version: int) -> None:
-        # Not if it has begun anew meanwhile, or we have dropped what it wants.
-        if self._theirs.get(peer) is theirs:
-            self._links.send(peer, RoutesAck(version))
-            self._flush_soon()
-
-    def heartbeat(self, peer: int, heartbeat: links.Heartbeat) -> None:
-        theirs = self._theirs[peer]
-        if theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest):
-            theirs.told = True
-        else:
-            self._ask_everything(peer)
-
-    def relieved(self, peer: int) -> None:
-        """Publishers ask ``crowded`` whenever it matters to them."""
-
-    # Requests.
-
-    def _take_request(self, peer: int, request: Request) -> None:
-        if request.name == RELEASE:
-            self._release(peer, request)
-        elif request.name == CLEANED:
-            self._cleaned(Life(request.body[0], int.from_bytes(request.body[1:9], "big")))
-        elif not self.questions.take(peer, request):
-            self._links.refuse(peer, request, f"this node does not know what {request.name!r} is")
-            self._flush_soon()
-
-    def _take_group(self, peer: int, request: Request) -> None:
-        try:
-            told = translation.group_in(request.body)
-        except Malformed as error:
-            log.error("node %d says something of a group that cannot be understood: %s", peer, error)
-        else:
-            self.node.group_told(peer, request.name.removeprefix(translation.GROUP), *told)
-
-    def _release(self, peer: int, request: Request) -> None:
-        client_id = request.body.decode(errors="replace")
-        if not self._is_loaded or self._is_over or self._ownership.is_loading(client_id):
-            self._answer_release(peer, request, released=False)
-        else:
-            self.node.release(client_id, lambda released: self._answer_release(peer, request, released=released))
-
-    def _answer_release(self, peer: int, request: Request, *, released: bool) -> None:
-        if released:
-            self.released += 1
-        else:
-            self.releases_refused += 1
-        self._links.reply(peer, request, RELEASED if released else BUSY)
-        self._flush_soon()
-
-    def _ask_release(self, number: int, client_id: str) -> Deferred[bytes | LinkError]:
-        answer: Deferred[bytes | LinkError] = Deferred()
-        self._links.request(number, RELEASE, client_id.encode(), self.settings.release_timeout, answer.callback)
-        self._flush_soon()
-        return answer
+    def _is_busy(self, client_id: str) -> bool:
+        """Whether this client cannot be let go of now."""
+        return not self._conversation.loaded or self._is_over or self._ownership.is_loading(client_id)
 
     # What the registry tells.
 
@@ -528,7 +299,7 @@ class ClusterNode:
         members = self._registry.members.values()
         gone = self._roster.update(members)
         self._links.members(members)
-        self._ours.look()
+        self._conversation.ours.look()
         for life in gone:
             self._bury(life)
 
@@ -557,19 +328,21 @@ class ClusterNode:
     @property
     def connected(self) -> bool:
         """See ``adoption.Adopter``, as for all of these."""
-        return self._is_loaded and self._is_connected
+        return self._conversation.loaded and self._is_connected
 
     def when_all_known(self, call: Callable[[], None]) -> None:
-        self.when_known(self._ours.version, call)
+        self.when_known(self._conversation.ours.version, call)
 
     def found_dead(self, life: Life) -> None:
         self._bury(life)
 
     def tell_cleaned(self, life: Life) -> None:
         body = bytes((life.number,)) + life.boot.to_bytes(8, "big")
-        self._links.broadcast(Request(_NO_ANSWER, CLEANED, body))
-        self._flush_soon()
+        self._conversation.tell_all(CLEANED, body)
         self._cleaned(life)
+
+    def _take_cleaned(self, _peer: int, request: Request) -> None:
+        self._cleaned(Life(request.body[0], int.from_bytes(request.body[1:9], "big")))
 
     def _cleaned(self, life: Life) -> None:
         self._adoption.cleaned(life)
@@ -580,7 +353,11 @@ class ClusterNode:
 
     def status(self) -> ClusterStatus:
         """How the cluster looks from here."""
-        peers = tuple(self._peer_status(number) for number in sorted(self._links.links))
+        ours = self._conversation.ours
+        members = self._roster.members
+        peers = tuple(
+            self._conversation.peer_status(number, members.get(number)) for number in sorted(self._links.links)
+        )
         return ClusterStatus(
             node_id=self.place.node_id,
             number=self.number,
@@ -588,15 +365,15 @@ class ClusterNode:
             over=self.over,
             registry=self._registry.state.value,
             registry_trouble=self._registry.trouble,
-            routes=len(self._ours.digest),
-            routes_version=self._ours.version,
+            routes=len(ours.digest),
+            routes_version=ours.version,
             draining=self._entry.draining,
             peers=peers,
-            known_late=self._ours.late,
+            known_late=ours.late,
             claims_granted=dict(self._ownership.granted),
             claims_refused={str(reason): count for reason, count in self._ownership.refused.items()},
-            released=self.released,
-            releases_refused=self.releases_refused,
+            released=self._releases.released,
+            releases_refused=self._releases.refused,
             fences=self._fences.asked,
             dead=dict(self._adoption.dead),
             adoptions=self._adoption.finished,
@@ -605,42 +382,6 @@ class ClusterNode:
             unreadable_channels=self._channels.unreadable,
             incompatible=self._links.incompatible,
             strangers=self._links.strangers,
-        )
-
-    def _peer_status(self, number: int) -> PeerStatus:
-        link = self._links.links[number]
-        member = self._roster.members.get(number)
-        theirs = self._theirs.get(number) or Theirs()
-        heartbeat = link.heartbeat
-        figures = link.figures
-        return PeerStatus(
-            number=number,
-            node_id=member.node_id if member is not None else "",
-            boot=link.peer_boot,
-            version=member.version if member is not None else "",
-            member=member is not None,
-            up=link.up,
-            hears_us=link.hears_us,
-            draining=heartbeat.draining if heartbeat is not None else False,
-            load=heartbeat.load if heartbeat is not None else 0.0,
-            clients=member.clients if member is not None else 0,
-            end=self._ends.get(number, 0),
-            unconfirmed=link.ring.bytes,
-            crowded=self._links.crowded(number),
-            routes=len(theirs.digest),
-            routes_version=theirs.version,
-            routes_agree=heartbeat is not None and theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest),
-            acts_on=self._ours.acknowledged_by(number),
-            repairs_asked=figures.repairs_asked,
-            repairs_served=figures.repairs_served,
-            gaps=figures.gaps,
-            items_missed=figures.items_missed,
-            datagrams_sent=figures.datagrams_sent,
-            items_sent=figures.items_sent,
-            bytes_sent=figures.bytes_sent,
-            datagrams_received=figures.datagrams_received,
-            items_received=figures.items_received,
-            bytes_received=figures.bytes_received,
         )
 
 

@@ -323,9 +323,6 @@ class GridStore:
     def remove_route(self, node: int, filter: str) -> None:
         self._gathering.remove(CacheName.ROUTES, route_key(node, filter))
 
-    def remove_channel(self, client_id: str) -> None:
-        self._gathering.remove(CacheName.CHANNELS, session_key(client_id))
-
     # Reading back.
 
     async def _raw(self, cache: CacheName, client_id: str | None) -> AsyncIterator[tuple[bytes, bytes]]:

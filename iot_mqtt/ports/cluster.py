@@ -113,6 +113,14 @@ class Peers(Protocol):
         """
         ...
 
+    async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
+        """This node is a client's home no more, and nobody is: nothing is kept of the client, and that is committed.
+
+        Only a record that is still this life's is removed, and only if it is ``unused`` right before. Raises
+        ``Unavailable``.
+        """
+        ...
+
 
 class Node(Protocol):
     """The broker of this node."""

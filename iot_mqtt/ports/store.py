@@ -235,10 +235,6 @@ class Store(Protocol):
 
     def remove_route(self, node: int, filter: str) -> None: ...
 
-    def remove_channel(self, client_id: str) -> None:
-        """A client that is at home here has nothing left that is kept."""
-        ...
-
     # Reading back: everybody's records at start, or one client's.
 
     def sessions(self, client_id: str | None = None) -> AsyncIterator[StoredSession]: ...

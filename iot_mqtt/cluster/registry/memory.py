@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.cluster.registry.memory_lease import MemoryLease
 from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
@@ -133,27 +134,6 @@ class _Session:
         self.registry = registry
         self.ended = False
         self.timer: Timer | None = None
-
-
-class MemoryLease:
-    """Held until it is released, or its registry is not CONNECTED for any time."""
-
-    __slots__ = ("number", "name", "valid", "_registry")
-
-    def __init__(self, name: str, number: int, registry: MemoryRegistry) -> None:
-        self.name = name
-        self.number = number
-        self.valid = True
-        self._registry = registry
-
-    @property
-    def held(self) -> bool:
-        return self.valid and self._registry.state is RegistryState.CONNECTED
-
-    def release(self) -> None:
-        if self.valid:
-            self.valid = False
-            self._registry.gave_back(self)
 
 
 class MemoryRegistry:

@@ -25,31 +25,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
+from iot_mqtt.cluster.registry.memory_lease import MemoryLease
 from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.registry import Member, RegistryState
-
-
-class StaticLease:
-    """Held until it is released, or its node is not CONNECTED or not the lowest one for any time."""
-
-    __slots__ = ("number", "name", "valid", "_registry")
-
-    def __init__(self, name: str, number: int, registry: StaticRegistry) -> None:
-        self.name = name
-        self.number = number
-        self.valid = True
-        self._registry = registry
-
-    @property
-    def held(self) -> bool:
-        return self.valid and self._registry.state is RegistryState.CONNECTED
-
-    def release(self) -> None:
-        if self.valid:
-            self.valid = False
-            self._registry.gave_back(self)
 
 
 class StaticRegistry:
@@ -73,7 +53,7 @@ class StaticRegistry:
         #: Lives that are over; the greatest boot number that ended, by node id.
         self._over: dict[str, int] = {}
         self._members: dict[str, Member] = {}
-        self._leases: dict[str, StaticLease] = {}
+        self._leases: dict[str, MemoryLease] = {}
         self._majority_at = 0.0
         self._looked_at = 0.0
         self._timer: Timer | None = None
@@ -122,13 +102,13 @@ class StaticRegistry:
         self._member = member
         self._look()
 
-    async def acquire(self, name: str) -> StaticLease | None:
+    async def acquire(self, name: str) -> MemoryLease | None:
         self._awake()
         if self._state is not RegistryState.CONNECTED or self._member is None or name in self._leases:
             return None
         if min(self._members) != self._node_id:
             return None
-        lease = self._leases[name] = StaticLease(name, self._member.boot, self)
+        lease = self._leases[name] = MemoryLease(name, self._member.boot, self)
         return lease
 
     async def close(self) -> None:
@@ -178,7 +158,7 @@ class StaticRegistry:
             del self._heard[node_id]
             self._look()
 
-    def gave_back(self, lease: StaticLease) -> None:
+    def gave_back(self, lease: MemoryLease) -> None:
         del self._leases[lease.name]
 
     # Its own.

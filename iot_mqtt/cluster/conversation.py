@@ -1,0 +1,356 @@
+"""What this node and its peers tell each other over the links: what is forwarded and retained, what each of them wants,
+and what has become of the messages of durable groups.
+
+What is sent waits for ``flush`` at the end of the broker's turn, which also says how far this node's log is safe; what
+is said outside of a turn leaves soon, and promises nothing of the log that was not promised before. What comes is given
+to the broker in the order of sending. Requests go by their names to whoever has entered himself in ``requests``, else
+to ``questions``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.cluster import links, translation
+from iot_mqtt.cluster.interests import Ours, Theirs
+from iot_mqtt.cluster.joining import Place
+from iot_mqtt.cluster.links import Links, Request, Routes, RoutesAck
+from iot_mqtt.cluster.questions import Questions
+from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.status import PeerStatus
+from iot_mqtt.errors import Malformed
+from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.ports.cluster import Forwarded, Interest, Node
+from iot_mqtt.ports.log import Reference
+from iot_mqtt.ports.messaging import Messaging
+from iot_mqtt.ports.registry import Member
+from iot_mqtt.values import Message
+
+log = logging.getLogger(__name__)
+
+#: A request: the sender has dropped what it knew of our wishes, or has missed something.
+ANEW: Final = "anew"
+#: Requests that nobody answers have this id.
+_NO_ANSWER: Final = 0
+#: Seconds between two looks at who has told what it wants, during the start.
+_LOOK: Final = 0.02
+#: Seconds until everything is asked for once more, if it did not come.
+_ASK_AGAIN: Final = 2.0
+
+
+class Conversation:
+    """Of one life of a node."""
+
+    def __init__(self, place: Place, messaging: Messaging, clock: Clock, settings: ClusterSettings) -> None:
+        self._settings = settings
+        self._clock = clock
+        #: The broker, before anything is sent or comes.
+        self.broker: Node | None = None
+        #: The broker has loaded what is at home here: what it wants is complete.
+        self.loaded = False
+        self._closed = False
+        self._flushing: Timer | None = None
+        #: How far our log was given to the links.
+        self._end = 0
+        #: Peers that the broker has been told are up.
+        self._up: set[int] = set()
+        #: How far each peer has announced its log.
+        self._ends: dict[int, int] = {}
+        self._theirs: dict[int, Theirs] = {}
+        self.links = Links(messaging, clock, self, place.number, place.boot, settings.links)
+        self.ours = Ours(clock, settings.known_within, lambda: self.links.peers)
+        #: What nodes ask each other by name, for those above.
+        self.questions = Questions(self.links, self.flush_soon)
+        #: Other requests: what takes them, by name.
+        self.requests: dict[str, Callable[[int, Request], None]] = {}
+
+    @property
+    def node(self) -> Node:
+        assert self.broker is not None, "attach the broker first"
+        return self.broker
+
+    async def open(self) -> None:
+        """Listen. The broker is there, and its log is open."""
+        # What earlier lives have recorded was forwarded to nobody by this one, and everybody reads it: when we say that
+        # we act on what a peer wants, we must not say less.
+        self._end = self.node.committed_end()
+        await self.links.open()
+
+    async def until_told(self) -> None:
+        """Whoever publishes here will be told that it is recorded for everybody who wants it: know what all want. One
+        that does not answer may be dead; what it keeps is known from the store.
+        """
+        until = self._clock.monotonic() + self._settings.known_within
+        while not all(peer in self._theirs and self._theirs[peer].told for peer in self.links.peers):
+            if self._clock.monotonic() >= until:
+                return
+            waiting: Deferred[None] = Deferred()
+            self._clock.call_later(_LOOK, partial(waiting.callback, None))
+            await waiting
+
+    def close(self) -> None:
+        """Nothing more is said, and nobody waits for an answer any more."""
+        self._closed = True
+        self.links.close()
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        self.ours.give_up()
+
+    # What the broker tells the others: see ``ports.cluster.Peers``.
+
+    def forward(self, peer: int, item: Forwarded) -> None:
+        self.links.send(peer, translation.forwarded_out(item))
+
+    def flush(self) -> None:
+        if not self._closed:
+            self._flush(self.node.committed_end())
+
+    def changed(self, interest: Sequence[Interest]) -> int:
+        delta = self.ours.changed(interest)
+        if self.loaded and not self._closed:
+            for part in delta.parts(self._settings.links.datagram_bytes):
+                self.links.broadcast(part)
+            self.flush_soon()
+        return self.ours.version
+
+    def when_known(self, version: int, call: Callable[[], None]) -> None:
+        if self._closed:
+            call()
+        else:
+            self.ours.when_known(version, call)
+
+    def known_by(self, peer: int, version: int) -> bool:
+        return peer not in self.links.peers or self.ours.known_by(peer, version)
+
+    def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+        if not self._closed:
+            self._tell(peer, translation.GROUP + kind, translation.group_out(name, client_id, references))
+
+    def retain(self, topic: bytes, message: Message | None, version: int) -> None:
+        if not self._closed and self.links.peers:
+            self.links.broadcast(translation.retained_out(topic, message, version, self._clock.wall()))
+            self.flush_soon()
+
+    # Sending.
+
+    def _flush(self, end: int) -> None:
+        """``end``: what is recorded before it has been given to the links, for whoever is to get it."""
+        self._end = max(self._end, end)
+        self.links.flush(self._end)
+        if self.loaded:
+            condition = self.links.condition
+            condition.routes_version, condition.routes_digest = self.ours.version, self.ours.digest.value
+
+    def flush_soon(self) -> None:
+        """Outside of the broker's turns; nothing is promised of the log that was not before."""
+        if self._flushing is None and not self._closed:
+            self._flushing = self._clock.call_later(0.0, self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flushing = None
+        self._flush(self._end)
+
+    def _tell(self, peer: int, name: str, body: bytes = b"") -> None:
+        self.links.send(peer, Request(_NO_ANSWER, name, body))
+        self.flush_soon()
+
+    def tell_all(self, name: str, body: bytes) -> None:
+        """A request that nobody answers, to every peer."""
+        self.links.broadcast(Request(_NO_ANSWER, name, body))
+        self.flush_soon()
+
+    def tell_interest(self) -> None:
+        """All that we want, to every peer."""
+        for peer in self.links.peers:
+            self._tell_everything(peer)
+        self.flush_soon()
+
+    def _tell_everything(self, peer: int) -> None:
+        """All that we want; until it is acknowledged we rely on nothing from that peer."""
+        self.ours.forgotten(peer)
+        if not self.loaded:
+            # An empty list would make it forget what our earlier life had kept.
+            return
+        for part in self.ours.everything(self.node.interest()).parts(self._settings.links.datagram_bytes):
+            self.links.send(peer, part)
+        self.flush_soon()
+
+    def _ask_everything(self, peer: int) -> None:
+        theirs = self._theirs[peer]
+        now = self._clock.monotonic()
+        if theirs.asked_at is None or now - theirs.asked_at >= _ASK_AGAIN:
+            theirs.asked_at = now
+            self._tell(peer, ANEW)
+
+    # What the links tell: see ``links.LinkEvents``.
+
+    def started(self, peer: int) -> None:
+        """A life of it begins for us, or it is in the list again: nothing it said holds, and nothing we said."""
+        self._theirs[peer] = Theirs()
+        self._ends[peer] = 0
+        self._up.discard(peer)
+        self.node.peer_down(peer)
+        self.node.stream_broken(peer)
+        self._tell_everything(peer)
+        self.ours.look()
+        if self.links.is_up(peer):
+            self.up(peer)
+
+    def up(self, peer: int) -> None:
+        if peer not in self._up:
+            self._up.add(peer)
+            self.node.peer_up(peer)
+
+    def down(self, peer: int) -> None:
+        """It is not heard. What its clients want is not forwarded from now on: it must not believe that it was when
+        it hears how far our log is, so it learns of this first, and tells what it wants anew.
+        """
+        self._up.discard(peer)
+        if self.links.send(peer, Request(_NO_ANSWER, ANEW, b"")):
+            self._flush(self._end)
+        theirs = self._theirs[peer] = Theirs()
+        theirs.asked_at = self._clock.monotonic()
+        self.node.peer_down(peer)
+        self.ours.look()
+
+    def gap(self, peer: int, lost: int) -> None:
+        """Anything may have been in it."""
+        log.warning("something from node %d is lost: %d items or fewer", peer, lost)
+        self.node.stream_broken(peer)
+        self._tell_everything(peer)
+        self._ask_everything(peer)
+
+    def received(self, peer: int, items: Sequence[links.Item], end: int) -> None:
+        node = self.node
+        forwarded: list[Forwarded] = []
+        acknowledged = -1
+        for item in items:
+            if item.__class__ is links.Forwarded:
+                forwarded.append(translation.forwarded_in(item))
+            elif isinstance(item, RoutesAck):
+                acknowledged = max(acknowledged, item.version)
+            else:
+                if forwarded and _says_something_of_what_was_forwarded(item):
+                    node.received(peer, forwarded, self._ends.get(peer, 0))
+                    forwarded = []
+                if isinstance(item, Request) and item.name == ANEW:
+                    # What comes behind is not all that we want: before anything else is told of it.
+                    acknowledged = -1
+                    node.stream_broken(peer)
+                    self._tell_everything(peer)
+                else:
+                    self._take(peer, item)
+        self._ends[peer] = end
+        node.received(peer, forwarded, end)
+        if acknowledged >= 0:
+            self.ours.acknowledged(peer, acknowledged)
+            node.peer_knows(peer, acknowledged)
+            self.ours.look()
+
+    def heartbeat(self, peer: int, heartbeat: links.Heartbeat) -> None:
+        theirs = self._theirs[peer]
+        if theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest):
+            theirs.told = True
+        else:
+            self._ask_everything(peer)
+
+    def relieved(self, peer: int) -> None:
+        """Publishers ask ``crowded`` whenever it matters to them."""
+
+    # One item.
+
+    def _take(self, peer: int, item: links.Item) -> None:
+        if isinstance(item, Routes):
+            self._take_routes(peer, item)
+        elif isinstance(item, links.Retained):
+            self.node.retained(peer, item.topic, translation.retained_in(item), item.version)
+        elif isinstance(item, Request):
+            self._take_request(peer, item)
+
+    def _take_routes(self, peer: int, item: Routes) -> None:
+        theirs = self._theirs[peer]
+        try:
+            told = theirs.take(item)
+        except Malformed as error:
+            log.error("node %d says what it wants in a way that cannot be understood: %s", peer, error)
+            return
+        if told is not None:
+            self.node.peer_interest(
+                peer, told.interest, partial(self._acknowledge, peer, theirs, told.version), full=told.full
+            )
+        elif not item.more:
+            self._ask_everything(peer)
+
+    def _acknowledge(self, peer: int, theirs: Theirs, version: int) -> None:
+        # Not if it has begun anew meanwhile, or we have dropped what it wants.
+        if self._theirs.get(peer) is theirs:
+            self.links.send(peer, RoutesAck(version))
+            self.flush_soon()
+
+    def _take_request(self, peer: int, request: Request) -> None:
+        if request.name.startswith(translation.GROUP):
+            self._take_group(peer, request)
+            return
+        take = self.requests.get(request.name)
+        if take is not None:
+            take(peer, request)
+        elif not self.questions.take(peer, request):
+            self.links.refuse(peer, request, f"this node does not know what {request.name!r} is")
+            self.flush_soon()
+
+    def _take_group(self, peer: int, request: Request) -> None:
+        try:
+            told = translation.group_in(request.body)
+        except Malformed as error:
+            log.error("node %d says something of a group that cannot be understood: %s", peer, error)
+        else:
+            self.node.group_told(peer, request.name.removeprefix(translation.GROUP), *told)
+
+    # For people.
+
+    def peer_status(self, number: int, member: Member | None) -> PeerStatus:
+        """How a node looks that there is a link to; ``member``: as it is in the list."""
+        link = self.links.links[number]
+        theirs = self._theirs.get(number) or Theirs()
+        heartbeat = link.heartbeat
+        figures = link.figures
+        return PeerStatus(
+            number=number,
+            node_id=member.node_id if member is not None else "",
+            boot=link.peer_boot,
+            version=member.version if member is not None else "",
+            member=member is not None,
+            up=link.up,
+            hears_us=link.hears_us,
+            draining=heartbeat.draining if heartbeat is not None else False,
+            load=heartbeat.load if heartbeat is not None else 0.0,
+            clients=member.clients if member is not None else 0,
+            end=self._ends.get(number, 0),
+            unconfirmed=link.ring.bytes,
+            crowded=self.links.crowded(number),
+            routes=len(theirs.digest),
+            routes_version=theirs.version,
+            routes_agree=heartbeat is not None and theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest),
+            acts_on=self.ours.acknowledged_by(number),
+            repairs_asked=figures.repairs_asked,
+            repairs_served=figures.repairs_served,
+            gaps=figures.gaps,
+            items_missed=figures.items_missed,
+            datagrams_sent=figures.datagrams_sent,
+            items_sent=figures.items_sent,
+            bytes_sent=figures.bytes_sent,
+            datagrams_received=figures.datagrams_received,
+            items_received=figures.items_received,
+            bytes_received=figures.bytes_received,
+        )
+
+
+def _says_something_of_what_was_forwarded(item: links.Item) -> bool:
+    """The broker must have all that came before it: a group may be asked about it, and "anew" breaks the stream."""
+    return isinstance(item, Request) and (item.name == ANEW or item.name.startswith(translation.GROUP))
