@@ -24,7 +24,7 @@ from iot_mqtt.codec.packets import (
 )
 from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
 from iot_mqtt.codec.reasons import return_code
-from iot_mqtt.codec.runs import AckRun, PublishRun
+from iot_mqtt.codec.runs import AckRun, PublishRun, run_of
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, check_topic
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "encode_acks",
     "encode_publish",
     "encode_run",
+    "run_of",
     "return_code",
     "size",
 ]

@@ -16,8 +16,8 @@ from iot_mqtt.codec import properties as props
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.packets.acks import Ack
 from iot_mqtt.codec.packets.publish import Publish
-from iot_mqtt.codec.properties import Properties
-from iot_mqtt.codec.wire import Reader
+from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
+from iot_mqtt.codec.wire import Reader, varint
 from iot_mqtt.errors import ReasonCode
 
 
@@ -127,6 +127,39 @@ class PublishRun:
     def __repr__(self) -> str:
         # Payloads stay out of logs and tracebacks.
         return f"<PublishRun {self.topic!r} qos={self.qos} retain={self.retain} {self.count} packets>"
+
+
+def run_of(topic: bytes, payloads: list[bytes], ids: list[int]) -> PublishRun:
+    """A run that no client has written: v5, QoS 1 with as many ids as payloads, QoS 0 without any."""
+    before = len(topic).to_bytes(2, "big") + topic
+    prefix = len(before) + (3 if ids else 1)
+    head = b"\x32" if ids else b"\x30"
+    heads: dict[int, bytes] = {}
+    parts: list[bytes] = []
+    longest = 0
+    for position, payload in enumerate(payloads):
+        size = len(payload)
+        start = heads.get(size)
+        if start is None:
+            start = heads[size] = head + varint(prefix + size) + before
+            longest = max(longest, len(start) + prefix - len(before) + size)
+        parts.append(start)
+        # No properties.
+        parts.append(ids[position].to_bytes(2, "big") + b"\0" if ids else b"\0")
+        parts.append(payload)
+    run = PublishRun()
+    run.head = head[0]
+    run.topic = topic
+    run.raw_properties = b""
+    run.properties = NO_PROPERTIES
+    run.five = True
+    run.wire = b"".join(parts)
+    run.count = len(payloads)
+    run.ids = ids
+    run.longest = longest
+    run.prefix = prefix
+    run._payloads, run._forwardable = payloads, None
+    return run
 
 
 class AckRun:

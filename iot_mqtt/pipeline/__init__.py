@@ -3,8 +3,9 @@
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, InputClosed
 from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
 from iot_mqtt.pipeline.context import Context
+from iot_mqtt.pipeline.frames import FrameRefused, FramesStage
 from iot_mqtt.pipeline.idle import Idle, IdleEvent, IdleStage
-from iot_mqtt.pipeline.layout import Layout
+from iot_mqtt.pipeline.layout import Layout, StageFactory
 from iot_mqtt.pipeline.listener import Listening, listen
 from iot_mqtt.pipeline.mqtt import MqttCodecStage
 from iot_mqtt.pipeline.pipeline import Pipeline
@@ -23,6 +24,8 @@ __all__ = [
     "CloseReason",
     "ConnectTimeoutStage",
     "Context",
+    "FrameRefused",
+    "FramesStage",
     "Idle",
     "IdleEvent",
     "IdleStage",
@@ -36,6 +39,7 @@ __all__ = [
     "Pipeline",
     "ReactorClock",
     "Stage",
+    "StageFactory",
     "Timeout",
     "TimingWheel",
     "TlsConfigurationError",

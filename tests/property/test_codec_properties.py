@@ -35,7 +35,6 @@ from iot_mqtt.codec import (
     encode_run,
 )
 from iot_mqtt.codec import properties as props
-from iot_mqtt.codec.framing import LengthField, LengthFieldFramer
 from iot_mqtt.codec.reasons import ALLOWED, from_return_code
 from iot_mqtt.errors import MqttError
 from iot_mqtt.values import ProtocolVersion
@@ -391,30 +390,3 @@ def test_both_twins_write_the_same_bytes(
         assert isinstance(again, PublishRun)
         assert again.payloads() == run.payloads()
         assert again.ids == ids
-
-
-@given(
-    st.lists(st.binary(max_size=20), max_size=8),
-    st.sampled_from([1, 2, 3, 4, 8]),
-    st.integers(0, 3),
-    st.sampled_from(["big", "little"]),
-    st.lists(st.integers(0, 300), max_size=5),
-)
-def test_frames_come_apart_however_they_are_cut(
-    bodies: list[bytes], width: int, offset: int, order: Any, cuts: list[int]
-) -> None:
-    """A length that counts everything, header in front and all."""
-    spec = LengthField(
-        max_frame_length=100,
-        length_field_offset=offset,
-        length_field_length=width,
-        length_adjustment=-(offset + width),
-        initial_bytes_to_strip=offset + width,
-        byte_order=order,
-    )
-    wire = b"".join(b"\xaa" * offset + (offset + width + len(body)).to_bytes(width, order) + body for body in bodies)
-    framer = LengthFieldFramer(spec)
-    places = [0, *sorted(cut % (len(wire) + 1) for cut in cuts), len(wire)]
-    found = [frame for at, to in pairwise(places) for frame in framer.feed(wire[at:to])]
-    assert found == bodies
-    assert framer.buffered == 0

@@ -24,20 +24,25 @@ ChecksumKind = Literal["sum8", "xor8", "crc8", "crc16-modbus", "crc16-ccitt", "c
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """Stands at the end of a frame, over the bytes from ``start`` (of the whole frame) up to itself."""
+    """Stands at the end of a frame, over the bytes from ``start`` (of the whole frame) up to itself.
+
+    A delimiter stands behind it and is not part of it.
+    """
 
     kind: ChecksumKind
     order: ByteOrder = "big"
     start: int = 0
-    #: Take it off the frame that the codec gets.
+    #: Take it, and what follows it, off the frame that the codec gets.
     strip: bool = True
+    #: Bytes of the frame that follow it: an end mark that is no delimiter.
+    trailer: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Frames:
     """What all have in common."""
 
-    #: Bytes of a whole frame, at most.
+    #: Bytes of a whole frame, at most; a delimiter and what is stripped count, too.
     max_frame: int = 65_536
     #: What every frame begins with; empty: anything.
     magic: bytes = b""
@@ -58,12 +63,13 @@ class LengthField(_Frames):
     strip: int = 0
     order: ByteOrder = "big"
     #: A frame that is too long is an error as soon as its length is known, rather than when all of it was thrown away.
+    #: With resync "skip": its length is not believed, and the next magic is looked for at once, rather than behind it.
     fail_fast: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delimiter(_Frames):
-    """Frames end with one of these."""
+    """Frames end with one of these, whichever is complete first."""
 
     delimiters: tuple[bytes, ...]
     #: Take it off the frame.

@@ -1,0 +1,51 @@
+"""Frames of a declared protocol as a stage: bytes below, frames above.
+
+::
+
+    read    [bytes, ...]   ──▶  [frame, ...], then failed(FrameRefused) if something was no frame
+    write   [bytes, ...]   ──▶  the same; they never come here
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from iot_mqtt.codec.frames import FrameError, Framer, FrameReason
+from iot_mqtt.pipeline.context import Context
+from iot_mqtt.pipeline.stage import Batch, Stage
+
+__all__ = ["FrameRefused", "FramesStage"]
+
+
+class FrameRefused(Exception):
+    """The peer's fault: it sent what is no frame. Nothing more is read from it.
+
+    ``reason`` is safe as a metric label; ``detail`` is for a person.
+    """
+
+    def __init__(self, reason: FrameReason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class FramesStage(Stage):
+    """Owns the connection's framer, which counts what it throws away."""
+
+    __slots__ = ("framer",)
+
+    def __init__(self, framer: Framer) -> None:
+        self.framer = framer
+
+    def read(self, ctx: Context, batch: Batch) -> None:
+        items = self.framer.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        if not items:
+            return
+        last = items[-1]
+        if type(last) is FrameError:
+            items.pop()
+            if items:
+                ctx.fire_read(cast(Batch, items))
+            ctx.fire_failed(FrameRefused(last.reason, last.detail))
+        else:
+            ctx.fire_read(cast(Batch, items))
