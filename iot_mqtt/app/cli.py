@@ -14,7 +14,9 @@ import click
 from iot_mqtt import __version__
 from iot_mqtt.app.cli_cluster import cluster_group
 from iot_mqtt.app.cli_config import config_group, config_options, refused
+from iot_mqtt.app.cli_frames import frames_group
 from iot_mqtt.app.cli_passwd import passwd
+from iot_mqtt.app.cli_plugin import plugin_group
 from iot_mqtt.app.config import ConfigError, load_config
 from iot_mqtt.app.ctl import ctl
 
@@ -55,3 +57,5 @@ main.add_command(config_group)
 main.add_command(passwd)
 main.add_command(ctl)
 main.add_command(cluster_group)
+main.add_command(plugin_group)
+main.add_command(frames_group)

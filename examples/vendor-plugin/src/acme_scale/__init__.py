@@ -1,0 +1,1 @@
+"""ACME's industrial scales, for iot-mqtt."""
