@@ -1,0 +1,152 @@
+"""Calls to one codec object, with all that it may do wrong turned into values. Used inline and in a worker.
+
+A codec may raise anything, return anything, and return it lazily. What comes out here are checked events, bytes, or a
+``Trouble``; whose fault it is stands in there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+from iot_mqtt.plugins.checking import Checker, Garbage, check_bytes
+from iot_mqtt.sdk import BadBatch, BadFrame, CannotEncode, Codec, Command, Event, Host
+
+#: What one hook may return.
+MAX_EVENTS = 100_000
+_DETAIL = 400
+#: Whatever a codec can raise but for Ctrl-C, which is not its own.
+RAISED = (Exception, SystemExit, GeneratorExit)
+
+
+class Trouble(NamedTuple):
+    """Why a call came to nothing. ``reason`` is a word, ``detail`` for a person."""
+
+    kind: Literal["bad_frame", "exception", "garbage"]
+    reason: str
+    detail: str
+
+
+class Outcome(NamedTuple):
+    """The events are good, even those before the trouble."""
+
+    events: list[Event]
+    trouble: Trouble | None
+
+
+class Calling:
+    """The codec of one connection. ``opened`` comes first."""
+
+    __slots__ = ("_make", "_codec", "_checker")
+
+    def __init__(
+        self,
+        codec: Callable[[Host[Any]], Codec],
+        config: object,
+        checker: Checker,
+        *,
+        peer: str,
+        log: logging.Logger,
+        count: Callable[[str, int], None],
+        now: Callable[[], int] | None = None,
+    ) -> None:
+        self._make: Callable[[], Codec] = lambda: codec(
+            Host(config, peer=peer, log=log, count=count, now=now or _milliseconds)
+        )
+        self._codec: Codec
+        self._checker = checker
+
+    def opened(self) -> Outcome:
+        try:
+            self._codec = self._make()
+        except RAISED as error:
+            return Outcome([], _trouble(error, "__init__"))
+        return self._events(self._codec.opened, "opened")
+
+    def idle(self) -> Outcome:
+        return self._events(self._codec.idle, "idle")
+
+    def decode(self, frames: Sequence[bytes]) -> Outcome:
+        trouble: Trouble | None = None
+        try:
+            events = self._codec.decode_many(frames)
+        except BadBatch as bad:
+            events, trouble = bad.events, _trouble(bad.error, "decode")
+        except RAISED as error:
+            return Outcome([], _trouble(error, "decode"))
+        return self._checked(events, trouble, "decode_many")
+
+    def encode(self, command: Command) -> bytes | CannotEncode | Trouble:
+        try:
+            return check_bytes(self._codec.encode(command), "encode")
+        except CannotEncode as error:
+            return error
+        except Garbage as error:
+            return Trouble("garbage", "garbage", str(error))
+        except RAISED as error:
+            return _trouble(error, "encode")
+
+    def welcome(self) -> bytes | Trouble:
+        return self._bytes(self._codec.welcome, "welcome")
+
+    def refuse(self, reason: str) -> bytes | Trouble:
+        return self._bytes(lambda: self._codec.refuse(reason), "refuse")
+
+    def safe(self, token: int) -> bytes | Trouble:
+        return self._bytes(lambda: self._codec.safe(token), "safe")
+
+    def _events(self, hook: Callable[[], Iterable[Event]], name: str) -> Outcome:
+        try:
+            events = list(islice(hook(), MAX_EVENTS + 1))
+        except RAISED as error:
+            return Outcome([], _trouble(error, name))
+        return self._checked(events, None, name)
+
+    def _checked(self, events: object, trouble: Trouble | None, name: str) -> Outcome:
+        if type(events) is not list or len(events) > MAX_EVENTS:
+            what = f"{len(events)} events" if type(events) is list else type(events).__name__
+            return Outcome([], Trouble("garbage", "garbage", f"{name} returned {what}, not a list of {MAX_EVENTS}"))
+        try:
+            self._checker.check(events)
+        except Garbage as error:
+            return Outcome([], Trouble("garbage", "garbage", f"{name}: {error}"))
+        return Outcome(events, trouble)
+
+    def _bytes(self, hook: Callable[[], bytes], name: str) -> bytes | Trouble:
+        try:
+            return check_bytes(hook(), name)
+        except Garbage as error:
+            return Trouble("garbage", "garbage", str(error))
+        except RAISED as error:
+            return _trouble(error, name)
+
+
+def _trouble(error: BaseException, hook: str) -> Trouble:
+    if isinstance(error, BadFrame):
+        return Trouble("bad_frame", word(error.reason), str(error.detail)[:_DETAIL])
+    return Trouble("exception", "exception", f"{hook}: {told(error)}")
+
+
+def told(error: BaseException) -> str:
+    """An exception in one line, with the place it comes from."""
+    try:
+        text = str(error)
+    except RAISED:  # even that is the plugin's code
+        text = ""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {' '.join(text.split())[:_DETAIL]}{place}"
+
+
+def word(reason: object) -> str:
+    """A reason as a label of a metric: a plugin must not make up any number of them, or any length."""
+    text = reason if isinstance(reason, str) else ""
+    return text if 0 < len(text) <= 32 and text.isascii() and text.replace("_", "a").isalnum() else "bad_frame"
+
+
+def _milliseconds() -> int:
+    return time.time_ns() // 1_000_000

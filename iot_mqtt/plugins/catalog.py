@@ -1,0 +1,387 @@
+"""The plugins of a node: which there are, which version takes new connections, and changing that while it runs.
+
+A plugin that cannot be loaded is a state and a reason, never an exception of ``start``: the node boots without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList
+
+from iot_mqtt.plugins import installing
+from iot_mqtt.plugins.finding import Place, installed, is_editable
+from iot_mqtt.plugins.info import PluginError, PluginInfo, VersionInfo
+from iot_mqtt.plugins.process.bridge import Reactor
+from iot_mqtt.plugins.process.version import ProcessVersion
+from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
+from iot_mqtt.plugins.settings import PluginSettings
+from iot_mqtt.plugins.shelf import Decided, Shelf
+from iot_mqtt.plugins.versions import Common, InlineVersion, Version
+
+log = logging.getLogger(__name__)
+
+ISOLATIONS = ("inline", "process")
+#: Seconds between two connections that are asked to close.
+_DRAIN_EVERY = 0.02
+
+
+class _Plugin:
+    """One plugin and its versions at work."""
+
+    def __init__(self, name: str, settings: PluginSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.places: dict[str, Place] = {}
+        self.common: Common
+        self.current: Version | None = None
+        self.isolation = ""
+        #: Retired, with connections.
+        self.old: list[Version] = []
+        self.enabled = False
+        self.busy = False
+        #: Why the last change came to nothing.
+        self.trouble: str | None = None
+        self.faults: Counter[str] = Counter()
+        self.turned_away: Counter[str] = Counter()
+
+    @property
+    def bundled(self) -> bool:
+        return any(place.bundled for place in self.places.values())
+
+    @property
+    def versions(self) -> list[Version]:
+        return [*self.old, *([] if self.current is None else [self.current])]
+
+
+class Plugins:
+    """``PluginPart`` of a node. ``sections`` are ``plugins.<name>``; ``bundled``: targets by name."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        folder: Path,
+        sections: Mapping[str, PluginSettings],
+        *,
+        bundled: Mapping[str, str],
+        version: str = "0",
+    ) -> None:
+        self._reactor = reactor
+        self._sections = sections
+        self._bundled = bundled
+        self._version = version
+        self._shelf = Shelf(folder)
+        self._plugins: dict[str, _Plugin] = {}
+        self._stopped = False
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """For ``/health``: what a person should look at."""
+        found = [] if self._shelf.trouble is None else [self._shelf.trouble]
+        for plugin in self._plugins.values():
+            if plugin.enabled and (plugin.current is None or plugin.current.state in ("refused", "quarantined")):
+                reason = plugin.trouble if plugin.current is None else plugin.current.reason
+                found.append(f"codec {plugin.name} takes no connections: {reason}")
+        return tuple(found)
+
+    def start(self) -> Deferred[None]:
+        """Load what is enabled. Fires when each of them is ready or is known not to be; never fails."""
+        self._scan()
+        waiting = []
+        for plugin in self._plugins.values():
+            plugin.enabled = self._wanted(plugin)
+            if plugin.enabled:
+                waiting.append(self._begin(plugin))
+        self._save()
+        done: Deferred[Any] = DeferredList(waiting)
+        return done.addCallback(lambda _: None)
+
+    def stop(self) -> None:
+        """End all workers; nobody is told."""
+        self._stopped = True
+        for plugin in self._plugins.values():
+            for version in plugin.versions:
+                version.stop()
+
+    def open(self, name: str, peer: str, sink: Sink) -> Opened:
+        """A codec for a new connection, of the newest version. Raises ``NotAvailable``."""
+        plugin = self._plugins.get(name)
+        if plugin is None:
+            raise NotAvailable("unknown", f"there is no codec {name!r}; `ctl plugins list` shows those that are there")
+        try:
+            if not plugin.enabled:
+                raise NotAvailable("disabled", f"{name} is disabled; `ctl plugins enable {name}` changes that")
+            if plugin.current is None:
+                raise NotAvailable("refused", plugin.trouble or f"{name} is not loaded")
+            return plugin.current.open(peer, sink)
+        except NotAvailable as error:
+            plugin.turned_away[error.reason] += 1
+            raise
+
+    # ``PluginPart``.
+
+    def info(self) -> list[PluginInfo]:
+        return [self._info(plugin) for _, plugin in sorted(self._plugins.items())]
+
+    async def install(self, path: str) -> list[PluginInfo]:
+        names = await installing.install(self._reactor, self._shelf, path)
+        self._scan()
+        self._save()
+        return [self._info(self._plugins[name]) for name in names]
+
+    async def enable(self, name: str, isolation: str | None = None) -> PluginInfo:
+        if isolation is not None and isolation not in ISOLATIONS:
+            raise PluginError("refused", f"isolation is {' or '.join(ISOLATIONS)}, not {isolation!r}")
+        plugin = self._get(name)
+        decided = self._shelf.of(name)
+        decided.enabled, decided.isolation = True, isolation or decided.isolation
+        plugin.enabled = True
+        self._save()
+        state = "" if plugin.current is None else plugin.current.state
+        if state == "ready" and plugin.isolation == self._isolation(plugin):
+            return self._info(plugin)
+        return await self._change(plugin, lambda: self._use(plugin, self._target(plugin)))
+
+    async def disable(self, name: str) -> PluginInfo:
+        plugin = self._get(name)
+        if plugin.busy:
+            raise _busy(plugin)
+        self._shelf.of(name).enabled = False
+        self._save()
+        plugin.enabled = False
+        self._retire(plugin)
+        self._drain(plugin)
+        return self._info(plugin)
+
+    async def reload(self, name: str, *, drain: bool = False) -> PluginInfo:
+        plugin = self._get(name)
+        if not plugin.enabled:
+            raise PluginError("refused", f"{name} is disabled; `ctl plugins enable {name}` loads it")
+        self._scan()
+        return await self._change(plugin, lambda: self._use(plugin, self._newest(plugin)), drain)
+
+    async def rollback(self, name: str, *, drain: bool = False) -> PluginInfo:
+        plugin = self._get(name)
+        label = self._shelf.of(name).previous
+        if label is None or label not in plugin.places:
+            raise PluginError("refused", f"no version of {name} from before is kept")
+        if not plugin.enabled:
+            raise PluginError("refused", f"{name} is disabled; `ctl plugins enable {name}` loads it")
+        return await self._change(plugin, lambda: self._use(plugin, plugin.places[label]), drain)
+
+    # Finding.
+
+    def _scan(self) -> None:
+        """Look at what is installed and kept. New plugins are known after that, and nothing else changes."""
+        kept = self._shelf.places()
+        for name, (place, distribution) in installed(self._bundled, self._version).items():
+            decided = self._shelf.of(name)
+            if distribution is None or place.bundled or is_editable(distribution):
+                kept.setdefault(name, {})[place.label] = place
+                label = place.label
+            else:
+                try:
+                    label = self._shelf.copy_in(distribution)
+                except OSError as error:
+                    log.warning("%s cannot be copied into %s: %s", place.distribution, self._shelf.folder, error)
+                    kept.setdefault(name, {})[place.label] = place
+                    label = place.label
+            if decided.site != label or label not in decided.arrived:
+                decided.site = label
+                self._shelf.arrive(name, label)
+        for name, places in self._shelf.places().items():
+            kept.setdefault(name, {}).update(places)
+        for name in {*kept, *self._sections}:
+            plugin = self._plugins.get(name)
+            if plugin is None:
+                plugin = self._plugins[name] = _Plugin(name, self._sections.get(name, PluginSettings(enabled=False)))
+                plugin.common = self._common(plugin)
+            plugin.places = kept.get(name, {})
+
+    def _common(self, plugin: _Plugin) -> Common:
+        settings = plugin.settings
+
+        def over(version: Version) -> None:
+            if version in plugin.old:
+                plugin.old.remove(version)
+
+        def faulty(kind: str) -> None:
+            plugin.faults[kind] += 1
+
+        return Common.of(plugin.name, settings.config, settings.limits, self._reactor, over, faulty)
+
+    def _wanted(self, plugin: _Plugin) -> bool:
+        decided = self._shelf.of(plugin.name).enabled
+        if decided is not None:
+            return decided
+        return plugin.settings.enabled if plugin.name in self._sections else plugin.bundled
+
+    def _isolation(self, plugin: _Plugin) -> str:
+        said = self._shelf.of(plugin.name).isolation or plugin.settings.isolation
+        return said or ("inline" if plugin.bundled else "process")
+
+    def _newest(self, plugin: _Plugin) -> Place | None:
+        for label in reversed(self._shelf.of(plugin.name).arrived):
+            if label in plugin.places:
+                return plugin.places[label]
+        return next(iter(plugin.places.values()), None)
+
+    def _target(self, plugin: _Plugin) -> Place | None:
+        """What was current, unless pip has installed something since."""
+        decided = self._shelf.of(plugin.name)
+        if decided.current in plugin.places and self._seen(decided):
+            return plugin.places[decided.current]
+        return self._newest(plugin)
+
+    @staticmethod
+    def _seen(decided: Decided) -> bool:
+        """Nothing came after the current version, or it was chosen over what came."""
+        last = decided.arrived[-1] if decided.arrived else None
+        return last is None or last != decided.site or last in (decided.current, decided.previous)
+
+    # Changing.
+
+    def _begin(self, plugin: _Plugin) -> Deferred[str | None]:
+        return self._use(plugin, self._target(plugin))
+
+    def _use(self, plugin: _Plugin, place: Place | None) -> Deferred[str | None]:
+        """Have a version take the new connections; fires with None, or with the reason why it does not."""
+        done: Deferred[str | None] = Deferred()
+        if place is None:
+            plugin.trouble = (
+                f"no codec {plugin.name!r} is installed; `ctl plugins install` takes a wheel or a directory"
+            )
+            done.callback(plugin.trouble)
+            return done
+        isolation = self._isolation(plugin)
+        version: Version
+        if isolation == "process":
+            version = ProcessVersion(place, plugin.common, self._reactor)
+        else:
+            version = InlineVersion(place, plugin.common)
+
+        def then(reason: str | None) -> None:
+            plugin.trouble = reason
+            better = plugin.current is None or plugin.current.state in ("refused", "quarantined")
+            if self._stopped or (reason is not None and not (better and plugin.enabled)):
+                version.retire()
+            else:
+                self._replace(plugin, version, isolation)
+            if reason is None:
+                self._remember(plugin, place.label)
+                log.info("codec %s is version %s, %s", plugin.name, place.label, isolation)
+            else:
+                log.error("codec %s, version %s: %s", plugin.name, place.label, reason)
+            done.callback(reason)
+
+        version.start(then)
+        return done
+
+    def _replace(self, plugin: _Plugin, version: Version, isolation: str) -> None:
+        self._retire(plugin)
+        plugin.current, plugin.isolation = version, isolation
+
+    def _retire(self, plugin: _Plugin) -> None:
+        before, plugin.current = plugin.current, None
+        if before is not None:
+            plugin.old.append(before)
+            before.retire()
+
+    def _remember(self, plugin: _Plugin, label: str) -> None:
+        decided = self._shelf.of(plugin.name)
+        if decided.current != label:
+            decided.previous, decided.current = decided.current, label
+
+    async def _change(
+        self, plugin: _Plugin, change: Callable[[], Awaitable[str | None]], drain: bool = False
+    ) -> PluginInfo:
+        if plugin.busy:
+            raise _busy(plugin)
+        plugin.busy = True
+        try:
+            reason = await change()
+        finally:
+            plugin.busy = False
+        if reason is not None:
+            at_work = plugin.current is not None and plugin.current.state == "ready"
+            stays = f"; version {plugin.current.place.label} stays" if at_work and plugin.current is not None else ""
+            raise PluginError("refused", f"{plugin.name}: {reason}{stays}")
+        if drain:
+            self._drain(plugin)
+        self._save()
+        return self._info(plugin)
+
+    def _drain(self, plugin: _Plugin) -> None:
+        waiting = [opened for version in plugin.old for opened in version.connections]
+
+        def next_one() -> None:
+            while waiting and not self._stopped:
+                opened = waiting.pop()
+                if opened.on_drain is not None:
+                    close, opened.on_drain = opened.on_drain, None
+                    close()
+                    self._reactor.callLater(_DRAIN_EVERY, next_one)
+                    return
+
+        next_one()
+
+    def _get(self, name: str) -> _Plugin:
+        plugin = self._plugins.get(name)
+        if plugin is None:
+            self._scan()  # pip may have brought it a moment ago
+            plugin = self._plugins.get(name)
+        if plugin is None:
+            raise PluginError("unknown", f"there is no plugin {name!r}")
+        return plugin
+
+    def _save(self) -> None:
+        """What cannot be written is told; the decision holds until the node ends."""
+        try:
+            self._shelf.tidy({version.place.label for plugin in self._plugins.values() for version in plugin.versions})
+            self._shelf.save()
+        except OSError as error:
+            log.error("what was decided about plugins cannot be written: %s", error)
+
+    def _info(self, plugin: _Plugin) -> PluginInfo:
+        current = plugin.current
+        at_work = {version.place.label: len(version.connections) for version in plugin.old}
+        if current is not None:
+            at_work[current.place.label] = at_work.get(current.place.label, 0) + len(current.connections)
+        versions = [
+            VersionInfo(
+                label,
+                plugin.places[label].version if label in plugin.places else label,
+                current is not None and current.place.label == label,
+                label in at_work,
+                at_work.get(label, 0),
+            )
+            for label in sorted({*plugin.places, *at_work})
+        ]
+        state = "disabled" if not plugin.enabled else "refused" if current is None else current.state
+        remaining = 0.0 if current is None else current.conduct.remaining
+        return PluginInfo(
+            name=plugin.name,
+            state="starting" if plugin.busy and current is None else state,
+            reason=(None if current is None else current.reason) or plugin.trouble,
+            isolation=plugin.isolation or self._isolation(plugin),
+            bundled=plugin.bundled,
+            version=None if current is None else current.version,
+            schema_version=None if current is None else current.schema_version,
+            connections=sum(at_work.values()),
+            versions=versions,
+            faults={kind: count for kind, count in plugin.faults.items() if kind != "quarantined"},
+            quarantine=round(remaining, 1) if remaining else None,
+            quarantines=plugin.faults["quarantined"],
+            restarts=current.restarts if isinstance(current, ProcessVersion) else 0,
+            pid=current.pid if isinstance(current, ProcessVersion) else None,
+            turned_away=dict(plugin.turned_away),
+            counters=dict(plugin.common.counts.totals),
+        )
+
+
+def _busy(plugin: _Plugin) -> PluginError:
+    return PluginError("busy", f"{plugin.name} is being changed already")

@@ -1,0 +1,190 @@
+"""Whether what a codec returned is what the SDK says it may return. Cheap, for it is done with every reading.
+
+The names of devices and tags that were found good are remembered, since a gateway has always the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Send, WhenSafe
+
+MAX_ID = 64
+MAX_TAG = 256
+MAX_TAGS = 4096
+MAX_TEXT = 65_536
+#: A reading as JSON text, or bytes for the gateway.
+MAX_BYTES = 1024 * 1024
+_REMEMBERED = 8192
+_FORBIDDEN = frozenset("/+#$")
+_INT = 1 << 63
+_QUALITY = frozenset(("good", "bad", "uncertain", "stale"))
+
+
+class Garbage(Exception):
+    """A codec returned what it must not; the text says what, for a person."""
+
+
+class Checker:
+    """Of one version of a plugin."""
+
+    __slots__ = ("_devices", "_tags")
+
+    def __init__(self) -> None:
+        self._devices: set[str] = set()
+        self._tags: set[str] = set()
+
+    def check(self, events: Sequence[Event]) -> None:
+        """Raises ``Garbage``."""
+        try:
+            for event in events:
+                if type(event) is Readings:
+                    self._readings(event)
+                else:
+                    _other(event)
+        except (AttributeError, TypeError) as error:  # made without __init__, or of things that compare with nothing
+            raise Garbage(f"an event that is none: {error}") from error
+
+    def _readings(self, event: Readings) -> None:
+        device, values = event.device, event.values
+        if type(device) is not str or device not in self._devices:
+            _identifier(device, "device")
+            if len(self._devices) < _REMEMBERED:
+                self._devices.add(device)
+        if type(values) is bytes:
+            if len(values) > MAX_BYTES or values[:1] != b"{" or values[-1:] != b"}":
+                raise Garbage("values given as bytes are not a JSON object")
+        elif type(values) is dict:
+            self._values(values)
+        elif isinstance(values, Mapping):
+            self._values(dict(values))
+        else:
+            raise Garbage(f"values are {type(values).__name__}, not a mapping")
+        time, sequence = event.time, event.sequence
+        if time is not None and (type(time) is not int or not 0 <= time < 1 << 53):
+            raise Garbage(f"time is no number of milliseconds: {_shown(time)}")
+        if sequence is not None and (type(sequence) is not int or not 0 <= sequence < _INT):
+            raise Garbage(f"sequence is no number from 0: {_shown(sequence)}")
+        if event.quality is not None:
+            _quality(event.quality)
+
+    def _values(self, values: dict[str, object]) -> None:
+        if len(values) > MAX_TAGS:
+            raise Garbage(f"{len(values)} values in one reading; {MAX_TAGS} are allowed")
+        for tag, value in values.items():
+            if type(tag) is not str or tag not in self._tags:
+                if type(tag) is not str or not 0 < len(tag) <= MAX_TAG or _has_surrogates(tag):
+                    raise Garbage(f"a tag is a text of 1 to {MAX_TAG} characters, not {_shown(tag)}")
+                if len(self._tags) < _REMEMBERED:
+                    self._tags.add(tag)
+            if type(value) is float:
+                if value - value != 0.0:  # an infinity, or not a number
+                    raise Garbage(f"{tag} is {value}, which JSON cannot hold; leave it out, or say None and a quality")
+            elif type(value) is int:
+                if not -_INT <= value < _INT * 2:
+                    raise Garbage(f"{tag} has more than 64 bits")
+            elif value is not None and type(value) is not bool:
+                _text_value(tag, value)
+
+
+def _text_value(tag: str, value: object) -> None:
+    if type(value) is not str:
+        raise Garbage(f"{tag} is {type(value).__name__}; a value is a bool, int, float, str or None")
+    if len(value) > MAX_TEXT or _has_surrogates(value):
+        raise Garbage(f"{tag} is a text that is too long, or is no Unicode")
+
+
+def _other(event: object) -> None:
+    kind = type(event)
+    check = _CHECKS.get(kind)
+    if check is None:
+        raise Garbage(f"{kind.__name__} is none of the SDK's events")
+    check(event)
+
+
+def _login(event: Login) -> None:
+    _identifier(event.gateway, "gateway")
+    if event.username is not None:
+        _text(event.username, "username")
+    if event.secret is not None:
+        _bytes(event.secret, "secret")
+    if type(event.heartbeat) not in (int, float) or not 0 <= event.heartbeat <= 86_400:
+        raise Garbage(f"heartbeat is no number of seconds up to a day: {_shown(event.heartbeat)}")
+
+
+def _answer(event: Answer) -> None:
+    if type(event.number) is not int or not 0 <= event.number <= 0xFFFFFFFF:
+        raise Garbage(f"an answer's number is from 1 to 0xFFFFFFFF, not {_shown(event.number)}")
+    if type(event.ok) is not bool:
+        raise Garbage(f"an answer's ok is {_shown(event.ok)}")
+    _text(event.detail, "detail")
+    if event.values is not None:
+        if not isinstance(event.values, Mapping):
+            raise Garbage("an answer's values are no mapping")
+        Checker()._values(dict(event.values))
+
+
+def _when_safe(event: WhenSafe) -> None:
+    if type(event.token) is not int or not 0 <= event.token < _INT:
+        raise Garbage(f"a token is a number from 0, not {_shown(event.token)}")
+
+
+def _identifier(name: object, what: str) -> None:
+    if (
+        type(name) is not str
+        or not 0 < len(name) <= MAX_ID
+        or not name.isprintable()
+        or not _FORBIDDEN.isdisjoint(name)
+    ):
+        raise Garbage(f"a {what} is 1 to {MAX_ID} printable characters without / + # $, not {_shown(name)}")
+
+
+def _text(text: object, what: str) -> None:
+    if type(text) is not str or len(text) > MAX_TEXT or _has_surrogates(text):
+        raise Garbage(f"{what} is no text of {MAX_TEXT} characters at most")
+
+
+def _bytes(data: object, what: str) -> None:
+    if type(data) is not bytes or len(data) > MAX_BYTES:
+        raise Garbage(f"{what} is not bytes, {MAX_BYTES} at most")
+
+
+def check_bytes(data: object, what: str) -> bytes:
+    """What ``encode`` and the like returned."""
+    if type(data) is not bytes:
+        if not isinstance(data, bytearray | memoryview):
+            raise Garbage(f"{what} returned {type(data).__name__}, not bytes")
+        data = bytes(data)
+    _bytes(data, what)
+    return data
+
+
+def _quality(quality: object) -> None:
+    if not isinstance(quality, Mapping) or len(quality) > MAX_TAGS:
+        raise Garbage("quality is no mapping of tags to words")
+    for tag, word in quality.items():
+        if type(tag) is not str or len(tag) > MAX_TAG or _has_surrogates(tag) or _QUALITY.isdisjoint((word,)):
+            raise Garbage(
+                f"the quality of {_shown(tag)} is {_shown(word)}; the words are {', '.join(sorted(_QUALITY))}"
+            )
+
+
+def _has_surrogates(text: str) -> bool:
+    """Half a surrogate pair is what no UTF-8 can hold."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _shown(value: object) -> str:
+    """Short, and whatever the value's own ``repr`` would do."""
+    return repr(value[:40]) if type(value) is str or type(value) is bytes else type(value).__name__
+
+
+_CHECKS: dict[type, Callable[[Any], None]] = {
+    Login: _login,
+    WhenSafe: _when_safe,
+    Heartbeat: lambda _: None,
+    Send: lambda event: _bytes(event.data, "Send.data"),
+    Answer: _answer,
+    Close: lambda event: _text(event.reason, "Close.reason"),
+}

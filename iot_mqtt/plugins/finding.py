@@ -1,0 +1,109 @@
+"""Where codecs are: entry points of the group ``iot_mqtt.codecs``, in what is installed and in folders of our own."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import Distribution
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+GROUP = "iot_mqtt.codecs"
+#: What the bundled protocols belong to.
+OURS = "iot-mqtt"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one version of one codec lies."""
+
+    name: str
+    #: ``module:Class``.
+    target: str
+    distribution: str
+    version: str
+    #: Top-level modules of the distribution.
+    tops: tuple[str, ...]
+    #: A folder of its own; None: imported from where it is installed.
+    folder: str | None = None
+    #: Tells versions apart: version and content.
+    label: str = ""
+    bundled: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def installed(bundled: Mapping[str, str], version: str) -> dict[str, tuple[Place, Distribution | None]]:
+    """What can be imported now. The bundled ones cannot be replaced by others of their name."""
+    importlib.invalidate_caches()
+    found: dict[str, tuple[Place, Distribution | None]] = {}
+    for distribution in importlib.metadata.distributions():
+        for place in _read(distribution, None):
+            found.setdefault(place.name, (place, distribution))
+    for name, target in bundled.items():
+        found[name] = (Place(name, target, OURS, version, ("iot_mqtt",), None, version, bundled=True), None)
+    return found
+
+
+def in_folder(folder: Path) -> list[Place]:
+    """The codecs of the distributions in a folder that pip installed into."""
+    importlib.invalidate_caches()
+    return [
+        place
+        for distribution in importlib.metadata.distributions(path=[str(folder)])
+        for place in _read(distribution, folder)
+    ]
+
+
+def _read(distribution: Distribution, folder: Path | None) -> list[Place]:
+    """Metadata are files that anybody may have written: those that cannot be read stop nothing."""
+    try:
+        return list(of_distribution(distribution, folder))
+    except Exception as error:  # noqa: BLE001 - whatever it is: a node must boot with it
+        log.warning("the metadata of %s cannot be read: %s", getattr(distribution, "_path", "a distribution"), error)
+        return []
+
+
+def of_distribution(distribution: Distribution, folder: Path | None = None) -> Iterator[Place]:
+    for point in distribution.entry_points:
+        if point.group != GROUP:
+            continue
+        name = distribution.metadata["Name"] or "?"
+        ours = name.lower().replace("_", "-") == OURS
+        tops = {point.value.partition(":")[0].strip().partition(".")[0], *_tops(distribution)}
+        where = None if folder is None else str(folder)
+        label = distribution.version if folder is None else folder.name
+        version = distribution.version
+        yield Place(point.name, point.value, name, version, tuple(sorted(tops)), where, label, bundled=ours)
+
+
+def is_editable(distribution: Distribution) -> bool:
+    """Installed by reference to a project's directory: its files are not with it."""
+    url = distribution.read_text("direct_url.json") or ""
+    return '"editable": true' in url or not any(True for _ in files(distribution))
+
+
+def files(distribution: Distribution) -> Iterator[tuple[str, Path]]:
+    """Its own modules and metadata: relative and absolute path. Scripts lie elsewhere and are left out."""
+    for path in distribution.files or ():
+        if ".." in path.parts or "__pycache__" in path.parts or path.is_absolute():
+            continue
+        if path.suffix == ".pth" or path.parts[0].startswith("__editable__"):
+            continue
+        if path.suffix in (".py", ".so") or len(path.parts) > 1:
+            yield str(path), Path(str(path.locate()))
+
+
+def _tops(distribution: Distribution) -> Iterator[str]:
+    for path, _ in files(distribution):
+        first, _, rest = path.partition("/")
+        if not first.endswith((".dist-info", ".egg-info", ".data")):
+            top = first if rest else first.partition(".")[0]
+            if top.isidentifier():
+                yield top

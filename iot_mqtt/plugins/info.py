@@ -1,0 +1,80 @@
+"""What is told about plugins, and what can be asked of them: the admin API and the metrics are made of this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """One version of a plugin: at work, or kept for a rollback."""
+
+    #: Tells versions apart: version and content.
+    label: str
+    version: str
+    #: New connections use it.
+    current: bool
+    #: At work, if only for connections that began with it.
+    loaded: bool
+    connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """One plugin."""
+
+    name: str
+    #: "disabled", "starting", "ready", "restarting", "quarantined" or "refused".
+    state: str
+    #: Why, if it does not take connections; or why the last reload came to nothing.
+    reason: str | None
+    isolation: str
+    bundled: bool
+    version: str | None
+    schema_version: int | None
+    connections: int
+    versions: list[VersionInfo] = field(default_factory=list)
+    #: Since the node started: "exception", "garbage", "slow", "timeout", "died".
+    faults: dict[str, int] = field(default_factory=dict)
+    #: Seconds that are left of it.
+    quarantine: float | None = None
+    quarantines: int = 0
+    #: Of its worker process.
+    restarts: int = 0
+    pid: int | None = None
+    #: Connections that were not let in, by reason.
+    turned_away: dict[str, int] = field(default_factory=dict)
+    #: What the codec itself counts.
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+class PluginError(Exception):
+    """What was asked cannot be done, and why. ``kind``: "unknown", "busy" or "refused"."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+
+
+class PluginPart(Protocol):
+    """What operators do with plugins. All raise ``PluginError``."""
+
+    def info(self) -> list[PluginInfo]: ...
+
+    async def install(self, path: str) -> list[PluginInfo]:
+        """Take a wheel or a project's directory in. It changes nothing that runs: ``enable`` or ``reload`` do."""
+        ...
+
+    async def enable(self, name: str, isolation: str | None = None) -> PluginInfo: ...
+
+    async def disable(self, name: str) -> PluginInfo: ...
+
+    async def reload(self, name: str, *, drain: bool = False) -> PluginInfo:
+        """Use the version that came last for new connections; ``drain``: and ask the others' to close."""
+        ...
+
+    async def rollback(self, name: str, *, drain: bool = False) -> PluginInfo:
+        """Use the version that was current before."""
+        ...

@@ -1,0 +1,138 @@
+"""A codec in the broker's own process: fastest, and trusted not to stop it; what it raises and returns is checked.
+
+Time is measured around each call. Nothing can interrupt a codec here, so one that took long is judged afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from iot_mqtt.plugins.calling import Calling, Outcome, Trouble
+from iot_mqtt.plugins.running import Sink
+from iot_mqtt.sdk import CannotEncode, Command
+
+
+class Judge(Protocol):
+    """Who hears of faults: the version that the codec belongs to."""
+
+    def failed(self, runner: InlineRunner, kind: str, detail: str) -> None:
+        """An exception or garbage."""
+        ...
+
+    def took(self, runner: InlineRunner, seconds: float, frames: int) -> None:
+        """A call was slow enough to be looked at."""
+        ...
+
+    def closed(self, runner: InlineRunner) -> None: ...
+
+
+class InlineRunner:
+    """``Runner`` that calls the codec. ``now`` is monotonic seconds."""
+
+    __slots__ = ("peer", "_calling", "_sink", "_judge", "_slow", "_now", "_closed", "__weakref__")
+
+    def __init__(
+        self, calling: Calling, sink: Sink, judge: Judge, *, peer: str, slow: float, now: Callable[[], float]
+    ) -> None:
+        self.peer = peer
+        self._calling = calling
+        self._sink = sink
+        self._judge = judge
+        self._slow = slow
+        self._now = now
+        self._closed = False
+
+    def opened(self) -> None:
+        self._run(self._calling.opened)
+
+    def idle(self) -> None:
+        self._run(self._calling.idle)
+
+    def decode(self, frames: list[bytes]) -> bool:
+        # Spelled out rather than run through _run: this is where the time goes.
+        if self._closed:
+            return True
+        begun = self._now()
+        outcome = self._calling.decode(frames)
+        took = self._now() - begun
+        if took > self._slow:
+            self._judge.took(self, took, len(frames))
+        self._deliver(outcome)
+        return True
+
+    def encode(self, command: Command) -> None:
+        if self._closed:
+            return
+        begun = self._now()
+        result = self._calling.encode(command)
+        if not self._goes_on(begun):
+            return
+        if isinstance(result, Trouble):
+            self._fail(result)
+        elif isinstance(result, CannotEncode):
+            self._sink.not_encoded(command.number, str(result))
+        else:
+            self._sink.encoded(command.number, result)
+
+    def welcome(self) -> None:
+        self._send(self._calling.welcome)
+
+    def refuse(self, reason: str) -> None:
+        self._send(lambda: self._calling.refuse(reason))
+
+    def safe(self, token: int) -> None:
+        self._send(lambda: self._calling.safe(token))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._judge.closed(self)
+
+    def abort(self, reason: str) -> None:
+        """The plugin is kept from work: this connection has to end."""
+        if not self._closed:
+            self.close()
+            self._sink.codec_failed(reason)
+
+    def _run(self, hook: Callable[[], Outcome]) -> None:
+        if self._closed:
+            return
+        begun = self._now()
+        outcome = hook()
+        self._goes_on(begun)
+        self._deliver(outcome)
+
+    def _send(self, hook: Callable[[], bytes | Trouble]) -> None:
+        if self._closed:
+            return
+        begun = self._now()
+        result = hook()
+        if not self._goes_on(begun):
+            return
+        if isinstance(result, Trouble):
+            self._fail(result)
+        elif result:
+            self._sink.send(result)
+
+    def _goes_on(self, begun: float) -> bool:
+        """Look at the time that a call took; False if the plugin was condemned for it."""
+        took = self._now() - begun
+        if took > self._slow:
+            self._judge.took(self, took, 1)
+        return not self._closed
+
+    def _deliver(self, outcome: Outcome) -> None:
+        # It may have been condemned for its slowness a moment ago; and the sink may close us in the midst of this.
+        if outcome.events and not self._closed:
+            self._sink.events(outcome.events)
+        if outcome.trouble is not None and not self._closed:
+            self._fail(outcome.trouble)
+
+    def _fail(self, trouble: Trouble) -> None:
+        self.close()
+        if trouble.kind == "bad_frame":
+            self._sink.bad_frame(trouble.reason, trouble.detail)
+        else:
+            self._judge.failed(self, trouble.kind, trouble.detail)
+            self._sink.codec_failed(trouble.kind)

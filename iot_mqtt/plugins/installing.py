@@ -1,0 +1,73 @@
+"""Taking a vendor's wheel or project in: pip in a child process, without network, into a folder of the shelf."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import sys
+from pathlib import Path
+
+from iot_mqtt.plugins.finding import OURS, in_folder
+from iot_mqtt.plugins.info import PluginError
+from iot_mqtt.plugins.process.bridge import CommandFailed, Reactor, run_command
+from iot_mqtt.plugins.shelf import Shelf
+
+#: Dependencies are the operator's to install: what a broker runs is not for a plugin's metadata to decide.
+_FLAGS = (
+    "--no-deps",
+    "--no-index",
+    "--no-build-isolation",
+    "--no-compile",
+    "--disable-pip-version-check",
+    "--no-warn-script-location",
+)
+_WITHIN = 300.0
+_TAIL = 1500
+
+
+async def install(reactor: Reactor, shelf: Shelf, path: str) -> list[str]:
+    """The names of the codecs that it brought. Raises ``PluginError``."""
+    source = _checked(path)
+    try:
+        workplace = shelf.workplace()
+    except OSError as error:
+        raise PluginError("refused", f"{shelf.folder} cannot be written: {error}") from error
+    try:
+        arguments = [sys.executable, "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(source)]
+        await run_command(reactor, arguments, shelf.folder, _WITHIN)
+        return _take_in(shelf, workplace, source)
+    except CommandFailed as error:
+        raise PluginError("refused", f"pip could not install {source}: {str(error)[-_TAIL:]}") from error
+    except OSError as error:
+        raise PluginError("refused", f"{source} could not be installed: {error}") from error
+    finally:
+        if workplace.exists():
+            shelf.discard(workplace)
+
+
+def _checked(path: str) -> Path:
+    source = Path(path)
+    if not source.is_absolute():
+        raise PluginError("refused", f"{path} is not an absolute path on the node's machine")
+    if source.is_dir():
+        if not any((source / name).is_file() for name in ("pyproject.toml", "setup.py")):
+            raise PluginError("refused", f"{path} has no pyproject.toml: it is not a project's directory")
+    elif not source.is_file():
+        raise PluginError("refused", f"there is no {path} on the node's machine")
+    elif source.suffix != ".whl":
+        raise PluginError("refused", f"{path} is neither a wheel nor a project's directory")
+    return source
+
+
+def _take_in(shelf: Shelf, workplace: Path, source: Path) -> list[str]:
+    places = in_folder(workplace)
+    found = list(importlib.metadata.distributions(path=[str(workplace)]))
+    if len(found) != 1 or not places:
+        raise PluginError("refused", f"{source} has no entry point in the group iot_mqtt.codecs")
+    if any("iot_mqtt" in place.tops or place.distribution == OURS for place in places):
+        raise PluginError("refused", f"{source} brings modules of iot_mqtt's own name")
+    label = shelf.take_in(workplace, found[0])
+    importlib.invalidate_caches()
+    for place in places:
+        shelf.arrive(place.name, label)
+    return sorted(place.name for place in places)

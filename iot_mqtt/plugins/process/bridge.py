@@ -1,0 +1,231 @@
+"""The one place where child processes cross into the reactor: their sockets, their last words and their ends.
+
+    reactor                                            child process
+    write ──▶ socket pair ─────────────────────────▶   reads
+    Told.received, line, ended ◀── socket, stderr, exit
+
+Nothing here waits: a process that starts is a process whose answer has not come yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.protocol import Factory, ProcessProtocol
+from twisted.internet.protocol import Protocol as StreamProtocol
+from twisted.python.failure import Failure
+
+#: Twisted's reactor; its interfaces are too many to name.
+Reactor = Any
+
+#: The worker begins with this: the same modules as here, and nothing of the environment.
+_BEGIN = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from iot_mqtt.plugins.process.child import main; main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])"
+)
+_LINE = 400
+#: Of what a worker writes at once, more is not looked at.
+_WORDS = 4096
+#: Seconds in which a worker whose socket is closed should end, so that it can be said how it did.
+_GRACE = 0.3
+#: Seconds in which a worker that is not needed any more should end.
+_PATIENCE = 2.0
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+_SOCKET = 3
+
+
+class Told(Protocol):
+    """Who uses a worker process."""
+
+    def received(self, data: bytes) -> None: ...
+
+    def line(self, text: str) -> None:
+        """A line that it wrote to its standard output or error."""
+        ...
+
+    def ended(self, how: str) -> None:
+        """Called once, when the process or its socket is gone."""
+        ...
+
+
+class WorkerProcess:
+    """A worker from its start to its end."""
+
+    def __init__(self, reactor: Reactor, limits: Mapping[str, int], told: Told) -> None:
+        self._told: Told | None = told
+        self._reactor = reactor
+        self._last_call: Any = None
+        self._lines = _Lines(self._line)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            ours.setblocking(False)  # noqa: FBT003 - the name of the argument is no keyword
+            arguments = [
+                json.dumps([path or str(Path.cwd()) for path in sys.path]),
+                str(_SOCKET),
+                str(os.getpid()),
+                json.dumps(dict(limits)),
+            ]
+            self._process = reactor.spawnProcess(
+                _Process(self),
+                sys.executable,
+                [sys.executable, "-I", "-c", _BEGIN, *arguments],
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                childFDs={0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno()},
+            )
+            self._link: Any = None
+            reactor.adoptStreamConnection(ours.fileno(), socket.AF_UNIX, Factory.forProtocol(lambda: _Link(self)))
+        finally:
+            os.close(null)
+            ours.close()
+            theirs.close()
+
+    @property
+    def pid(self) -> int | None:
+        """None: it has ended."""
+        pid: int | None = self._process.pid
+        return pid
+
+    def write(self, data: bytes) -> None:
+        if self._link is not None:
+            self._link.write(data)
+
+    def finish(self) -> None:
+        """Let it end by itself, soon: there is nothing more for it. ``ended`` is not called any more."""
+        self._told = None
+        if self._link is not None:
+            self._link.loseConnection()
+        self._last_call = self._reactor.callLater(_PATIENCE, self.kill)
+
+    def kill(self) -> None:
+        """``ended`` is not called any more."""
+        self._told = None
+        with contextlib.suppress(ProcessExitedAlready):
+            self._process.signalProcess("KILL")
+        if self._link is not None:
+            self._link.abortConnection()
+
+    # Called by the two protocols.
+
+    def linked(self, transport: Any) -> None:
+        self._link = transport
+
+    def arrived(self, data: bytes) -> None:
+        if self._told is not None:
+            self._told.received(data)
+
+    def wrote(self, data: bytes) -> None:
+        self._lines.feed(data[:_WORDS])
+
+    def unlinked(self) -> None:
+        if self._told is not None:
+            self._reactor.callLater(_GRACE, self.over, "it closed its socket")
+
+    def over(self, how: str) -> None:
+        last_call, self._last_call = self._last_call, None
+        if last_call is not None and last_call.active():
+            last_call.cancel()
+        told, self._told = self._told, None
+        if told is not None:
+            told.ended(how)
+            self.kill()
+
+    def _line(self, text: str) -> None:
+        if self._told is not None:
+            self._told.line(text)
+
+
+class _Link(StreamProtocol):
+    def __init__(self, worker: WorkerProcess) -> None:
+        self._worker = worker
+
+    def connectionMade(self) -> None:
+        self._worker.linked(self.transport)
+
+    def dataReceived(self, data: bytes) -> None:
+        self._worker.arrived(data)
+
+    def connectionLost(self, reason: Failure = Failure(Exception())) -> None:  # noqa: B008
+        self._worker.unlinked()
+
+
+class _Process(ProcessProtocol):
+    def __init__(self, worker: WorkerProcess) -> None:
+        self._worker = worker
+
+    def childDataReceived(self, childFD: int, data: bytes) -> None:
+        self._worker.wrote(data)
+
+    def processExited(self, reason: Failure) -> None:
+        self._worker.over(_how(reason.value))
+
+
+class _Lines:
+    """Bytes as lines, long ones cut."""
+
+    def __init__(self, say: Any) -> None:
+        self._say = say
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:_LINE]
+        for line in lines:
+            if text := line[:_LINE].decode("utf-8", "replace").strip():
+                self._say(text)
+
+
+def _how(value: Any) -> str:
+    if getattr(value, "signal", None):
+        return f"signal {signal.Signals(value.signal).name}"
+    return f"exit code {getattr(value, 'exitCode', '?')}"
+
+
+class CommandFailed(Exception):
+    """A program did not succeed; the text is the end of what it wrote."""
+
+
+_TAIL = 16 * 1024
+
+
+class _Command(ProcessProtocol):
+    def __init__(self, done: Deferred[str]) -> None:
+        self.done = done
+        self.told = b""
+        self.late = False
+
+    def childDataReceived(self, childFD: int, data: bytes) -> None:
+        self.told = (self.told + data)[-_TAIL:]
+
+    def processEnded(self, reason: Failure) -> None:
+        text = self.told.decode("utf-8", "replace").strip()
+        if getattr(reason.value, "exitCode", 1) == 0:
+            self.done.callback(text)
+        else:
+            self.done.errback(CommandFailed(f"{'it took too long' if self.late else _how(reason.value)}: {text}"))
+
+
+def run_command(reactor: Reactor, arguments: Sequence[str], folder: Path, within: float) -> Deferred[str]:
+    """Run a program to its end; answers with what it wrote, or fails with ``CommandFailed``."""
+    command = _Command(Deferred())
+    environment = {**os.environ, "PIP_NO_INPUT": "1"}
+    process: Any = reactor.spawnProcess(command, arguments[0], list(arguments), env=environment, path=str(folder))
+
+    def stop() -> None:
+        command.late = True
+        with contextlib.suppress(ProcessExitedAlready):
+            process.signalProcess("KILL")
+
+    timer = reactor.callLater(within, stop)
+    command.done.addBoth(lambda result: (timer.cancel() if timer.active() else None, result)[1])
+    return command.done

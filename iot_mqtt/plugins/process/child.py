@@ -1,0 +1,235 @@
+"""The worker: a process with one version of one plugin and the codecs of all its connections.
+
+It imports the SDK and the plugin and nothing else of the broker. Operations come in over a socket, are carried out in
+their order, and what came of them goes back. It ends when the socket does, or the process at its other end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from iot_mqtt.codec.frames import framing_to
+from iot_mqtt.plugins.calling import Calling, Outcome, Trouble, told
+from iot_mqtt.plugins.checking import Checker
+from iot_mqtt.plugins.finding import Place
+from iot_mqtt.plugins.fitting import DoesNotFit
+from iot_mqtt.plugins.loading import Loaded, load_alone
+from iot_mqtt.plugins.process import wire
+from iot_mqtt.plugins.telling import MAX_COUNTERS, logger_of
+from iot_mqtt.sdk import CannotEncode, Event
+
+_READ = 256 * 1024
+#: Seconds after which is said what is done so far: the watchdog looks at that.
+_PATIENCE = 0.02
+_EVENTS = 500
+_COUNT_EVERY = 1.0
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """The loop: read, carry out, answer."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._rest = b""
+        self._loaded: Loaded
+        self._log = logger_of("worker")
+        self._checker = Checker()
+        self._callings: dict[int, Calling] = {}
+        self._done = 0
+        self._results: list[Any] = []
+        self._events = 0
+        self._said = self._counted = time.monotonic()
+        self._counts: Counter[str] = Counter()
+
+    def run(self) -> None:
+        while data := self._link.recv(_READ):
+            self._rest = self._rest + data if self._rest else data
+            self._feed()
+            self._answer()
+
+    def _feed(self) -> None:
+        buffer, at, end = self._rest, 0, len(self._rest)
+        head, size = wire.HEAD, wire.HEAD.size
+        while end - at >= size:
+            length, kind, connection = head.unpack_from(buffer, at)
+            stop = at + 4 + length
+            if stop > end:
+                break
+            payload = buffer[at + size : stop]
+            at = stop
+            self._carry_out(kind, connection, payload)
+            self._done += 1
+            if self._events >= _EVENTS or time.monotonic() - self._said > _PATIENCE:
+                self._answer()
+        self._rest = buffer[at:]
+
+    def _carry_out(self, kind: int, connection: int, payload: bytes) -> None:
+        if kind == wire.START:
+            self._start(json.loads(payload))
+            return
+        if kind == wire.OPEN:
+            self._open(connection, payload.decode())
+            return
+        if kind == wire.CLOSE:
+            self._callings.pop(connection, None)
+            return
+        calling = self._callings.get(connection)
+        if calling is None:  # its codec failed, and that is on its way
+            return
+        if kind == wire.DECODE:
+            self._outcome(connection, calling.decode(wire.read_frames(payload)))
+        elif kind == wire.ENCODE:
+            self._encode(connection, calling, payload)
+        elif kind == wire.IDLE:
+            self._outcome(connection, calling.idle())
+        elif kind == wire.WELCOME:
+            self._send(connection, calling.welcome())
+        elif kind == wire.REFUSE:
+            self._send(connection, calling.refuse(payload.decode()))
+        elif kind == wire.SAFE:
+            self._send(connection, calling.safe(wire.TOKEN.unpack(payload)[0]))
+
+    def _start(self, order: dict[str, Any]) -> None:
+        place = Place(**{**order["place"], "tops": tuple(order["place"]["tops"])})
+        self._log = logger_of(place.name)
+        try:
+            self._loaded = loaded = load_alone(place, order["config"])
+        except DoesNotFit as error:
+            self._results.append([0, "refused", str(error)])
+            return
+        codec = loaded.codec
+        hello = {"framing": framing_to(codec.framing), "version": loaded.version, "schema": codec.schema.version}
+        self._results.append([0, "hello", hello])
+
+    def _open(self, connection: int, peer: str) -> None:
+        loaded = self._loaded
+        calling = Calling(loaded.codec, loaded.config, self._checker, peer=peer, log=self._log, count=self._count)
+        self._callings[connection] = calling
+        self._outcome(connection, calling.opened())
+
+    def _encode(self, connection: int, calling: Calling, payload: bytes) -> None:
+        command = wire.read_command(payload)
+        result = calling.encode(command)
+        if isinstance(result, Trouble):
+            self._fail(connection, result)
+        elif isinstance(result, CannotEncode):
+            self._results.append([connection, "not_encoded", command.number, str(result)[:1000]])
+        else:
+            self._results.append([connection, "encoded", command.number, result.decode("latin-1")])
+
+    def _send(self, connection: int, result: bytes | Trouble) -> None:
+        if isinstance(result, Trouble):
+            self._fail(connection, result)
+        elif result:
+            self._results.append([connection, "send", result.decode("latin-1")])
+
+    def _outcome(self, connection: int, outcome: Outcome) -> None:
+        if outcome.events:
+            self._put(connection, outcome.events)
+        if outcome.trouble is not None:
+            self._fail(connection, outcome.trouble)
+
+    def _put(self, connection: int, events: list[Event]) -> None:
+        for begin in range(0, len(events), _EVENTS):
+            part = events[begin : begin + _EVENTS]
+            self._results.append([connection, "events", wire.pack_events(part)])
+            self._events += len(part)
+            if self._events >= _EVENTS and begin + _EVENTS < len(events):
+                self._answer()
+
+    def _fail(self, connection: int, trouble: Trouble) -> None:
+        if trouble.detail.find("MemoryError") >= 0 and trouble.kind == "exception":
+            # There may be no memory for anything else either, and whoever took it will hardly give it back.
+            os.write(2, b"the memory that a worker may have is used up\n")
+            os._exit(1)
+        del self._callings[connection]
+        self._results.append([connection, trouble.kind, trouble.reason, trouble.detail])
+
+    def _count(self, name: str, number: int = 1) -> None:
+        if len(self._counts) < MAX_COUNTERS or name in self._counts:
+            self._counts[name] += number
+
+    # Answers.
+
+    def _answer(self) -> None:
+        now = time.monotonic()
+        if self._counts and now - self._counted > _COUNT_EVERY:
+            self._results.append([0, "counts", dict(self._counts)])
+            self._counts.clear()
+            self._counted = now
+        results, self._results = self._results, []
+        self._events = 0
+        self._write(results, self._done)
+        self._said = time.monotonic()
+
+    def _write(self, results: list[Any], done: int) -> None:
+        data = wire.write_answer(done, results)
+        if len(data) <= wire.MAX_ANSWER:
+            self._link.sendall(data)
+            return
+        for part in _halves(results):
+            # Nothing is done until all of it was said.
+            self._write(part, 0)
+        self._write([], done)
+
+
+def _halves(results: list[Any]) -> tuple[list[Any], ...]:
+    """What is too long for one answer, in two."""
+    if len(results) > 1:
+        middle = len(results) // 2
+        return results[:middle], results[middle:]
+    connection, kind, *rest = results[0]
+    if kind == "events" and len(rest[0]) > 1:
+        middle = len(rest[0]) // 2
+        return [[connection, kind, rest[0][:middle]]], [[connection, kind, rest[0][middle:]]]
+    return ([[connection, "garbage", "garbage", f"one event has more than {wire.MAX_ANSWER} bytes"]],)
+
+
+class _Plain(logging.Formatter):
+    """One line a record, for the broker puts time and name before it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = " ".join(record.getMessage().split())
+        error = record.exc_info[1] if record.exc_info else None
+        return f"{record.levelname}: {text}" + (f": {told(error)}" if error is not None else "")
+
+
+def _confine(limits: dict[str, int], parent: int) -> None:
+    libc = ctypes.CDLL(None)
+    if sys.platform == "linux":
+        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("whoever started this is gone")
+    os.nice(limits["nice"])
+    for what, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
+        (resource.RLIMIT_AS, limits["memory"]),
+    ):
+        hard = resource.getrlimit(what)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (value, value))
+
+
+def main(descriptor: int, parent: int, limits: str) -> None:
+    """Called by the line of code that ``process.bridge`` starts Python with."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's, which ends its workers itself
+    _confine(json.loads(limits), parent)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Plain())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    try:
+        Worker(socket.socket(fileno=descriptor)).run()
+    except ConnectionError as error:
+        sys.exit(f"the broker is gone: {error}")

@@ -1,0 +1,83 @@
+"""A codec in a worker process, as its connection sees it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from iot_mqtt.plugins.process import wire
+from iot_mqtt.plugins.running import Sink
+from iot_mqtt.sdk import Command
+
+
+class Asking(Protocol):
+    """The worker that the codec is in."""
+
+    def ask(self, kind: int, runner: ProcessRunner, payload: bytes = b"") -> None: ...
+
+    def decode(self, runner: ProcessRunner, frames: list[bytes]) -> bool: ...
+
+    def close(self, runner: ProcessRunner) -> None: ...
+
+
+class ProcessRunner:
+    """``Runner`` whose calls return at once; its sink hears of the results later."""
+
+    __slots__ = (
+        "number",
+        "peer",
+        "sink",
+        "open",
+        "begun",
+        "paused",
+        "in_flight",
+        "encoding",
+        "_worker",
+        "__weakref__",
+    )
+
+    def __init__(self, worker: Asking, number: int, peer: str, sink: Sink) -> None:
+        self.number = number
+        self.peer = peer
+        self.sink = sink
+        self.open = True
+        self.begun = False
+        self.paused = False
+        #: Bytes of frames that the worker has not answered for.
+        self.in_flight = 0
+        #: Commands that the worker has not answered for.
+        self.encoding: set[int] = set()
+        self._worker = worker
+
+    def opened(self) -> None:
+        if self.open:
+            self.begun = True
+            self._worker.ask(wire.OPEN, self, self.peer.encode())
+
+    def decode(self, frames: list[bytes]) -> bool:
+        return not self.open or not frames or self._worker.decode(self, frames)
+
+    def encode(self, command: Command) -> None:
+        if self.open:
+            self.encoding.add(command.number)
+            self._worker.ask(wire.ENCODE, self, wire.write_command(command))
+
+    def welcome(self) -> None:
+        self._ask(wire.WELCOME)
+
+    def refuse(self, reason: str) -> None:
+        self._ask(wire.REFUSE, reason.encode("utf-8", "replace"))
+
+    def safe(self, token: int) -> None:
+        self._ask(wire.SAFE, wire.TOKEN.pack(token))
+
+    def idle(self) -> None:
+        self._ask(wire.IDLE)
+
+    def close(self) -> None:
+        if self.open:
+            self.open = False
+            self._worker.close(self)
+
+    def _ask(self, kind: int, payload: bytes = b"") -> None:
+        if self.open:
+            self._worker.ask(kind, self, payload)

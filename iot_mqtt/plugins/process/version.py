@@ -1,0 +1,207 @@
+"""One version of a plugin in a worker process: started, started again after a while, or kept from it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from iot_mqtt.plugins.conduct import Conduct
+from iot_mqtt.plugins.finding import Place
+from iot_mqtt.plugins.process.bridge import Reactor, WorkerProcess
+from iot_mqtt.plugins.process.runner import ProcessRunner
+from iot_mqtt.plugins.process.worker import Hello, Worker
+from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
+from iot_mqtt.plugins.versions import Common
+
+
+class ProcessVersion:
+    """A version and its worker: one at a time, or none."""
+
+    def __init__(self, place: Place, common: Common, reactor: Reactor) -> None:
+        self.place = place
+        self._common = common
+        self._reactor = reactor
+        self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined)
+        self._worker: Worker | None = None
+        self._process: WorkerProcess | None = None
+        self._hello: Hello | None = None
+        self._ready = False
+        self._ready_at = 0.0
+        self._then: Callable[[str | None], None] | None = None
+        self._refused: str | None = None
+        self._last = ""
+        self._failures = 0
+        self._timer: Any = None
+        self._opened: dict[ProcessRunner, Opened] = {}
+        self._retired = False
+        self.restarts = 0
+
+    @property
+    def state(self) -> str:
+        if self._refused is not None:
+            return "refused"
+        if self.conduct.remaining:
+            return "quarantined"
+        if self._ready:
+            return "ready"
+        return "restarting" if self._failures else "starting"
+
+    @property
+    def reason(self) -> str | None:
+        if self._refused is not None:
+            return self._refused
+        if self.conduct.remaining:
+            return self.conduct.reason
+        return None if self._ready else self._last or None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def version(self) -> str:
+        return self.place.version if self._hello is None else self._hello.version
+
+    @property
+    def schema_version(self) -> int | None:
+        return None if self._hello is None else self._hello.schema_version
+
+    @property
+    def connections(self) -> list[Opened]:
+        return list(self._opened.values())
+
+    def start(self, then: Callable[[str | None], None]) -> None:
+        self._then = then
+        self._begin()
+
+    def open(self, peer: str, sink: Sink) -> Opened:
+        name = self._common.name
+        if self._refused is not None:
+            raise NotAvailable("refused", f"{name} is not loaded: {self._refused}")
+        self.conduct.check(name, peer)
+        hello, worker = self._hello, self._worker
+        if not self._ready or hello is None or worker is None:
+            raise NotAvailable(self.state, f"the worker of {name} is {self.state}; {self._last or 'wait a moment'}")
+        runner = worker.open(peer, sink)
+        opened = Opened(runner, hello.framing, name, hello.version, hello.schema_version)
+        self._opened[runner] = opened
+        return opened
+
+    def retire(self) -> None:
+        self._retired = True
+        self._end_if_done()
+
+    def stop(self) -> None:
+        self._retired = True
+        self._cancel()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            for runner in worker.runners:
+                runner.close()
+            worker.kill()
+
+    # ``worker.Owner``.
+
+    def started(self, hello: Hello) -> None:
+        if self._hello is not None and hello != self._hello:
+            self._common.quiet.say(logging.WARNING, "%s declares other things than before", self.place.label)
+        self._hello = hello
+        self._ready = True
+        self._ready_at = self._common.clock.seconds()
+        self._answer(None)
+
+    def refused(self, reason: str) -> None:
+        self._refused = reason
+        self._worker = self._process = None
+        self._answer(reason)
+
+    def gone(self, kind: str, detail: str) -> None:
+        limits, now = self._common.limits, self._common.clock.seconds()
+        if self._ready and now - self._ready_at > limits.window:
+            self._failures = 0
+        self._worker = self._process = None
+        self._ready = False
+        self._last = detail
+        self._failures += 1
+        self._common.faulty(kind)
+        self._common.quiet.say(logging.ERROR, "%s %s: %s", kind, self.place.label, detail)
+        self.conduct.grave(kind, detail)
+        wait = self.conduct.remaining or min(limits.backoff_most, limits.backoff * 2.0 ** min(self._failures - 1, 20))
+        self._cancel()
+        if not self._retired:
+            self._timer = self._common.clock.callLater(wait, self._again)
+        self._answer(detail)
+
+    def failed(self, runner: ProcessRunner, kind: str, detail: str) -> None:
+        self._common.faulty(kind)
+        self._common.quiet.say(
+            logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, runner.peer, detail
+        )
+        self.conduct.light(kind, detail, runner.peer)
+
+    def closed(self, runner: ProcessRunner) -> None:
+        self._opened.pop(runner, None)
+        self._end_if_done()
+
+    def _begin(self) -> None:
+        limits = self._common.limits
+        rlimits = {"memory": limits.memory, "open_files": limits.open_files, "nice": limits.nice}
+
+        def launch(worker: Worker) -> WorkerProcess:
+            self._process = WorkerProcess(self._reactor, rlimits, worker)
+            return self._process
+
+        common = self._common
+        try:
+            self._worker = Worker(common.clock, launch, self, limits, counts=common.counts, quiet=common.quiet)
+        except OSError as error:  # no process, no memory, no descriptors
+            self.gone("died", f"its worker could not be started: {error}")
+            return
+        try:
+            self._worker.start(self.place, common.config)
+        except (TypeError, ValueError) as error:  # YAML knows more than JSON: dates, for one
+            self._worker.kill()
+            self.refused(f"its configuration cannot be given to a worker: {error}")
+
+    def _again(self) -> None:
+        self._timer = None
+        self.restarts += 1
+        self._begin()
+
+    def _answer(self, reason: str | None) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then(reason)
+
+    def _quarantined(self) -> None:
+        self._common.faulty("quarantined")
+        self._common.quiet.say(logging.ERROR, "quarantine: %s", self.conduct.reason)
+        worker, self._worker = self._worker, None
+        if worker is None:  # it is gone already: that is what the quarantine is for
+            return
+        self._process = None
+        self._ready = False
+        runners = worker.runners
+        for runner in runners:
+            runner.close()
+        worker.kill()
+        for runner in runners:
+            runner.sink.codec_failed("quarantined")
+        self._cancel()
+        self._timer = self._common.clock.callLater(self.conduct.remaining, self._again)
+
+    def _end_if_done(self) -> None:
+        if not self._retired or self._opened:
+            return
+        self._cancel()
+        worker, self._worker = self._worker, None
+        self._ready = False
+        if worker is not None:
+            worker.finish()
+        self._common.over(self)
+
+    def _cancel(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()

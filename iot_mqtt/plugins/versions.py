@@ -1,0 +1,196 @@
+"""One version of a plugin at work: opening connections on it, counting them, and being done with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from iot_mqtt.plugins.calling import Calling
+from iot_mqtt.plugins.checking import Checker
+from iot_mqtt.plugins.conduct import Conduct
+from iot_mqtt.plugins.finding import Place
+from iot_mqtt.plugins.fitting import DoesNotFit
+from iot_mqtt.plugins.inline import InlineRunner
+from iot_mqtt.plugins.loading import Loaded, load_beside
+from iot_mqtt.plugins.process.worker import Clock
+from iot_mqtt.plugins.running import NotAvailable, Opened, Runner, Sink
+from iot_mqtt.plugins.settings import Limits
+from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
+
+
+class Common(NamedTuple):
+    """What the versions of a plugin share."""
+
+    name: str
+    config: Mapping[str, object]
+    limits: Limits
+    clock: Clock
+    counts: Counts
+    quiet: Quiet
+    #: The last connection of a retired version is gone.
+    over: Callable[[Version], None]
+    #: Called with a fault's kind, of any version.
+    faulty: Callable[[str], None]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        config: Mapping[str, object],
+        limits: Limits,
+        clock: Clock,
+        over: Callable[[Version], None],
+        faulty: Callable[[str], None],
+    ) -> Common:
+        return cls(name, config, limits, clock, Counts(), Quiet(logger_of(name), clock.seconds), over, faulty)
+
+
+class Version(Protocol):
+    """Made, started once, retired once."""
+
+    place: Place
+
+    #: "starting", "ready", "restarting", "quarantined", "refused".
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def reason(self) -> str | None: ...
+
+    @property
+    def conduct(self) -> Conduct: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def schema_version(self) -> int | None: ...
+
+    @property
+    def connections(self) -> list[Opened]: ...
+
+    def start(self, then: Callable[[str | None], None]) -> None:
+        """``then`` is called once: with None when it takes connections, else with the reason why not."""
+        ...
+
+    def open(self, peer: str, sink: Sink) -> Opened:
+        """Raises ``NotAvailable``."""
+        ...
+
+    def retire(self) -> None:
+        """It gets no more connections."""
+        ...
+
+    def stop(self) -> None:
+        """At once, whoever is on it."""
+        ...
+
+
+class InlineVersion:
+    """A version in this process."""
+
+    def __init__(self, place: Place, common: Common) -> None:
+        self.place = place
+        self._common = common
+        self._checker = Checker()
+        self._loaded: Loaded | None = None
+        self._reason: str | None = None
+        self._opened: dict[Runner, Opened] = {}
+        self._retired = False
+        self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined)
+
+    @property
+    def state(self) -> str:
+        if self._loaded is None:
+            return "refused"
+        return "quarantined" if self.conduct.remaining else "ready"
+
+    @property
+    def reason(self) -> str | None:
+        return self._reason or (self.conduct.reason if self.conduct.remaining else None)
+
+    @property
+    def version(self) -> str:
+        return self.place.version if self._loaded is None else self._loaded.version
+
+    @property
+    def schema_version(self) -> int | None:
+        return None if self._loaded is None else self._loaded.codec.schema.version
+
+    @property
+    def connections(self) -> list[Opened]:
+        return list(self._opened.values())
+
+    def start(self, then: Callable[[str | None], None]) -> None:
+        try:
+            self._loaded = load_beside(self.place, self._common.config)
+        except DoesNotFit as error:
+            self._reason = str(error)
+        then(self._reason)
+
+    def open(self, peer: str, sink: Sink) -> Opened:
+        common, loaded = self._common, self._loaded
+        if loaded is None:
+            raise NotAvailable("refused", f"{common.name} is not loaded: {self._reason}")
+        self.conduct.check(common.name, peer)
+        calling = Calling(
+            loaded.codec,
+            loaded.config,
+            self._checker,
+            peer=peer,
+            log=logger_of(common.name),
+            count=common.counts.count,
+        )
+        runner = InlineRunner(calling, sink, self, peer=peer, slow=common.limits.slow_frame, now=common.clock.seconds)
+        opened = Opened(runner, loaded.codec.framing, common.name, loaded.version, loaded.codec.schema.version)
+        self._opened[runner] = opened
+        return opened
+
+    def retire(self) -> None:
+        self._retired = True
+        self._end_if_done()
+
+    def stop(self) -> None:
+        for runner in list(self._opened):
+            runner.close()
+        self.retire()
+
+    # ``inline.Judge``.
+
+    def failed(self, runner: InlineRunner, kind: str, detail: str) -> None:
+        self._say(kind, detail, runner.peer)
+        self.conduct.light(kind, detail, runner.peer)
+
+    def took(self, runner: InlineRunner, seconds: float, frames: int) -> None:
+        limits = self._common.limits
+        if seconds <= limits.slow_frame * max(1, frames) and seconds < limits.slow_call:
+            return
+        detail = f"{seconds:.2f} s for {frames} frames"
+        self._say("slow", detail, runner.peer)
+        self.conduct.light("slow", detail, runner.peer)
+        if seconds >= limits.slow_call:
+            self.conduct.condemn(f"one call took {seconds:.1f} s, in which the node did nothing else")
+
+    def closed(self, runner: InlineRunner) -> None:
+        self._opened.pop(runner, None)
+        self._end_if_done()
+
+    def _say(self, kind: str, detail: str, peer: str) -> None:
+        self._common.faulty(kind)
+        self._common.quiet.say(logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, peer, detail)
+
+    def _quarantined(self) -> None:
+        self._common.faulty("quarantined")
+        self._common.quiet.say(logging.ERROR, "quarantine: %s", self.conduct.reason)
+        for runner in list(self._opened):
+            if isinstance(runner, InlineRunner):
+                runner.abort("quarantined")
+
+    def _end_if_done(self) -> None:
+        loaded = self._loaded
+        if self._retired and not self._opened and loaded is not None:
+            self._loaded = None
+            if loaded.space is not None:
+                loaded.space.release()
+            self._common.over(self)

@@ -1,0 +1,266 @@
+"""Plugins that loop, allocate, exit, crash, sleep or write garbage, each in a real worker beside a good one.
+
+Each is in quarantine within ten seconds, and its neighbour's frames are decoded all the while.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.plugins.running import NotAvailable
+from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, house, settings, write_plugin
+
+#: What it does with a frame, and what its connections are told.
+BAD = {
+    "infinite loop": ("while True: pass", "timeout"),
+    "2 GB": ("self.hoard = bytearray(2 << 30)", "died"),
+    "many small objects": ("self.hoard = [bytearray(4096) for n in range(10 ** 9)]", "died or timeout"),
+    "os._exit": ("import os; os._exit(0)", "died"),
+    "segfault": ("import ctypes; ctypes.string_at(8)", "died"),
+    "10 s sleep": ("import time; time.sleep(10)", "timeout"),
+    "garbage on the socket": ("import os; os.write(3, b'\\x00\\x00\\x00\\x05hello')", "garbage"),
+    "a huge length on the socket": ("import os; os.write(3, b'\\xff\\xff\\xff\\xff')", "garbage"),
+    "somebody else's connection": ('import os; os.write(3, b\'\\x00\\x00\\x00\\x12[0,[[99,"send",""]]]\')', "garbage"),
+    "closes the socket": ("import os; os.close(3); import time; time.sleep(10)", "died"),
+    "kills itself": ("import os; os.kill(os.getpid(), 9)", "died"),
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[House]:
+    """A node's plugins without the node."""
+    with house(tmp_path) as one:
+        yield one
+
+
+class Neighbour:
+    """A good plugin whose gateway goes on sending."""
+
+    def __init__(self, here: House) -> None:
+        self._here = here
+        self.opened, self.sink = here.connect("good")
+        self.sent = 0
+
+    def send(self) -> None:
+        self.opened.runner.decode([b"%d" % (self.sent + n) for n in range(5)])
+        self.sent += 5
+
+    def check(self) -> None:
+        self._here.turning.until(lambda: len(self.sink.readings) >= self.sent)
+        frames = [dict(one.values)["frame"] for one in self.sink.readings]  # type: ignore[arg-type]
+        assert frames == [str(n) for n in range(self.sent)]
+        assert self.sink.failure is None
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) -> None:
+    """Within ten seconds of its first bad frame, although its gateway comes back again and again."""
+    deed, failure = BAD[what]
+    write_plugin(here.site, "good", "1.0")
+    write_plugin(
+        here.site,
+        "bad",
+        "1.0",
+        PLAIN.replace("        from {package}.lazy", f"        {deed}\n        from {{package}}.lazy"),
+    )
+    plugins = here.start(good=settings("process"), bad=settings("process"))
+    states = {info.name: info.state for info in plugins.info()}
+    assert states == {"good": "ready", "bad": "ready"}
+    neighbour = Neighbour(here)
+    failures: list[tuple[object, ...]] = []
+    pids: set[int] = set()
+    begun = time.monotonic()
+    while plugins.info()[0].state != "quarantined":
+        assert time.monotonic() - begun < 10, plugins.info()[0]
+        try:
+            opened, sink = here.connect("bad")
+        except NotAvailable:
+            neighbour.send()
+            here.turning.turn()
+            continue
+        pids.add(plugins.info()[0].pid or 0)
+        opened.runner.decode([b"x"])
+        while sink.failure is None:
+            neighbour.send()
+            here.turning.turn()
+            assert time.monotonic() - begun < 10
+        failures.append(sink.failure)
+    print(f"{what}: quarantined after {time.monotonic() - begun:.1f} s")
+    # Two timeouts are as much as three other faults.
+    assert set(failures) <= {("codec_failed", kind) for kind in failure.split(" or ")}
+    assert len(failures) in (2, 3)
+    with pytest.raises(NotAvailable, match="in quarantine"):
+        plugins.open("bad", "p:1", FakeSink())
+    neighbour.check()
+    here.turning.until(lambda: not any(_runs(pid) for pid in pids))
+
+
+@pytest.mark.parametrize(
+    "deed",
+    ["import os; os._exit(1)", "import ctypes; ctypes.string_at(8)", "while True: pass"],
+    ids=lambda deed: deed[:18],
+)
+def test_a_plugin_that_is_bad_at_import_stops_no_start(here: House, deed: str) -> None:
+    """The start takes no longer than the plugin may take to start."""
+    write_plugin(here.site, "good", "1.0")
+    write_plugin(here.site, "bad", "1.0", deed + "\n" + PLAIN)
+    plugins = here.start(good=settings("process"), bad=settings("process", start_within=1.5))
+    assert plugins.info()[1].state == "ready"
+    neighbour = Neighbour(here)
+    neighbour.send()
+    here.turning.until(lambda: plugins.info()[0].state == "quarantined", 10)
+    neighbour.check()
+
+
+def test_a_reload_of_a_better_version_ends_the_quarantine(here: House) -> None:
+    """Nobody has to wait for it to pass."""
+    write_plugin(
+        here.site,
+        "bad",
+        "1.0",
+        PLAIN.replace("        from {package}.lazy", "        import os; os._exit(1)\n        from {package}.lazy"),
+    )
+    plugins = here.start(bad=settings("process", grave_faults=1))
+    opened, sink = here.connect("bad")
+    opened.runner.decode([b"x"])
+    here.turning.until(lambda: plugins.info()[0].state == "quarantined")
+    assert sink.failure == ("codec_failed", "died")
+    assert plugins.info()[0].faults == {"died": 1}
+    write_plugin(here.site, "bad", "2.0")
+    assert here.turning.run(plugins.reload("bad")).state == "ready"
+    opened, sink = here.connect("bad")
+    opened.runner.decode([b"x"])
+    here.turning.until(lambda: bool(sink.readings))
+
+
+def test_a_quarantine_passes(here: House) -> None:
+    """The worker is started again by itself then."""
+    write_plugin(
+        here.site,
+        "bad",
+        "1.0",
+        PLAIN.replace(
+            "        from {package}.lazy",
+            "        if frame == b'x': import os; os._exit(1)\n        from {package}.lazy",
+        ),
+    )
+    plugins = here.start(bad=settings("process", grave_faults=1, quarantine=0.3))
+    opened, _ = here.connect("bad")
+    opened.runner.decode([b"x"])
+    here.turning.until(lambda: plugins.info()[0].state == "quarantined")
+    here.turning.until(lambda: plugins.info()[0].state == "ready")
+    opened, sink = here.connect("bad")
+    opened.runner.decode([b"y"])
+    here.turning.until(lambda: bool(sink.readings))
+    assert plugins.info()[0].restarts == 1
+
+
+def test_a_slow_worker_makes_the_connection_wait_and_nothing_is_lost(here: House) -> None:
+    """What it has not answered for is bounded; then there is room again."""
+    source = PLAIN.replace(
+        "        from {package}.lazy", "        import time; time.sleep(0.005)\n        from {package}.lazy"
+    )
+    write_plugin(here.site, "slow", "1.0", source)
+    here.start(slow=settings("process", connection_bytes=2000))
+    opened, sink = here.connect("slow")
+    sent = 0
+    for readies in range(1, 6):
+        while opened.runner.decode([b"%010d" % (sent + n) for n in range(10)]):
+            sent += 10
+        sent += 10
+        assert 2000 < opened.runner.in_flight <= 2100  # type: ignore[attr-defined]
+        here.turning.until(lambda: sink.readies >= readies)  # noqa: B023 - called at once
+        assert opened.runner.in_flight <= 1000  # type: ignore[attr-defined]
+    here.turning.until(lambda: len(sink.readings) == sent)
+    assert [int(dict(one.values)["frame"]) for one in sink.readings] == list(range(sent))  # type: ignore[arg-type]
+
+
+def test_workers_end_with_the_broker_whatever_they_do(here: House) -> None:
+    """Even in the midst of a loop: the kernel sees to it. Here the parent goes on, so it is told by its socket."""
+    write_plugin(here.site, "good", "1.0")
+    plugins = here.start(good=settings("process"))
+    pid = plugins.info()[0].pid
+    assert pid is not None and _runs(pid)
+    plugins.stop()
+    here.turning.until(lambda: not _runs(pid))
+
+
+def test_reloads_under_load_lose_nothing_and_decode_nothing_twice(here: House) -> None:
+    """Each version is a process of its own, which ends with its last connection."""
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start(acme=settings("process"))
+    write_plugin(here.site, "acme", "2.0")
+    here.turning.run(plugins.reload("acme"))
+    pids, sinks, sent = set(), [], 0
+    for _ in range(10):
+        opened, sink = here.connect("acme")
+        sinks.append(sink)
+        pids.add(plugins.info()[0].pid or 0)
+        reloaded: list[object] = []
+        _start(plugins.rollback("acme"), reloaded)
+        while not reloaded:
+            opened.runner.decode([b"%d" % (sent + n) for n in range(10)])
+            sent += 10
+            here.turning.turn()
+        opened.runner.decode([b"%d" % sent])
+        sent += 1
+        here.turning.until(lambda: sum(len(one.readings) for one in sinks) == sent)  # noqa: B023 - called at once
+        opened.runner.close()
+    frames = sorted(int(dict(one.values)["frame"]) for sink in sinks for one in sink.readings)  # type: ignore[arg-type]
+    assert frames == list(range(sent))
+    here.turning.until(lambda: not any(_runs(pid) for pid in pids))
+
+
+def _start(coroutine: object, results: list[object]) -> None:
+    Deferred.fromCoroutine(coroutine).addBoth(results.append)  # type: ignore[arg-type]
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process is there, and no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_kernel_ends_a_worker_whose_broker_was_killed(here: House, tmp_path: Path) -> None:
+    """A looping codec reads no socket; it must not loop for ever."""
+    write_plugin(
+        here.site,
+        "bad",
+        "1.0",
+        PLAIN.replace("        from {package}.lazy", "        while True: pass\n        from {package}.lazy"),
+    )
+    script = textwrap.dedent(
+        f"""
+        import sys; sys.path[:0] = [{str(here.site)!r}, {os.getcwd()!r}]
+        from pathlib import Path
+        from tests.unit.plugins.plugkit import House, settings
+        here = House(Path({str(tmp_path)!r}))
+        plugins = here.start(bad=settings("process", answer_within=600.0))
+        here.connect("bad")[0].runner.decode([b"x"])
+        for _ in range(20): here.turning.turn()
+        print(plugins.info()[0].pid, flush=True)
+        sys.stdin.read()
+        """
+    )
+    broker = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert broker.stdout is not None
+        worker = int(broker.stdout.readline())
+        assert _runs(worker)
+    finally:
+        broker.send_signal(signal.SIGKILL)
+        broker.communicate()
+    here.turning.until(lambda: not _runs(worker), 5)

@@ -1,0 +1,197 @@
+"""Plugins as pip would leave them, a sink that remembers, and a reactor that a test turns by hand."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.process import reapAllProcesses
+from twisted.python.failure import Failure
+
+from iot_mqtt.plugins.catalog import Plugins
+from iot_mqtt.plugins.running import Opened
+from iot_mqtt.plugins.settings import PluginSettings
+from iot_mqtt.sdk import Event, Readings
+
+T = TypeVar("T")
+
+#: A codec whose frames are lines, and whose readings say which version read them.
+PLAIN = """
+from iot_mqtt.sdk import *
+from {package}.tables import NAME
+
+class Plain(Codec):
+    framing = Line()
+    version = "{version}"
+
+    def opened(self):
+        yield Login("g1")
+
+    def decode(self, frame):
+        from {package}.lazy import value  # imported late, on purpose
+        yield Readings("d1", {{"version": NAME, "frame": frame.decode("latin-1"), "lazy": value}})
+
+    def encode(self, command):
+        return f"{{command.device}}={{command.values['v']}}".encode()
+
+    def welcome(self):
+        return b"hello"
+"""
+
+
+def write_plugin(
+    site: Path, name: str, version: str, source: str = PLAIN, *, target: str = "Plain", package: str | None = None
+) -> None:
+    """What pip leaves in ``site`` after it installed this; a version before it is replaced."""
+    package = package or f"{name}_plugin"
+    folder = site / package
+    shutil.rmtree(folder, ignore_errors=True)
+    for old in site.glob(f"{package}-*.dist-info"):
+        shutil.rmtree(old)
+    info = site / f"{package}-{version}.dist-info"
+    files = {
+        folder / "__init__.py": "",
+        folder / "tables.py": f"NAME = {version!r}\n",
+        folder / "lazy.py": f"value = {version!r}\n",
+        folder / "codec.py": textwrap.dedent(source).format(package=package, version=version),
+        info / "METADATA": f"Metadata-Version: 2.1\nName: {package.replace('_', '-')}\nVersion: {version}\n",
+        info / "entry_points.txt": f"[iot_mqtt.codecs]\n{name} = {package}.codec:{target}\n",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    lines = [f"{path.relative_to(site)},," for path in files]
+    (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,", ""]))
+
+
+class FakeSink:
+    """``Sink`` that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.got: list[Event] = []
+        self.told: list[tuple[Any, ...]] = []
+        self.readies = 0
+
+    @property
+    def readings(self) -> list[Readings]:
+        return [event for event in self.got if isinstance(event, Readings)]
+
+    @property
+    def failure(self) -> tuple[Any, ...] | None:
+        return next((one for one in self.told if one[0] in ("bad_frame", "codec_failed")), None)
+
+    def events(self, events: list[Event]) -> None:
+        assert self.failure is None
+        self.got += events
+
+    def encoded(self, number: int, data: bytes) -> None:
+        self.told.append(("encoded", number, data))
+
+    def not_encoded(self, number: int, reason: str) -> None:
+        self.told.append(("not_encoded", number, reason))
+
+    def send(self, data: bytes) -> None:
+        self.told.append(("send", data))
+
+    def bad_frame(self, reason: str, detail: str) -> None:
+        assert self.failure is None
+        self.told.append(("bad_frame", reason, detail))
+
+    def codec_failed(self, reason: str) -> None:
+        assert self.failure is None
+        self.told.append(("codec_failed", reason))
+
+    def ready(self) -> None:
+        self.readies += 1
+
+
+class Turning:
+    """A reactor of its own, which runs while a test waits."""
+
+    _shared: EPollReactor | None = None
+
+    def __init__(self) -> None:
+        if Turning._shared is None:
+            Turning._shared = EPollReactor()
+        self.reactor = Turning._shared
+
+    def turn(self) -> None:
+        wait = self.reactor.timeout()
+        self.reactor.doIteration(0.02 if wait is None else min(wait, 0.02))
+        self.reactor.runUntilCurrent()
+        reapAllProcesses()  # as the signal handler of a reactor that runs by itself would
+
+    def until(self, condition: Callable[[], bool], timeout: float = 30) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            self.turn()
+
+    def run(self, awaited: Awaitable[T]) -> T:
+        results: list[Any] = []
+
+        async def wait() -> T:
+            return await awaited
+
+        Deferred.fromCoroutine(wait()).addBoth(results.append)
+        self.until(lambda: bool(results))
+        result = results[0]
+        if isinstance(result, Failure):
+            result.raiseException()
+        return result  # type: ignore[no-any-return]
+
+
+class House:
+    """A node's plugins, without the node."""
+
+    def __init__(self, folder: Path) -> None:
+        self.turning = Turning()
+        self.site = folder / "site"
+        self.site.mkdir(exist_ok=True)
+        self.folder = folder / "data" / "plugins"
+        self.plugins: Plugins
+
+    def start(self, **sections: PluginSettings) -> Plugins:
+        self.plugins = Plugins(self.turning.reactor, self.folder, sections, bundled={}, version="1")
+        self.turning.run(self.plugins.start())
+        return self.plugins
+
+    def connect(self, name: str, peer: str = "10.0.0.1:4000") -> tuple[Opened, FakeSink]:
+        sink = FakeSink()
+        opened = self.plugins.open(name, peer, sink)
+        opened.runner.opened()
+        return opened, sink
+
+
+@contextmanager
+def house(folder: Path) -> Iterator[House]:
+    one = House(folder)
+    sys.path.insert(0, str(one.site))
+    try:
+        yield one
+    finally:
+        sys.path.remove(str(one.site))
+        if hasattr(one, "plugins"):
+            one.plugins.stop()
+            for _ in range(5):
+                one.turning.turn()
+
+
+def settings(isolation: str, config: Mapping[str, object] | None = None, **limits: Any) -> PluginSettings:
+    from iot_mqtt.plugins.settings import Limits
+
+    return PluginSettings(True, isolation, dict(config or {}), Limits(**limits))
+
+
+def collect() -> None:
+    for _ in range(3):
+        gc.collect()

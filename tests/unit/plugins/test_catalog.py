@@ -1,0 +1,236 @@
+"""Loading, enabling, reloading and rolling back, inline and in a process alike."""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from iot_mqtt.plugins.info import PluginError
+from iot_mqtt.plugins.running import NotAvailable
+from iot_mqtt.sdk import Command
+from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, collect, settings, write_plugin
+
+BOTH = pytest.mark.parametrize("isolation", ["inline", "process"])
+
+
+def version_read(here: House, name: str = "acme") -> object:
+    """The version that a new connection is decoded by."""
+    opened, sink = here.connect(name)
+    opened.runner.decode([b"x"])
+    here.turning.until(lambda: bool(sink.readings) or sink.failure is not None)
+    opened.runner.close()
+    values = sink.readings[0].values
+    assert isinstance(values, dict)
+    assert values["version"] == values["lazy"] == opened.version
+    return opened.version
+
+
+@BOTH
+def test_a_plugin_that_is_installed_and_named_is_loaded(here: House, isolation: str) -> None:
+    """Entry point, framing, version, hooks: all as the plugin declares them."""
+    write_plugin(here.site, "acme", "1.0")
+    here.start(acme=settings(isolation))
+    opened, sink = here.connect("acme")
+    assert (opened.codec_name, opened.version, opened.schema_version) == ("acme", "1.0", 1)
+    assert type(opened.framing).__name__ == "Line"
+    opened.runner.welcome()
+    assert opened.runner.decode([b"one", b"two"])
+    opened.runner.encode(Command(7, "d1", {"v": 5}, b"", None))
+    here.turning.until(lambda: len(sink.told) == 2 or sink.failure is not None)
+    assert sink.told == [("send", b"hello"), ("encoded", 7, b"d1=5")]
+    assert [reading.values for reading in sink.readings] == [
+        {"version": "1.0", "frame": frame, "lazy": "1.0"} for frame in ("one", "two")
+    ]
+    assert "acme_plugin" not in sys.modules
+
+
+@BOTH
+def test_new_connections_use_the_new_version_and_old_ones_finish_on_theirs(here: House, isolation: str) -> None:
+    """Until the last of them is gone; then the old version is, too."""
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start(acme=settings(isolation))
+    old, old_sink = here.connect("acme")
+    write_plugin(here.site, "acme", "2.0")
+    info = here.turning.run(plugins.reload("acme"))
+    assert {(one.version, one.current, one.connections) for one in info.versions} == {
+        ("1.0", False, 1),
+        ("2.0", True, 0),
+    }
+    assert version_read(here) == "2.0"
+    old.runner.decode([b"late"])
+    here.turning.until(lambda: bool(old_sink.readings))
+    assert old_sink.readings[0].values == {"version": "1.0", "frame": "late", "lazy": "1.0"}
+    old.runner.close()
+    assert [(one.version, one.loaded) for one in plugins.info()[0].versions] == [("1.0", False), ("2.0", True)]
+
+
+@BOTH
+def test_rollback_goes_back_and_forth(here: House, isolation: str) -> None:
+    """The version before was copied, so that pip's replacing it did no harm."""
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start(acme=settings(isolation))
+    write_plugin(here.site, "acme", "2.0")
+    here.turning.run(plugins.reload("acme"))
+    for expected in ("1.0", "2.0", "1.0"):
+        here.turning.run(plugins.rollback("acme"))
+        assert version_read(here) == expected
+    plugins.stop()
+    here.start(acme=settings(isolation))
+    assert version_read(here) == "1.0", "a rollback outlives a restart"
+
+
+@BOTH
+def test_drain_asks_old_connections_to_close_one_after_another(here: House, isolation: str) -> None:
+    """And nobody who is on the new version."""
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start(acme=settings(isolation))
+    asked: list[int] = []
+    times: list[float] = []
+
+    def close(number: int) -> None:
+        asked.append(number)
+        times.append(here.turning.reactor.seconds())
+        olds[number].runner.close()
+
+    olds = [here.connect("acme")[0] for _ in range(3)]
+    for number, opened in enumerate(olds):
+        opened.on_drain = partial(close, number)
+    write_plugin(here.site, "acme", "2.0")
+    here.turning.run(plugins.reload("acme", drain=True))
+    here.turning.until(lambda: len(asked) == 3)
+    assert min(after - before for before, after in pairwise(times)) > 0.015
+    assert sorted(asked) == [0, 1, 2]
+    assert plugins.info()[0].connections == 0
+
+
+BAD = {
+    "import error": ("import nothing_of_that_name\n" + PLAIN, "nothing_of_that_name"),
+    "wrong SDK": (PLAIN.replace("framing = Line()", "framing = Line(); sdk = 99"), "version 99 of the SDK"),
+    "misspelt hook": (PLAIN.replace("def encode", "def encoed"), "did you mean `encode`?"),
+    "no framing": (PLAIN.replace("framing = Line()", "pass"), "no `framing`"),
+    "bad framing": (PLAIN.replace("Line()", "Line(max_frame=0)"), "framing"),
+    "wrong arguments": (PLAIN.replace("def decode(self, frame)", "def decode(self, frame, more)"), "`decode` must"),
+    "exits at import": ("raise SystemExit(3)\n" + PLAIN, "SystemExit"),
+    "syntax": ("def (:\n" + PLAIN, "SyntaxError"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("what", BAD)
+def test_what_does_not_fit_is_refused_with_the_reason_and_the_old_version_stays(
+    here: House, isolation: str, what: str
+) -> None:
+    """At the start it is a state; at a reload an error, and nothing changes."""
+    source, reason = BAD[what]
+    write_plugin(here.site, "bad", "1.0", source)
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start(bad=settings(isolation), acme=settings(isolation))
+    infos = {info.name: info for info in plugins.info()}
+    assert (infos["bad"].state, infos["acme"].state) == ("refused", "ready")
+    assert reason in (infos["bad"].reason or "")
+    with pytest.raises(NotAvailable, match="bad"):
+        plugins.open("bad", "p:1", FakeSink())
+    write_plugin(here.site, "acme", "2.0", source)
+    with pytest.raises(PluginError, match=r"version 1\.0-.* stays") as refused:
+        here.turning.run(plugins.reload("acme"))
+    assert reason in str(refused.value)
+    assert version_read(here) == "1.0"
+    assert any("bad" in alarm for alarm in plugins.alarms)
+
+
+@BOTH
+def test_configuration_is_read_strictly(here: House, isolation: str) -> None:
+    """A key that the codec has not is a reason to refuse it."""
+    source = (
+        "from dataclasses import dataclass\n"
+        + PLAIN.replace(
+            "class Plain", "@dataclass(frozen=True)\nclass Own:\n    word: str = 'w'\n\nclass Plain"
+        ).replace("framing = Line()", "framing = Line(); Config = Own")
+    ).replace('return b"hello"', "return self.host.config.word.encode()")
+    write_plugin(here.site, "one", "1.0", source)
+    write_plugin(here.site, "two", "1.0", source)
+    plugins = here.start(one=settings(isolation, {"word": "hi"}), two=settings(isolation, {"words": "hi"}))
+    assert "did you mean word" in (plugins.info()[1].reason or "")
+    opened, sink = here.connect("one")
+    opened.runner.welcome()
+    here.turning.until(lambda: bool(sink.told))
+    assert sink.told == [("send", b"hi")]
+
+
+def test_enabling_and_disabling_is_remembered(here: House) -> None:
+    """What was decided at run time wins over the configuration until it is decided otherwise."""
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start()
+    with pytest.raises(NotAvailable, match="disabled"):
+        plugins.open("acme", "p:1", FakeSink())
+    assert here.turning.run(plugins.enable("acme", "inline")).state == "ready"
+    plugins.stop()
+    plugins = here.start()
+    assert version_read(here) == "1.0"
+    opened, _ = here.connect("acme")
+    drained: list[bool] = []
+    opened.on_drain = lambda: drained.append(True)
+    here.turning.run(plugins.disable("acme"))
+    assert drained == [True]
+    plugins.stop()
+    plugins = here.start(acme=settings("inline"))
+    assert plugins.info()[0].state == "disabled"
+    assert json.loads((here.folder / "state.json").read_text())["plugins"]["acme"]["enabled"] is False
+
+
+def test_a_state_file_that_cannot_be_read_stops_nothing(here: House) -> None:
+    """It is put aside and told."""
+    write_plugin(here.site, "acme", "1.0")
+    here.folder.mkdir(parents=True)
+    (here.folder / "state.json").write_text('{"format": 1, "plugins": 5}')
+    plugins = here.start(acme=settings("inline"))
+    assert version_read(here) == "1.0"
+    assert "put aside" in plugins.alarms[0]
+    assert (here.folder / "state.bad").exists()
+
+
+def test_a_name_that_nobody_brings_is_told(here: House) -> None:
+    """With what to do about it."""
+    plugins = here.start(ghost=settings("process"))
+    info = plugins.info()[0]
+    assert info.state == "refused" and "ctl plugins install" in (info.reason or "")
+    with pytest.raises(NotAvailable, match="no codec 'other'"):
+        plugins.open("other", "p:1", FakeSink())
+    with pytest.raises(PluginError, match="no plugin 'other'"):
+        here.turning.run(plugins.reload("other"))
+
+
+def test_modules_of_an_old_version_leave_memory_over_200_reloads(here: House) -> None:
+    """With connections that finish on their version, and frames going on all the while: none lost, none twice."""
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start(acme=settings("inline"))
+    write_plugin(here.site, "acme", "2.0")
+    here.turning.run(plugins.reload("acme"))
+    codecs: list[weakref.ref[object]] = []
+    previous = here.connect("acme")
+    sent = 0
+    sinks = [previous[1]]
+    for number in range(200):
+        here.turning.run(plugins.rollback("acme"))
+        opened, sink = here.connect("acme")
+        for runner in (previous[0].runner, opened.runner):
+            runner.decode([b"%d" % sent])
+            sent += 1
+        codec = plugins._plugins["acme"].current._loaded.codec  # type: ignore[union-attr]
+        codecs.append(weakref.ref(codec))
+        codecs.append(weakref.ref(sys.modules.get(codec.__module__) or codec.decode))
+        del codec
+        previous[0].runner.close()
+        previous = (opened, sink)
+        sinks.append(sink)
+        assert opened.version == ("1.0", "2.0")[number % 2]
+    frames = sorted(int(dict(one.values)["frame"]) for sink in sinks for one in sink.readings)  # type: ignore[arg-type]
+    assert frames == list(range(sent))
+    collect()
+    assert sum(one() is not None for one in codecs) <= 2, "only the current version is in memory"
+    assert not [name for name in sys.modules if name.startswith("acme_plugin")]

@@ -1,0 +1,98 @@
+"""When faults mean quarantine, for whom, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.plugins.conduct import Conduct
+from iot_mqtt.plugins.running import NotAvailable
+from iot_mqtt.plugins.settings import Limits
+
+
+class Case:
+    """A conduct with a clock that stands."""
+
+    def __init__(self, **limits: float) -> None:
+        self.now = 1000.0
+        self.begun = 0
+        self.conduct = Conduct(Limits(**limits), lambda: self.now, self._begin)  # type: ignore[arg-type]
+
+    def _begin(self) -> None:
+        self.begun += 1
+
+    def admits(self, peer: str = "h:1") -> bool:
+        try:
+            self.conduct.check("acme", peer)
+        except NotAvailable:
+            return False
+        return True
+
+
+def test_a_few_grave_faults_are_a_quarantine() -> None:
+    """But not when they are far apart."""
+    case = Case()
+    for _ in range(3):
+        case.conduct.grave("died", "exit code 1")
+        case.now += 40
+    assert case.admits()
+    case.now += 60
+    for _ in range(3):
+        assert case.admits()
+        case.conduct.grave("died", "exit code 1")
+    assert not case.admits() and case.begun == 1
+    assert case.conduct.faults == {"died": 6}
+
+
+def test_a_timeout_counts_twice() -> None:
+    """Everybody had to wait until it was noticed."""
+    case = Case()
+    case.conduct.grave("timeout", "late")
+    assert case.admits()
+    case.conduct.grave("timeout", "late")
+    assert not case.admits()
+
+
+def test_each_quarantine_lasts_twice_as_long_up_to_a_bound() -> None:
+    """A person's pardon begins anew."""
+    case = Case(quarantine=10, quarantine_most=30, grave_faults=1)
+    lengths = []
+    for _ in range(3):
+        case.conduct.grave("died", "again")
+        lengths.append(case.conduct.remaining)
+        case.now = case.conduct.until
+        assert case.admits()
+    assert lengths == [10, 20, 30]
+    case.conduct.pardon()
+    case.conduct.grave("died", "again")
+    assert case.conduct.remaining == 10
+
+
+def test_one_broken_gateway_is_held_off_alone() -> None:
+    """Exceptions of one address are no reason to cut off the others."""
+    case = Case()
+    for port in range(50):
+        case.conduct.light("exception", "KeyError", f"10.0.0.1:{port}")
+    assert not case.admits("10.0.0.1:99")
+    assert case.admits("10.0.0.2:99") and case.begun == 0
+    case.now += 61
+    assert case.admits("10.0.0.1:99")
+
+
+def test_exceptions_of_many_gateways_are_the_plugins() -> None:
+    """Twenty of at least three addresses within the window."""
+    case = Case()
+    for number in range(20):
+        assert case.begun == 0
+        case.conduct.light("exception", "KeyError", f"10.0.0.{number % 10}:1")
+    assert case.begun == 1
+    with pytest.raises(NotAvailable, match="20 faults of 10 gateways") as refused:
+        case.conduct.check("acme", "10.9.9.9:1")
+    assert refused.value.reason == "quarantined"
+
+
+def test_addresses_that_are_remembered_are_bounded() -> None:
+    """A flood of addresses costs no memory."""
+    case = Case(light_faults=100_000)
+    for number in range(3000):
+        case.conduct.light("exception", "x", f"host{number}:1")
+    assert len(case.conduct._peers) == 1024

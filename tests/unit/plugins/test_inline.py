@@ -1,0 +1,110 @@
+"""Codecs in the broker's process: whatever they raise, return or take in time is told in the right words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iot_mqtt.plugins.running import NotAvailable
+from iot_mqtt.sdk import Command
+from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, settings, write_plugin
+
+COMMAND = Command(1, "d", {"v": 1}, b"", None)
+
+
+def connected(here: House, deed: str, **limits: Any) -> tuple[Any, FakeSink]:
+    """A connection to a codec that does this with a frame that is b"x"."""
+    source = PLAIN.replace(
+        "        from {package}.lazy", f"        if frame == b'x': {deed}\n        from {{package}}.lazy"
+    )
+    write_plugin(here.site, "acme", "1.0", source)
+    here.start(acme=settings("inline", **limits))
+    opened, sink = here.connect("acme")
+    return opened.runner, sink
+
+
+DEEDS = {
+    "raise BadFrame('checksum', 'no')": ("bad_frame", "checksum", "no"),
+    "raise BadFrame('Any Words!', 'no')": ("bad_frame", "bad_frame", "no"),
+    "raise KeyError(5)": ("codec_failed", "exception"),
+    "raise SystemExit(5)": ("codec_failed", "exception"),
+    "yield from self.decode(frame)": ("codec_failed", "exception"),
+    "yield 5": ("codec_failed", "garbage"),
+    "yield Readings('d', dict(a=object()))": ("codec_failed", "garbage"),
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_what_came_before_a_bad_frame_is_not_lost(here: House, deed: str) -> None:
+    """Unless it is garbage, of which nothing is believed, or an exit; and nothing is told afterwards."""
+    expected = DEEDS[deed]
+    runner, sink = connected(here, deed)
+    assert runner.decode([b"1", b"2", b"x", b"3"])
+    runner.decode([b"4"])
+    runner.encode(COMMAND)
+    runner.welcome()
+    assert sink.told == [expected]
+    assert len(sink.readings) == (0 if expected[-1] == "garbage" or "Exit" in deed else 2)
+    info = here.plugins.info()[0]
+    assert info.connections == 0
+    assert info.faults == ({} if expected[0] == "bad_frame" else {expected[1]: 1})
+
+
+def test_a_call_that_holds_everybody_up_is_a_quarantine_at_once(here: House) -> None:
+    """It could not be interrupted, but it need not happen again."""
+    runner, sink = connected(here, "import time; time.sleep(0.05)", slow_call=0.02, slow_frame=0.001)
+    _, other = here.connect("acme")
+    runner.decode([b"x"])
+    assert sink.failure == other.failure == ("codec_failed", "quarantined")
+    with pytest.raises(NotAvailable, match="in quarantine"):
+        here.connect("acme")
+    info = here.plugins.info()[0]
+    assert (info.state, info.quarantines, info.faults) == ("quarantined", 1, {"slow": 1})
+    assert here.turning.run(here.plugins.reload("acme")).state == "ready"
+
+
+def test_a_command_that_cannot_be_encoded_has_failed_and_the_connection_goes_on(here: House) -> None:
+    """An exception is the codec's fault, though."""
+    source = PLAIN.replace('return f"', 'if command.body: raise CannotEncode("no such tag")\n        return f"')
+    write_plugin(here.site, "acme", "1.0", source)
+    here.start(acme=settings("inline"))
+    opened, sink = here.connect("acme")
+    opened.runner.encode(Command(1, "d", {}, b"x", None))
+    opened.runner.encode(Command(2, "d", {"v": 1}, b"", None))
+    opened.runner.encode(Command(3, "d", {}, b"", None))
+    assert sink.told == [("not_encoded", 1, "no such tag"), ("encoded", 2, b"d=1"), ("codec_failed", "exception")]
+
+
+def test_a_codec_that_fails_as_it_is_made_closes_that_connection(here: House) -> None:
+    """And after five of them its address is held off."""
+    write_plugin(
+        here.site, "acme", "1.0", PLAIN.replace("    def opened", "    def __init__(self, host): 1 / 0\n    def opened")
+    )
+    here.start(acme=settings("inline"))
+    for _ in range(5):
+        _, sink = here.connect("acme")
+        assert sink.told == [("codec_failed", "exception")]
+    with pytest.raises(NotAvailable, match="on this address"):
+        here.connect("acme")
+    here.connect("acme", "10.0.0.2:1")
+    assert here.plugins.info()[0].turned_away == {"held_off": 1}
+
+
+@pytest.mark.parametrize("isolation", ["inline", "process"])
+def test_what_a_codec_counts_is_bounded(here: House, isolation: str) -> None:
+    """32 names, whole numbers."""
+    deed = "[self.host.count(f'n{{i}}', 2) for i in range(40)]"
+    source = PLAIN.replace("        from {package}.lazy", f"        {deed}\n        from {{package}}.lazy")
+    write_plugin(here.site, "acme", "1.0", source)
+    here.start(acme=settings(isolation))
+    opened, sink = here.connect("acme")
+    opened.runner.decode([b"x"])
+    here.turning.until(lambda: bool(sink.readings))
+    if isolation == "process":  # told once a second
+        end = here.turning.reactor.seconds() + 1.1
+        here.turning.until(lambda: here.turning.reactor.seconds() > end)
+        opened.runner.decode([b"x"])
+        here.turning.until(lambda: bool(here.plugins.info()[0].counters))
+    counters = here.plugins.info()[0].counters
+    assert len(counters) == 32 and counters["n0"] in (2, 4)
