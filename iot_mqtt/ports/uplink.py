@@ -1,0 +1,125 @@
+"""The uplink: what leaves towards the data platform, and what it leaves through.
+
+The log is the spool. What a rule matches is recorded in the node's own log, and a reader with a kept place hands it
+to a *sink* in order. The place moves when the sink says that the records are safe; what it does not take stays in
+the log.
+
+    publish ─▶ rule? ─▶ log ─(commit)─▶ PUBACK
+                         └─(commit)─▶ reader ─▶ records ─▶ sink ─(safe)─▶ place
+
+A *spool* is one log in one life of its data: positions mean something in it only. Its name and a record's position
+are together the id of a message, the same however often it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.log import LogRun
+
+#: Called once in the reactor's thread: None: the records are safe; else why they are not.
+Done = Callable[[BaseException | None], None]
+
+
+class Mode(StrEnum):
+    """Who gets what a rule matches."""
+
+    #: The platform and subscribers.
+    ALSO = "also"
+    #: The platform; subscribers do not, and nothing is retained.
+    ONLY = "only"
+
+
+class Record(NamedTuple):
+    """One message as the platform gets it."""
+
+    #: Of the platform: a Kafka topic, a directory.
+    topic: str
+    #: Order is kept among records of one key.
+    key: str
+    #: One JSON object on one line.
+    value: bytes
+    #: Names and values; shared by many records, so treat them as frozen. The id is ``spool-position``.
+    headers: tuple[tuple[str, bytes], ...]
+    #: When it came, in milliseconds since 1970.
+    timestamp: int
+    #: Its place in the log; it grows from record to record.
+    position: int
+
+
+class Place(NamedTuple):
+    """How far the uplink is, as it is kept."""
+
+    spool: str
+    #: Everything before it is safe in the sink.
+    position: int
+    #: Messages and bytes that were recorded for the uplink, and those of them that are done with; since it began.
+    recorded: int = 0
+    recorded_bytes: int = 0
+    taken: int = 0
+    taken_bytes: int = 0
+
+
+class Places(Protocol):
+    """Where the place is kept."""
+
+    async def load(self) -> Place | None:
+        """None: there never was one."""
+        ...
+
+    def stage(self, batch: WriteBatch, place: Place) -> None:
+        """Add it to a batch of the store."""
+        ...
+
+
+class Plan(Protocol):
+    """The rules, as the broker needs them."""
+
+    @property
+    def filters(self) -> Sequence[str]:
+        """Plain filters that cover what goes up."""
+        ...
+
+    def mode(self, topic: bytes) -> Mode | None:
+        """None: no rule matches. Called for every publish, so it is a lookup."""
+        ...
+
+    def records(self, run: LogRun, spool: str) -> list[Record]:
+        """Messages of the log as the platform gets them, one record for each."""
+        ...
+
+
+class Sink(Protocol):
+    """What takes records. Everything is called in the reactor's thread, and ``done`` is called there."""
+
+    #: "file" or "kafka".
+    kind: str
+    #: What keeps it from taking records now, in words; None: nothing.
+    trouble: str | None
+    #: Set by the reader: there is room again.
+    ready: Callable[[], None]
+
+    def open(self, place: Place) -> Awaitable[int]:
+        """Make ready to take what comes from ``place`` on. Returns the position to begin at: ``place.position`` or, if
+        the sink knows that more is safe, behind that. ``Unavailable`` if it can't be done now. Also called again after
+        a failure; what was sent before and is not safe is then forgotten, in the sink too.
+        """
+        ...
+
+    def send(self, records: Sequence[Record], done: Done) -> bool:
+        """Take records, of which there is at least one. Batches get safe in the order in which they were sent, and
+        ``done`` is called in that order. False: send no more until ``ready`` is called. After an error nothing is
+        taken until ``open``; every batch that was sent before is told the error.
+        """
+        ...
+
+    def close(self) -> Awaitable[None]:
+        """Make safe what was sent, and end."""
+        ...
+
+    def abandon(self) -> None:
+        """End at once; what is not safe is forgotten."""
+        ...

@@ -1,0 +1,1 @@
+"""The uplink's own part: rules, records, and the sinks that records go to. ``broker.uplink`` feeds them."""

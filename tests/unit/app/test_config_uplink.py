@@ -1,0 +1,36 @@
+"""``uplink.*`` as it can be written."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.app.config import ConfigError, load_config
+
+
+def refusals(*sets: str) -> list[str]:
+    try:
+        load_config(None, sets, {})
+    except ConfigError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def test_one_key_is_enough() -> None:
+    """The rules have a default."""
+    assert refusals("uplink.kind=file") == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        (["uplink.rules=[{filter: a}, {filter: 'a/#/b'}]"], "uplink.rules", "entry 2: filter 'a/#/b'"),
+        (["uplink.rules=[{topic: a}]"], "uplink.rules", "unknown key 'topic'"),
+        (["uplink.kind=file", "uplink.rules=[]"], "uplink.rules", "must say what goes up with uplink.kind: file"),
+        (["uplink.file.rotate_bytes=1"], "uplink.file.rotate_bytes", "must be 4096 or more"),
+    ],
+)
+def test_a_mistake_is_named(settings: list[str], key: str, words: str) -> None:
+    """In one line, with the way out."""
+    (line,) = refusals(*settings)
+    assert key in line
+    assert words in line

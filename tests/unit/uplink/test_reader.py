@@ -1,0 +1,243 @@
+"""The reader between log and sink: only what is committed, in order, again when the sink fails, and honest figures."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.broker.settings import LogUse
+from iot_mqtt.codec import PacketType
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.grid.log import LogSettings
+from iot_mqtt.ports.grid import CacheName
+from tests.unit.broker.harness import run
+from tests.unit.uplink.sinkkit import UplinkedNode
+
+HOURLY = LogSettings(generation_seconds=3600, retention_seconds=7200)
+
+
+def numbers(begin: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(begin, end)]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_a_rule_matches_goes_up(qos: int) -> None:
+    """Whatever its QoS, in order; other topics do not."""
+    it = UplinkedNode()
+    it.publish(*numbers(0, 5), qos=qos)
+    it.publish(b"x", topic="other")
+    it.publish(*numbers(5, 8), qos=qos)
+    assert it.sink.payloads == numbers(0, 8)
+    assert it.uplink.info().lag_messages == 0
+
+
+def test_nothing_goes_up_before_it_is_committed() -> None:
+    """After a crash its position would be another message's."""
+    it = UplinkedNode()
+    it.node.hold()
+    it.publish(*numbers(0, 5))
+    assert it.sink.payloads == []
+    it.node.release()
+    assert it.sink.payloads == numbers(0, 5)
+
+
+def test_an_acknowledgement_waits_for_the_log_and_not_for_the_sink() -> None:
+    """The sink is broken all the while; and somebody has it, so it is a success."""
+    it = UplinkedNode()
+    it.sink.break_it()
+    writer = it.node.connect("writer")
+    it.node.hold()
+    writer.publish("up/x", b"1", qos=1)
+    assert writer.acks(PacketType.PUBACK) == []
+    it.node.release()
+    (answer,) = writer.acks(PacketType.PUBACK)
+    assert answer.reason is ReasonCode.SUCCESS  # type: ignore[union-attr]
+
+
+def test_only_is_not_for_subscribers() -> None:
+    """Neither now nor retained; ``also`` is."""
+    it = UplinkedNode({"filter": "only/#", "mode": "only"}, {"filter": "also/#"})
+    reader = it.node.connect("reader")
+    reader.subscribe("#", qos=1)
+    writer = it.node.connect("writer")
+    writer.publish("only/x", b"1", qos=1, retain=True)
+    writer.publish("also/x", b"2", qos=1)
+    assert reader.payloads() == [b"2"]
+    assert it.node.broker.retention.index.count == 0
+    assert it.sink.payloads == [b"1", b"2"]
+    assert it.node.counters.messages_unmatched == 0
+
+
+def test_a_message_that_a_session_wants_too_is_recorded_once() -> None:
+    """The log is one for all."""
+    it = UplinkedNode()
+    reader = it.node.connect("reader", expiry=1000)
+    reader.subscribe("up/#", qos=1)
+    it.publish(*numbers(0, 3))
+    assert sum(one.messages for one in it.node.log.generations()) == 3
+    assert reader.payloads() == it.sink.payloads == numbers(0, 3)
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_after_a_kill_it_goes_on_at_its_place(*, written: bool) -> None:
+    """What was safe and is known to be so is not sent again; what was not is, with the same id."""
+    it = UplinkedNode()
+    it.publish(*numbers(0, 3))
+    it.node.advance(2)
+    it.sink.at_once = False
+    it.publish(*numbers(3, 6))
+    assert it.sink.payloads == numbers(0, 3)
+    first = [record.position for record in it.sink.sent[0][0]]
+    it.restart(written=written)
+    assert it.sink.payloads == numbers(0, 6)
+    assert [record.position for record in it.sink.kept[3:6]] == first
+    assert it.uplink.info().lag_messages == 0
+
+
+def test_a_sink_that_knows_better_decides() -> None:
+    """The place is written a little later than files are."""
+    it = UplinkedNode()
+    it.publish(*numbers(0, 3))
+    it.sink.knows = True
+    it.node.restart()
+    it.begin()
+    assert it.sink.payloads == numbers(0, 3)
+    assert it.uplink.info().lag_messages == 0
+
+
+def test_a_log_that_is_gone_begins_a_new_spool() -> None:
+    """Positions begin anew: nothing may be taken for something that was sent."""
+    it = UplinkedNode()
+    it.publish(*numbers(0, 3))
+    it.node.advance(2)
+    before = it.uplink.info().spool
+    for cache in CacheName:
+        if cache.value.startswith("log"):
+            run(it.node.grid.remove_prefix(cache, b""))
+    it.restart()
+    assert it.uplink.info().spool != before
+    it.publish(*numbers(3, 6))
+    assert it.sink.payloads == numbers(0, 6)
+
+
+def test_the_first_start_begins_at_the_end_of_the_log() -> None:
+    """What was recorded before anybody asked for an uplink does not go up, also if it is killed at once."""
+    it = UplinkedNode(log_use=LogUse(record=("#",)))
+    it.publish(*numbers(0, 3))
+    # As if there had been none so far.
+    run(it.node.grid.remove_prefix(CacheName.META, b"uplink/"))
+    it.sink.kept.clear()
+    it.restart()
+    assert it.sink.payloads == []
+    it.publish(*numbers(3, 6))
+    it.restart()
+    assert it.sink.payloads[:3] == numbers(3, 6)
+
+
+def test_a_sink_that_fails_gets_it_all_again() -> None:
+    """From the place on, in order, when it can be opened; meanwhile the alarm says so."""
+    it = UplinkedNode()
+    it.sink.at_once = False
+    it.publish(*numbers(0, 3))
+    it.publish(*numbers(3, 6))
+    it.sink.settle(1)
+    it.sink.break_it("disk on fire")
+    it.publish(*numbers(6, 9))
+    info = it.uplink.info()
+    assert (info.state, info.trouble, info.failures, info.lag_messages) == ("alarm", "disk on fire", 1, 6)
+    assert any("disk on fire" in alarm for alarm in it.node.view.alarms)
+    it.node.advance(30)
+    it.sink.trouble = None
+    it.sink.at_once = True
+    it.node.advance(1)
+    assert it.sink.payloads == numbers(0, 9)
+    assert it.uplink.info().state == "ok"
+    assert it.node.view.alarms == ()
+
+
+def test_a_sink_that_has_enough_is_left_alone() -> None:
+    """Until it says that it is ready."""
+    it = UplinkedNode()
+    it.sink.at_once, it.sink.most = False, 2
+    for number in range(5):
+        it.publish(b"%d" % number)
+    assert len(it.sink.sent) == 2
+    it.sink.settle()
+    it.sink.ready()
+    it.node.turn()
+    assert len(it.sink.sent) == 1
+    it.sink.settle()
+    assert it.sink.payloads == numbers(0, 5)
+
+
+def test_the_lag_is_known_after_a_kill() -> None:
+    """It is kept with the log, so nothing has to be counted."""
+    it = UplinkedNode()
+    it.sink.break_it()
+    it.publish(*numbers(0, 7))
+    it.sink = type(it.sink)(it.sink.kept)
+    it.node.restart()
+    it.begin(feed=False)
+    assert it.uplink.info().lag_messages == 7
+
+
+def test_a_backlog_that_grows_is_an_alarm() -> None:
+    """Within five seconds, and over when it shrinks."""
+    it = UplinkedNode()
+    it.sink.at_once, it.sink.most = False, 1
+    for _ in range(6):
+        it.publish(*numbers(0, 100))
+        it.node.advance(1)
+    assert any("falls behind" in alarm for alarm in it.node.view.alarms)
+    it.sink.at_once, it.sink.most = True, 1000
+    it.sink.settle()
+    it.sink.ready()
+    it.node.turn()
+    it.node.advance(5)
+    assert it.node.view.alarms == ()
+
+
+def test_retention_counts_what_the_uplink_has_not_taken() -> None:
+    """And says so; what is kept still goes up."""
+    it = UplinkedNode(log_settings=HOURLY)
+    it.publish(b"taken")
+    it.sink.break_it()
+    it.publish(*numbers(0, 3))
+    it.publish(b"nothing to it", topic="other")
+    it.node.advance(3600)
+    it.node.broker.upkeep.begin()
+    it.node.turn()
+    it.node.advance(7200)
+    it.publish(*numbers(3, 5))
+    it.node.broker.upkeep.begin()
+    it.node.turn()
+    info = it.uplink.info()
+    assert (info.lost, info.lag_messages) == (3, 2)
+    assert any("lost 3 messages" in alarm for alarm in it.node.view.alarms)
+    it.sink.trouble = None
+    it.node.advance(1)
+    assert it.sink.payloads[1:] == numbers(3, 5)
+    assert it.uplink.info().lag_messages == 0
+
+
+def test_stopping_keeps_the_place_of_what_got_safe() -> None:
+    """The next life sends nothing again."""
+    it = UplinkedNode()
+    it.sink.at_once = False
+    it.publish(*numbers(0, 3))
+    run(it.uplink.stop())
+    it.node.turn()
+    it.publish(*numbers(3, 4))
+    it.restart()
+    assert it.sink.payloads == numbers(0, 4)
+
+
+def test_a_full_disk_refuses_what_goes_up() -> None:
+    """QoS 0 is counted, QoS 1 of version 5 is told."""
+    it = UplinkedNode()
+    it.node.broker.budget.full = True
+    writer = it.node.connect("writer")
+    writer.publish("up/x", b"1", b"2", qos=0)
+    (answer,) = writer.publish("up/x", b"3", qos=1)
+    assert answer.reason is ReasonCode.QUOTA_EXCEEDED  # type: ignore[union-attr]
+    assert it.node.counters.messages_refused == {"disk_full": 3}
+    assert it.sink.payloads == []

@@ -1,0 +1,155 @@
+"""What a message looks like on the platform: one JSON object on one line, whatever was published."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iot_mqtt.codec.runs import run_of
+from iot_mqtt.ports.log import LogRun, Reference
+from iot_mqtt.ports.uplink import Mode, Record
+from iot_mqtt.uplink.records import RulePlan
+from iot_mqtt.uplink.rules import Rule, Rules
+
+SPOOL = "0.0a1b2c3d"
+
+
+def plan(**options: object) -> RulePlan:
+    return RulePlan(Rules([Rule("up/#", **options)]), 'n"1')  # type: ignore[arg-type]
+
+
+def records(*payloads: bytes, topic: bytes = b"up/x", publisher: str = "c", **options: object) -> list[Record]:
+    run = run_of(topic, list(payloads), list(range(1, len(payloads) + 1)))
+    logged = LogRun(Reference(0, 0, 1000, len(payloads)), run, topic, publisher, 1_790_000_000.5)
+    return plan(**options).records(logged, SPOOL)
+
+
+def test_a_plain_message_is_wrapped() -> None:
+    """With everything that is known of it."""
+    (found,) = records(b'{"t": 1.50, "b": 12345678901234567890}')
+    assert json.loads(found.value) == {
+        "id": f"{SPOOL}-1000",
+        "node": 'n"1',
+        "client": "c",
+        "topic": "up/x",
+        "ts": 1_790_000_000_500,
+        "ingest_ts": 1_790_000_000_500,
+        "qos": 1,
+        "payload": {"t": 1.5, "b": 12345678901234567890},
+    }
+    assert b'"payload":{"t": 1.50, "b": 12345678901234567890}}' in found.value
+    assert (found.key, found.timestamp, found.position) == ("c", 1_790_000_000_500, 1000)
+    assert found.headers == (("node", b'n"1'), ("ingest_ts", b"1790000000500"))
+
+
+def test_messages_of_a_run_have_ids_of_their_own() -> None:
+    """Spool and position."""
+    found = records(b"1", b"2", b"3")
+    assert [json.loads(one.value)["id"] for one in found] == [f"{SPOOL}-{n}" for n in (1000, 1001, 1002)]
+    assert [one.position for one in found] == [1000, 1001, 1002]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xff",
+        b"{",
+        b"NaN",
+        b'{"a": Infinity}',
+        b"\xef\xbb\xbf1",
+        '"x"'.encode("utf-16"),
+        b"[" * 100_000,
+        b"1" * 5000,
+    ],
+)
+def test_what_is_no_json_is_base64(payload: bytes) -> None:
+    """And comes back as it was."""
+    (found,) = records(payload)
+    assert b64decode(json.loads(found.value)["payload_b64"]) == payload
+
+
+def test_null_is_json() -> None:
+    """It is a value, not the lack of one."""
+    (found,) = records(b"null")
+    assert "payload_b64" not in json.loads(found.value)
+
+
+READING = {"id": "1", "node": "n", "gateway": "gw", "device": "d1", "ts": 5, "codec": "acme", "schema": 3}
+
+
+def test_a_reading_of_a_gateway_passes_as_it_is() -> None:
+    """Its key is the device, and what a reader needs before it parses stands in the headers."""
+    payload = json.dumps(READING).encode()
+    (found,) = records(payload, publisher="gw")
+    assert found.value == payload
+    assert found.key == "gw/d1"
+    assert dict(found.headers) == {
+        "node": b'n"1',
+        "gateway": b"gw",
+        "codec": b"acme",
+        "schema": b"3",
+        "ingest_ts": b"1790000000500",
+    }
+
+
+def test_nobody_else_can_write_a_gateways_readings() -> None:
+    """What looks like one and comes from another client is wrapped."""
+    (found,) = records(json.dumps(READING).encode(), publisher="mallory")
+    assert json.loads(found.value)["client"] == "mallory"
+    assert found.key == "mallory"
+
+
+def test_a_line_stays_a_line() -> None:
+    """However the JSON was laid out."""
+    (wrapped,) = records(b'{\r\n "a":\n 1}\n')
+    assert json.loads(wrapped.value)["payload"] == {"a": 1}
+    (passed,) = records(json.dumps(READING, indent=1).encode(), publisher="gw")
+    assert json.loads(passed.value) == READING
+    assert not {b"\n", b"\r"} & {bytes([byte]) for byte in wrapped.value + passed.value}
+
+
+@pytest.mark.parametrize(("key", "expected"), [("client", "gw"), ("topic", "up/x"), ("device", "gw/d1")])
+def test_the_key_is_what_the_rule_says(key: str, expected: str) -> None:
+    """Order is kept within it."""
+    (found,) = records(json.dumps(READING).encode(), publisher="gw", key=key)
+    assert found.key == expected
+
+
+def test_a_topic_without_a_rule_makes_no_records() -> None:
+    """Rules may have changed since it was read."""
+    assert records(b"1", topic=b"other") == []
+    assert plan().mode(b"other") is None
+    assert plan(mode=Mode.ONLY).mode(b"up/x") is Mode.ONLY
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=_JSON, client=st.text(min_size=1), indent=st.sampled_from([None, 1]))
+def test_any_json_comes_back_as_it_was(value: object, client: str, indent: int | None) -> None:
+    """From any client."""
+    if any("\ud800" <= character <= "\udfff" for character in client):
+        return
+    (found,) = records(json.dumps(value, indent=indent).encode(), publisher=client)
+    line = json.loads(found.value)
+    assert (line["payload"], line["client"]) == (value, client)
+    assert b"\n" not in found.value
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_make_one_line_of_json(payload: bytes) -> None:
+    """They are a value or base64."""
+    (found,) = records(payload)
+    line = json.loads(found.value)
+    assert ("payload" in line) != ("payload_b64" in line)
+    assert b"\n" not in found.value
+    assert b"\r" not in found.value
