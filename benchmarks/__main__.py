@@ -1,4 +1,4 @@
-"""``python -m benchmarks [whole | durable | cluster | micro] ARGS``; without any, whole brokers beside mosquitto."""
+"""``python -m benchmarks [KIND] ARGS``: whole, durable, cluster, frames, uplink or micro; without any, whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from benchmarks import cluster, durable, whole
+from benchmarks import cluster, durable, frames, uplink, whole
 
 MICRO = Path(__file__).parent / "micro"
 
@@ -22,11 +22,16 @@ def main(arguments: list[str]) -> int:
         return durable.main(rest)
     if kind == "cluster":
         return cluster.main(rest)
+    if kind == "frames":
+        return frames.main(rest)
+    if kind == "uplink":
+        return uplink.main(rest)
     programs = sorted(MICRO.glob("bench_*.py"))
     names = [program.stem.removeprefix("bench_") for program in programs]
     if kind != "micro" or (rest and rest[0] not in names):
         print(
-            f"usage: python -m benchmarks [whole | durable | cluster ARGS | micro [{' | '.join(names)}]]",
+            "usage: python -m benchmarks [whole | durable | cluster | frames | uplink ARGS"
+            f" | micro [{' | '.join(names)}]]",
             file=sys.stderr,
         )
         return 2

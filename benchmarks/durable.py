@@ -101,7 +101,7 @@ class Node:
         script = Path(sys.executable).with_name("iot-mqtt")
         program = [str(script)] if script.exists() else [sys.executable, "-m", "iot_mqtt"]
         settings = [f"node.data_dir={self.folder}/data", f"listeners.mqtt.port={self.port}", "listeners.ws.port=0"]
-        settings += [f"admin.port={self.admin}", "mqtt.sys_interval=0"]
+        settings += [f"admin.port={self.admin}", "mqtt.sys_interval=0", "listeners.gateway.port=0"]
         return [*program, "serve", *(word for setting in settings for word in ("--set", setting))]
 
     def _mosquitto(self) -> list[str]:

@@ -143,6 +143,7 @@ def ours() -> Broker:
     script = Path(sys.executable).with_name("iot-mqtt")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "iot_mqtt"]
     settings = ["node.data_dir={dir}/data", "listeners.mqtt.port={port}", "listeners.ws.port=0", "admin.port=0"]
+    settings += ["listeners.gateway.port=0"]
     sets = [word for setting in settings for word in ("--set", setting)]
     return Broker("iot-mqtt", [*program, "serve", *sets], {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -35,6 +36,12 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One Kafka server, broker and controller in one."""
     with running(tmp_path_factory.mktemp("kafka"), kafka=1) as servers:
         yield servers.kafka[0]
+
+
+def pytest_collection_finish() -> None:
+    """What the collection has made is there until the end: no garbage collection need look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

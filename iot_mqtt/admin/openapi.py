@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
+from iot_mqtt.admin.device_shapes import device_schemas
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.broker.draining import DEFAULT_RATE, MAX_RATE
 from iot_mqtt.broker.facade import (
@@ -22,8 +23,11 @@ from iot_mqtt.broker.facade import (
     ShardInfo,
     ShareInfo,
     StreamInfo,
+    UplinkInfo,
     VerificationInfo,
 )
+from iot_mqtt.devices.link import CaptureInfo
+from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.values import Subscription
 
 Json = dict[str, Any]
@@ -43,6 +47,9 @@ _PARAMETERS: dict[str, Json] = {
     },
     "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
     "generation": {"description": "Only of this generation.", "schema": {"type": "integer"}},
+    "target": {"description": "Only of this client, gateway or GATEWAY/DEVICE.", "schema": {"type": "string"}},
+    "state": {"description": "Only in this state.", "schema": {"type": "string"}},
+    "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
 }
 
@@ -136,6 +143,22 @@ def _schemas() -> Json:
         "LogGeneration": _object_of(GenerationInfo),
         "LogStream": _object_of(StreamInfo),
         "LogVerification": _object_of(VerificationInfo),
+        "Uplink": _object_of(UplinkInfo),
+        "Plugin": _object_of(PluginInfo),
+        "Capture": _object_of(CaptureInfo),
+        "CaptureOrder": _body(
+            {
+                "codec": {"type": "string"},
+                "gateway": {"type": ["string", "null"], "description": "Only this one, without its logins."},
+                "seconds": {"type": "integer"},
+                "limit": {"type": "integer", "description": "Bytes of the file, at most."},
+            },
+            "codec",
+        ),
+        "Installed": _object({"items": {"type": "array", "items": _object_of(PluginInfo)}}),
+        "PluginPath": _body({"path": {"type": "string", "description": "Absolute, on the node's machine."}}, "path"),
+        "PluginIsolation": _body({"isolation": {"type": ["string", "null"], "enum": ["inline", "process", None]}}),
+        "PluginReload": _body({"drain": _flag("Ask connections on other versions to close.")}),
         "Cluster": _object_of(ClusterInfo),
         "Drain": _object_of(DrainInfo),
         "DrainOrder": _order({"moved": _flag("This node will not come back: 0x9D instead of 0x9C.")}),
@@ -145,6 +168,7 @@ def _schemas() -> Json:
         "Message": _object(message),
         "MessageWithPayload": _object({**message, **_PAYLOAD}),
         "Publication": _publication(),
+        **device_schemas(),
         "Published": _object({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
     }
 
@@ -158,6 +182,10 @@ def _order(more: Json) -> Json:
         "description": f"Clients a second; {DEFAULT_RATE} if nothing was said before.",
     }
     return {"type": "object", "additionalProperties": False, "properties": {"rate": rate, **more}}
+
+
+def _body(properties: Json, *required: str) -> Json:
+    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 
 def _flag(text: str) -> Json:

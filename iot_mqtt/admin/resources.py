@@ -7,14 +7,21 @@ from dataclasses import asdict
 
 from iot_mqtt.admin import shapes
 from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.capture_resources import CaptureResources
 from iot_mqtt.admin.cluster_resources import ClusterResources
+from iot_mqtt.admin.device_resources import DeviceResources
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.openapi import describe
+from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.publication import read_message
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.shapes import Json
+from iot_mqtt.admin.uplink_resources import UplinkResources
 from iot_mqtt.broker.facade import BrokerView
+from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.link import Captures
+from iot_mqtt.plugins.info import PluginPart
 from iot_mqtt.topics import validate_filter
 
 _PAGE = ("after", "limit")
@@ -23,8 +30,18 @@ _PAGE = ("after", "limit")
 class Resources:
     """``/api/v1`` of one node. ``now`` is wall-clock seconds."""
 
-    def __init__(self, view: BrokerView, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        view: BrokerView,
+        now: Callable[[], float],
+        plugins: PluginPart | None = None,
+        devices: Accompanied | None = None,
+        captures: Captures | None = None,
+    ) -> None:
+        self._captures = captures
         self._view = view
+        self._devices = devices
+        self._plugins = plugins
         self._now = now
         self.routes = self._table()
         self._description = describe(self.routes, view.info().version)
@@ -76,6 +93,10 @@ class Resources:
             ),
             *LogResources(self._view.log).routes,
             *ClusterResources(self._view.cluster).routes,
+            *UplinkResources(self._view.uplink).routes,
+            *(() if self._plugins is None else PluginResources(self._plugins).routes),
+            *(() if self._captures is None else CaptureResources(self._captures).routes),
+            *(() if self._devices is None else DeviceResources(self._devices, self._now).routes),
         )
 
     def _openapi(self, call: Call) -> Json:

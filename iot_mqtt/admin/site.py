@@ -25,7 +25,10 @@ from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import find
 from iot_mqtt.admin.token import same
 from iot_mqtt.broker.facade import BrokerView
+from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.link import Captures
 from iot_mqtt.errors import MqttError
+from iot_mqtt.plugins.info import PluginPart
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +58,12 @@ def make_site(
     reactor: Any = None,
     now: Callable[[], float] = time.time,
     max_body: int = MAX_BODY,
+    plugins: PluginPart | None = None,
+    devices: Accompanied | None = None,
+    captures: Captures | None = None,
 ) -> Site:
     """The site of the admin port, to be given to ``reactor.listenTCP``."""
-    root = _Root(view, metrics, token.encode(), Resources(view, now), max_body)
+    root = _Root(view, metrics, token.encode(), Resources(view, now, plugins, devices, captures), max_body)
     return _Site(root, max_body, reactor=reactor, timeout=60)
 
 

@@ -12,17 +12,27 @@ from iot_mqtt.app.config_errors import Layer, Problem
 from iot_mqtt.app.config_read import LoadedConfig
 from iot_mqtt.app.config_sections import ListenerConfig
 from iot_mqtt.app.log_topics import retention_of
+from iot_mqtt.app.plugin_entries import entry_of
+from iot_mqtt.uplink.rules import rule_of
 
 #: Values that the schema has and this version does not: key, value, and what to use instead.
-_NOT_YET = (
-    ("uplink.kind", "file", "none"),
-    ("uplink.kind", "kafka", "none"),
-)
+_NOT_YET = (("uplink.kind", "kafka", "file or none"),)
 
 
 def serving_problems(loaded: LoadedConfig) -> list[Problem]:
     """Everything that keeps this configuration from being served."""
-    checks = (_not_yet, _cluster, _log_topics, _outboxes, _certificates, _files, _exposure, _collisions)
+    checks = (
+        _not_yet,
+        _cluster,
+        _log_topics,
+        _uplink_rules,
+        _plugins,
+        _outboxes,
+        _certificates,
+        _files,
+        _exposure,
+        _collisions,
+    )
     return [problem for check in checks for problem in check(loaded)]
 
 
@@ -42,10 +52,6 @@ def _not_yet(loaded: LoadedConfig) -> Iterator[Problem]:
     for key, value, instead in _NOT_YET:
         if loaded.value(key) == value:
             yield _problem(loaded, key, f"{value} is not available in this version yet; use {instead}")
-    for name, listener in loaded.config.enabled_listeners.items():
-        if listener.protocol == "frames":
-            key = f"listeners.{name}.enabled"
-            yield _problem(loaded, key, "listeners with a codec are not available in this version yet; set it to false")
 
 
 def _cluster(loaded: LoadedConfig) -> Iterator[Problem]:
@@ -78,6 +84,35 @@ def _log_topics(loaded: LoadedConfig) -> Iterator[Problem]:
             retention_of(entry)
         except ValueError as wrong:
             yield _problem(loaded, "log.topics", f"entry {number}: {wrong}")
+
+
+def _uplink_rules(loaded: LoadedConfig) -> Iterator[Problem]:
+    uplink = loaded.config.uplink
+    for number, entry in enumerate(uplink.rules, start=1):
+        try:
+            rule_of(entry)
+        except ValueError as wrong:
+            yield _problem(loaded, "uplink.rules", f"entry {number}: {wrong}")
+    if uplink.kind != "none" and not uplink.rules:
+        yield _problem(loaded, "uplink.rules", f"must say what goes up with uplink.kind: {uplink.kind}")
+
+
+def _plugins(loaded: LoadedConfig) -> Iterator[Problem]:
+    names: set[str] = set()
+    for number, entry in enumerate(loaded.config.plugins.codecs, start=1):
+        try:
+            name, _ = entry_of(entry)
+        except ValueError as wrong:
+            yield _problem(loaded, "plugins.codecs", f"entry {number}: {wrong}")
+            continue
+        if name in names:
+            yield _problem(loaded, "plugins.codecs", f"entry {number}: there is an entry for {name} before it")
+        names.add(name)
+    for name, listener in loaded.config.enabled_listeners.items():
+        if listener.protocol == "frames" and not listener.codec:
+            yield _problem(loaded, f"listeners.{name}.codec", "must be set where protocol is frames")
+        if listener.protocol != "frames" and listener.codec:
+            yield _problem(loaded, f"listeners.{name}.codec", "is for protocol frames only")
 
 
 def _outboxes(loaded: LoadedConfig) -> Iterator[Problem]:
@@ -152,3 +187,17 @@ def _same_place(one: tuple[str, int], other: tuple[str, int]) -> bool:
 def _problem(loaded: LoadedConfig, key: str, text: str) -> Problem:
     origin = loaded.origin(key)
     return Problem(None if origin.layer is Layer.DEFAULT else origin, key, text)
+
+
+_CHECKS = (
+    _not_yet,
+    _cluster,
+    _log_topics,
+    _uplink_rules,
+    _plugins,
+    _outboxes,
+    _certificates,
+    _files,
+    _exposure,
+    _collisions,
+)

@@ -16,7 +16,7 @@ SECTIONS = {
     "listeners.mqtts": "MQTT over TLS; on as soon as tls.cert is set.",
     "listeners.ws": "MQTT over WebSocket.",
     "listeners.wss": "MQTT over WebSocket over TLS; on as soon as tls.cert is set.",
-    "listeners.gateway": "Binary frames of PLC data gateways. Not available in this version yet.",
+    "listeners.gateway": "Binary frames of PLC data gateways: docs/gateway-protocol.md.",
     "listeners.*": "One port that clients connect to.",
     "listeners.*.tls": "PEM files; the port speaks TLS when cert is set.",
     "listeners.*.outbox": "Bytes that may wait for one connection that does not read fast enough.",
@@ -26,7 +26,10 @@ SECTIONS = {
     "registry": "How the nodes of a cluster find each other.",
     "registry.zookeeper": "For registry.kind: zookeeper.",
     "registry.static": "For registry.kind: static.",
-    "uplink": "What leaves towards the data platform.",
+    "plugins": "Codecs of other protocols than MQTT: docs/plugins.md.",
+    "devices": "What is known of gateways and devices, and what became of commands: docs/commands.md.",
+    "uplink": "What leaves towards the data platform: docs/uplink.md.",
+    "uplink.file": "For uplink.kind: file.",
     "uplink.kafka": "For uplink.kind: kafka.",
     "mqtt": "What the broker announces to clients, and the limits it keeps.",
     "auth": "Who may connect, and what they may publish and subscribe to.",
@@ -55,6 +58,13 @@ KEYS = {
     ),
     "listeners.*.path": "HTTP path of the WebSocket; for protocol websocket only.",
     "listeners.*.codec": "Name of the codec that reads the frames; for protocol frames only.",
+    "listeners.*.heartbeat": (
+        "Seconds in which something always comes from a gateway that asks for nothing else; for protocol frames only."
+    ),
+    "listeners.*.command_expiry": (
+        "Seconds for which commands wait for a gateway that is away; for protocol frames only."
+    ),
+    "listeners.*.commands_at_once": "Commands that one gateway may have without having dealt with them.",
     "listeners.*.tls.cert": "Certificate chain of the server.",
     "listeners.*.tls.key": "Private key of the certificate.",
     "listeners.*.tls.ca": "Certificates that client certificates are verified against.",
@@ -64,6 +74,27 @@ KEYS = {
     "listeners.*.outbox.low": "Down to here it stays so.",
     "listeners.*.durable_sessions": "false: sessions of clients that come here end with the node.",
     "listeners.*.outbox.limit": "Never more than this: QoS 0 is dropped and counted, QoS 1 and 2 wait in the session.",
+    "plugins.codecs": (
+        "A list of {name, enabled, isolation, config, limits}. isolation: inline (in this process; the bundled "
+        "protocols' default) or process (a child process with limits and a watchdog; everybody else's). A codec that a "
+        "listener names needs no entry."
+    ),
+    "devices.commands": (
+        "Whether what is published to down/... with QoS 1 or 2 is accompanied as a command; false: it is a message "
+        "like others."
+    ),
+    "devices.max_commands": "Commands that are not over yet; more are refused.",
+    "devices.max_finished_commands": "Commands that are over and can still be asked for.",
+    "devices.keep_commands": "Seconds for which a command that is over can be asked for.",
+    "devices.longest_command": "Seconds after which a command without a deadline is given up.",
+    "devices.grace": (
+        "Seconds after which a command without a deadline is uncertain when it was sent and its connection is gone."
+    ),
+    "devices.max_devices": "Gateways and devices that are remembered; those seen longest ago make room.",
+    "devices.seen_interval": "Seconds between two writes of when a device was last seen.",
+    "devices.shadows": "Whether what devices behind gateways report is kept as their shadow.",
+    "devices.shadow_interval": "Seconds between two writes of a shadow.",
+    "devices.max_shadow_bytes": "Bytes of each half of a shadow, as JSON.",
     "admin.enabled": "Whether the port is opened; without it there is no API, no ctl and no metrics.",
     "admin.host": "Address to listen on.",
     "admin.port": "Port to listen on; 0 lets the system choose.",
@@ -82,9 +113,22 @@ KEYS = {
     "registry.zookeeper.password": "Of that user.",
     "registry.static.nodes": "The ids of all nodes, this one included.",
     "registry.static.timeout": "Seconds without a heartbeat after which a node counts as gone.",
-    "uplink.kind": "none: messages go to subscribers only; file and kafka are not available in this version yet.",
+    "uplink.kind": (
+        "none: messages go to subscribers only; file: to files of JSON lines below <node.data_dir>/uplink, too, which "
+        "Spark reads; kafka is not available in this version yet."
+    ),
+    "uplink.file.rotate_bytes": "Files are finished, and can be read, when they have so many bytes together,",
+    "uplink.file.rotate_seconds": "or so many seconds after their first record.",
+    "uplink.file.limit": (
+        "Bytes that all files may take; 0: no limit but the disk's. Nothing is deleted: what comes then waits."
+    ),
+    "uplink.file.reserve": "Bytes of the file system that the files leave free; until then messages wait in the log.",
     "uplink.kafka.bootstrap_servers": "Brokers to ask for the others, host:port.",
-    "uplink.rules": "Which messages go up, as a list of mappings.",
+    "uplink.rules": (
+        "Which messages go up, QoS 0 as well: a list of {filter, to, mode, key}; the first filter that matches counts. "
+        "to: the name of the platform's topic (iot.readings). mode: also (the default) or only: subscribers do not get "
+        "them. key, within which order is kept: device (the default), client or topic."
+    ),
     "mqtt.receive_maximum": "QoS 1 and 2 messages that a client may have unacknowledged towards the broker.",
     "mqtt.topic_alias_maximum": "Topic aliases that a client may use; 0: none.",
     "mqtt.topic_alias_maximum_outbound": "Topic aliases that the broker uses at most, of those the client allows.",

@@ -1,7 +1,7 @@
 """What a node can be told: the sections of ``application.yaml`` as frozen values.
 
 The shape and the defaults are here and nowhere else. What each key means is in ``config_docs``, what it may be
-beyond its type in ``config_limits``. ``mqtt`` and ``auth`` are the settings of the packages that use them.
+beyond its type in ``config_limits``. ``mqtt``, ``auth`` and ``devices`` are the settings of the packages that use them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Literal
 
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.devices.settings import DevicesSettings
 
 Protocol = Literal["mqtt", "websocket", "frames"]
 GridKind = Literal["embedded", "ignite", "memory"]
@@ -61,6 +62,9 @@ class ListenerConfig:
     proxy_protocol: bool = False
     path: str = "/mqtt"
     codec: str | None = None
+    heartbeat: float = 60.0
+    command_expiry: int = 7 * 24 * 3600
+    commands_at_once: int = 64
     durable_sessions: bool = True
     tls: TlsConfig = TlsConfig()
     outbox: OutboxConfig = OutboxConfig()
@@ -72,13 +76,13 @@ class ListenerConfig:
 
 
 def known_listeners() -> dict[str, ListenerConfig]:
-    """The listeners that exist without being named in a file; only ``mqtt`` and ``ws`` accept by default."""
+    """The listeners that exist without being named in a file; those that speak TLS want a certificate first."""
     return {
         "mqtt": ListenerConfig(port=1883),
         "mqtts": ListenerConfig(enabled=False, port=8883),
         "ws": ListenerConfig(protocol="websocket", port=8083),
         "wss": ListenerConfig(enabled=False, protocol="websocket", port=8084),
-        "gateway": ListenerConfig(enabled=False, protocol="frames", port=9600, codec="gateway"),
+        "gateway": ListenerConfig(protocol="frames", port=9600, codec="gateway"),
     }
 
 
@@ -144,12 +148,23 @@ class KafkaConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class UplinkFileConfig:
+    """``uplink.file.*``."""
+
+    rotate_bytes: int = 64 * 1024**2
+    rotate_seconds: float = 10.0
+    limit: int = 8 * 1024**3
+    reserve: int = 128 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
 class UplinkConfig:
     """``uplink.*``: what leaves towards the data platform."""
 
     kind: Literal["none", "file", "kafka"] = "none"
+    file: UplinkFileConfig = UplinkFileConfig()
     kafka: KafkaConfig = KafkaConfig()
-    rules: tuple[Mapping[str, object], ...] = ()
+    rules: tuple[Mapping[str, object], ...] = ({"filter": "up/#", "to": "iot.readings"},)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +195,13 @@ class LogConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PluginsConfig:
+    """``plugins.*``: the codecs of other protocols than MQTT."""
+
+    codecs: tuple[Mapping[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a node was told, checked. Paths are absolute."""
 
@@ -189,6 +211,8 @@ class Config:
     grid: GridConfig = GridConfig()
     registry: RegistryConfig = RegistryConfig()
     uplink: UplinkConfig = UplinkConfig()
+    plugins: PluginsConfig = PluginsConfig()
+    devices: DevicesSettings = field(default_factory=DevicesSettings)
     mqtt: MqttSettings = field(default_factory=MqttSettings)
     durable_sessions: DurableSessionsConfig = DurableSessionsConfig()
     auth: AuthSettings = field(default_factory=AuthSettings)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from iot_mqtt.app import ctl_why
+from iot_mqtt.app.ctl_capture import capture
 from iot_mqtt.app.ctl_cluster import cluster, drain_group
 from iot_mqtt.app.ctl_command import (
     limit_option,
@@ -21,10 +22,13 @@ from iot_mqtt.app.ctl_command import (
     print_one,
     target_options,
 )
+from iot_mqtt.app.ctl_devices import commands, devices, shadow
 from iot_mqtt.app.ctl_log import log
 from iot_mqtt.app.ctl_node import Node
+from iot_mqtt.app.ctl_plugins import plugins
 from iot_mqtt.app.ctl_sessions import sessions
 from iot_mqtt.app.ctl_tables import Column, field, moment, number, size, span
+from iot_mqtt.app.ctl_uplink import uplink
 
 
 @click.group()
@@ -40,7 +44,13 @@ def ctl() -> None:
 ctl.add_command(sessions)
 ctl.add_command(log)
 ctl.add_command(cluster)
+ctl.add_command(uplink)
+ctl.add_command(plugins)
+ctl.add_command(capture)
 ctl.add_command(drain_group)
+ctl.add_command(commands)
+ctl.add_command(devices)
+ctl.add_command(shadow)
 
 
 @ctl.command()

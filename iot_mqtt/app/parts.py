@@ -15,6 +15,7 @@ from iot_mqtt.broker.connection import Connection
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
+from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.log import GridLog, LogSettings
@@ -26,6 +27,7 @@ from iot_mqtt.pipeline import (
     ListenerSettings,
     MqttCodecStage,
     OutboxSettings,
+    StageFactory,
     TlsSettings,
     WebSocketSettings,
 )
@@ -126,22 +128,32 @@ def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSetting
     )
 
 
-def make_layout(broker: Broker, config: Config) -> Callable[[ListenerSettings], Layout]:
-    """The stages of an MQTT connection above what its transport needs."""
+def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable[[ListenerSettings], Layout]:
+    """The stages of a connection above what its transport needs."""
     settings = broker.settings
 
     def layout(listener: ListenerSettings) -> Layout:
-        durable = config.durable_sessions.enable and config.listeners[listener.name].durable_sessions
+        told = config.listeners[listener.name]
+        durable = config.durable_sessions.enable and told.durable_sessions
+        protocol: tuple[str, StageFactory] = ("mqtt", lambda: MqttCodecStage(settings.max_packet_size))
+        if told.protocol == "frames":
+            protocol = ("device", make_stage(links, make_link_settings(told)))
         return Layout(
             [
                 ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
-                ("mqtt", lambda: MqttCodecStage(settings.max_packet_size)),
+                protocol,
                 ("idle", IdleStage),
-                ("broker", lambda: Connection(broker, durable_sessions=durable)),
+                ("broker", lambda: Connection(broker, durable_sessions=durable, patient=told.protocol == "frames")),
             ]
         )
 
     return layout
+
+
+def make_link_settings(config: ListenerConfig) -> LinkSettings:
+    """A listener of gateways as its connections know it."""
+    assert config.codec is not None
+    return LinkSettings(config.codec, config.heartbeat, config.command_expiry, config.commands_at_once)
 
 
 def bound(listening: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -20,20 +20,28 @@ from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.clustered import Clustered
 from iot_mqtt.app.config_sections import Config
+from iot_mqtt.app.gateways import Gateways
 from iot_mqtt.app.parts import bound, disk_meter, make_grid, make_layout, make_listener_settings, make_log
+from iot_mqtt.app.uplinked import make_uplink
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.connection import Connection
 from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.broker.view import View
+from iot_mqtt.devices import SWEEP_SECONDS, Accompanied
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
+from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.cluster import ClusterCollector
+from iot_mqtt.metrics.devices import DevicesCollector
 from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
+from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import Listening, ReactorClock, TimingWheel, listen
 from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.ports.counters import Counters
@@ -56,8 +64,10 @@ class Service:
     broker: Broker
     view: View
 
-    def __init__(self, config: Config, reactor: TurnReactor) -> None:
+    def __init__(self, config: Config, reactor: TurnReactor, on_over: Callable[[str], None]) -> None:
+        """``on_over`` is called when this life is over although nobody asked for it, with the reason."""
         self._config = config
+        self._on_over = on_over
         self._reactor: Any = reactor
         self.clock = ReactorClock(reactor)
         self._wheel = TimingWheel(self.clock)
@@ -67,8 +77,11 @@ class Service:
         self._grid = make_grid(config, reactor, self.clock)
         self._store = GridStore(self._grid, self.clock, self.counters)
         self._cluster = (
-            Clustered(config, reactor, self.clock, self._grid) if isinstance(self._grid, IgniteGrid) else None
+            Clustered(config, reactor, self.clock, self._grid, self._over)
+            if isinstance(self._grid, IgniteGrid)
+            else None
         )
+        self.gateways = Gateways(config, reactor, self.clock)
         self._lag = LoopLag(self.clock)
         self._load = Load()
         self._listening: list[Listening] = []
@@ -77,8 +90,6 @@ class Service:
         self._opened = self._started = False
         #: Why this life was over before it had begun.
         self._ended: str | None = None
-        #: Called when this life is over although nobody asked for it, with the reason.
-        self.on_over: Callable[[str], None] = _nobody
 
     async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
         """Open everything; returns the line that says so. ``before_listening`` makes room for the ports."""
@@ -88,11 +99,17 @@ class Service:
         messages = make_log(self._config.log, self._grid, self._store, self.clock, number)
         self._make_broker(messages)
         await messages.open()
+        uplink = make_uplink(self._config, self.broker, self._grid, number, self._reactor.callFromThread)
+        if uplink is not None:
+            await uplink.attach()
         if self._cluster is None:
             await load(self.broker)
         else:
-            self._cluster.on_over = self._over
             await self._cluster.enter(self.broker, self.view)
+            self.accompanied.join(self._cluster.questions)
+        await self.accompanied.load()
+        await self.gateways.start()
+        self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
         await self._store.settled()
         # What was loaded stays: no collection need look at it again.
         if self._config.node.gc_threshold:
@@ -107,6 +124,9 @@ class Service:
         if self._config.auth.users_file or self._config.auth.acl_file:
             self._repeat(self._config.auth.reload_seconds, self._reload_access)
         self.broker.census.begin()
+        if uplink is not None:
+            uplink.begin()
+        self._repeat(SWEEP_SECONDS, self.accompanied.sweep)
         self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
         if self._cluster is not None:
             self._cluster.listening({one.name: bound(one) for one in self._listening})
@@ -133,10 +153,11 @@ class Service:
             authorizer=self._access.authorizer,
             call_soon=self._reactor.call_at_turn_end,
         )
+        self.accompanied = Accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
         self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
 
     def _listen(self) -> list[str]:
-        layout = make_layout(self.broker, self._config)
+        layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
         for name, listener in self._config.enabled_listeners.items():
             settings = make_listener_settings(name, listener)
             self._listening.append(listen(self._reactor, settings, layout, wheel=self._wheel))
@@ -161,9 +182,9 @@ class Service:
             return
         self.view.ready = False
         self.broker.refusing = Refused("this node is not part of the cluster now", ReasonCode.SERVER_UNAVAILABLE)
-        for connection in list(self.broker.connections):
+        for connection in self._connections:
             connection.disconnect(ReasonCode.USE_ANOTHER_SERVER, "this node is not part of the cluster now")
-        self.on_over(reason)
+        self._on_over(reason)
 
     async def abandon(self) -> None:
         """Let go of everything but the ports, which refuse clients until the next life takes them. Nothing is
@@ -171,17 +192,34 @@ class Service:
         """
         self._stop_periodic()
         self._store.give_up()
+        if hasattr(self, "broker") and self.broker.uplink is not None:
+            self.broker.uplink.abandon()
         if self._cluster is not None:
             await self._cluster.abandon()
 
     async def release_ports(self) -> None:
-        """The next life is ready for them."""
-        for listening in self._listening:
-            await listening.stop()
-        for connection in list(self.broker.connections):
+        """The next life is ready for them, or this one could not begin. Once more does nothing more."""
+        await self._stop_listening()
+        for connection in self._connections:
             connection.disconnect(ReasonCode.USE_ANOTHER_SERVER)
-        if self._admin_port is not None:
-            await self._admin_port.stopListening()
+        await self._stop_rest()
+
+    @property
+    def _connections(self) -> list[Connection]:
+        """None while there is no broker."""
+        return list(self.broker.connections) if hasattr(self, "broker") else []
+
+    async def _stop_listening(self) -> None:
+        listening, self._listening = self._listening, []
+        for one in listening:
+            await one.stop()
+
+    async def _stop_rest(self) -> None:
+        """What serves people and connections until the end."""
+        port, self._admin_port = self._admin_port, None
+        if port is not None:
+            await port.stopListening()
+        self.gateways.stop()
         self._access.close()
         self._wheel.stop()
 
@@ -200,9 +238,20 @@ class Service:
             listeners=lambda: self._listening,
             log=self.view.log.info,
             cluster=self._collector(),
+            uplink=UplinkCollector(self.view.uplink),
+            devices=DevicesCollector(self.accompanied.figures),
+            links=LinksCollector(self.gateways.facts),
         )
         data_dir = config.node.data_dir
-        site = make_site(self.view, metrics, load_token(data_dir), reactor=self._reactor)
+        site = make_site(
+            self.view,
+            metrics,
+            load_token(data_dir),
+            reactor=self._reactor,
+            plugins=self.gateways.plugins,
+            devices=self.accompanied,
+            captures=self.gateways.captures,
+        )
         self._admin_port = self._reactor.listenTCP(config.admin.port, site, interface=config.admin.host)
         address = bound(self._admin_port.getHost())
         announce(data_dir, f"http://{address}")
@@ -243,38 +292,35 @@ class Service:
         """Let clients go, commit, close; within ``node.drain_seconds``."""
         deadline = self.clock.monotonic() + self._config.node.drain_seconds
         self._stop_periodic()
-        for listening in self._listening:
-            await listening.stop()
+        await self._stop_listening()
         if hasattr(self, "broker"):
             self.view.ready = False
-            for connection in list(self.broker.connections):
+            for connection in self._connections:
                 connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
             self.broker.end_turn()
             while self.broker.connections and self.clock.monotonic() < deadline:
                 await deferLater(self._reactor, DRAIN_STEP)
         if self._opened:
-            await self._settle(deadline)
+            if hasattr(self, "accompanied"):
+                self.accompanied.stopping()
+            await self._settle(self._store.settled(), deadline)
+            if hasattr(self, "broker") and self.broker.uplink is not None:
+                await self._settle(self.broker.uplink.stop(), deadline)
+                await self._settle(self._store.settled(), deadline)
             if self._cluster is not None:
                 await self._cluster.leave()
             await self._grid.close()
-        if self._admin_port is not None:
-            await self._admin_port.stopListening()
-        self._access.close()
-        self._wheel.stop()
+        await self._stop_rest()
 
-    async def _settle(self, deadline: float) -> None:
+    async def _settle(self, what: Coroutine[Any, Any, None], deadline: float) -> None:
         """Commit what is left, but not longer than the deadline when the grid does not take it."""
-        settled: Deferred[None] = ensureDeferred(self._store.settled())
+        settled: Deferred[None] = ensureDeferred(what)
         settled.addTimeout(max(0.1, deadline - self.clock.monotonic()), self._reactor)
         try:
             await settled
         except Exception as error:  # noqa: BLE001 - whatever keeps the grid from it, we stop
-            log.error("stopping with writes that the grid did not take: %r", error)
+            log.error("stopping with something that was not written: %r", error)
 
 
 def _report(what: str, failure: Failure) -> None:
     log.error(what, exc_info=failure.value)
-
-
-def _nobody(_reason: str) -> None:
-    """Nobody wants to know yet."""

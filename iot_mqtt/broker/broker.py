@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.accompanying import SPECIAL, Accompanying
 from iot_mqtt.broker.borrowing import Borrowing
 from iot_mqtt.broker.budget import Budget, Pause
 from iot_mqtt.broker.census import Census
 from iot_mqtt.broker.clustering import Clustering, Follow
 from iot_mqtt.broker.draining import Draining
-from iot_mqtt.broker.fanout import fan_out
+from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.group_talk import GroupTalk
 from iot_mqtt.broker.groups import Groups
 from iot_mqtt.broker.handlers import early_table, table
@@ -34,6 +35,7 @@ from iot_mqtt.broker.sessions import Sessions
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.subscriptions import Subscriptions
 from iot_mqtt.broker.upkeep import Upkeep
+from iot_mqtt.broker.uplink import note_sent_up
 from iot_mqtt.broker.wills import Wills
 from iot_mqtt.codec import Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
@@ -45,12 +47,13 @@ from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.ports.store import Store
+from iot_mqtt.ports.uplink import Mode
 from iot_mqtt.topics import POLICIES, Routes, matches
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
-    from iot_mqtt.broker.fanout import Outcome
+    from iot_mqtt.broker.uplink import Uplink
     from iot_mqtt.pipeline import CloseReason, TimingWheel
 
 logger = logging.getLogger(__name__)
@@ -116,6 +119,10 @@ class Broker:
         self.references: References = lambda _: settings.server_reference
         #: What there is to do with other nodes; a sole node has none.
         self.clustering: Clustering | None = None
+        #: Who knows what a command is, if anybody does.
+        self.accompanying: Accompanying | None = None
+        #: What feeds the data platform from the log, if anything does.
+        self.uplink: Uplink | None = None
         self.connections: set[Connection] = set()
         self.clients = 0
         self.most_clients = 0
@@ -153,8 +160,6 @@ class Broker:
     def end_turn(self) -> None:
         """One batch to the grid, one write to each connection that has something."""
         self._turn_planned = False
-        if self.clustering is not None:
-            self.clustering.homes.stage_gone()
         self.store.flush()
         if self.clustering is not None:
             self.clustering.end_turn()
@@ -297,7 +302,7 @@ class Broker:
 
     def record_if_asked(self, publication: Publication) -> None:
         """Log what is to be kept for replays whether or not somebody durable wants it now."""
-        if self._recorded and publication.logged is None and self.is_recorded(publication.topic):
+        if self._recorded and publication.logged is None and self._is_asked_for(publication.topic):
             if self.budget.full:
                 self.counters.messages_refused[Pause.DISK_FULL] += publication.count
             else:
@@ -305,8 +310,28 @@ class Broker:
 
     def is_recorded(self, topic: bytes) -> bool:
         """Whether messages of a topic are logged in any case."""
+        return self._is_asked_for(topic) or (self.uplink is not None and self.uplink.mode(topic) is not None)
+
+    def _is_asked_for(self, topic: bytes) -> bool:
         name = topic.decode() if self._recorded else ""
         return any(matches(filter, name) for filter in self._recorded)
+
+    def send_up(self, publication: Publication) -> Mode | None:
+        """Log what a rule of the uplink matches, before other nodes hear of it: they are told its place in the log,
+        and do not record it a second time.
+        """
+        mode = self.uplink.mode(publication.topic) if self.uplink is not None else None
+        if mode is None or self.uplink is None:
+            return None
+        if self.budget.full:
+            # QoS 0; anything else has been refused before.
+            self.counters.messages_refused[Pause.DISK_FULL] += publication.count
+        else:
+            self.record(publication)
+            self.uplink.recorded(publication.count, len(publication.run.wire))
+            # Nobody waits for the commit of QoS 0 but the uplink.
+            self.plan_turn()
+        return mode
 
     def drop(self, session: Session, reason: Drop, count: int) -> None:
         """Count messages that a session did not get."""
@@ -318,12 +343,24 @@ class Broker:
     def publish(self, message: Message) -> Outcome:
         """Publish a message that no connection brought: a will, the API's, ``$SYS``."""
         publication = publication_of(message, self.clock.wall())
+        if self.accompanying is not None and message.qos and message.topic.startswith(SPECIAL):
+            taken = self.accompanying.published(publication, None)
+            if taken is not None:
+                return taken
+        return self.hand_on(publication, message)
+
+    def hand_on(self, publication: Publication, message: Message) -> Outcome:
+        """The same for one that nobody has to look at first."""
         self.counters.messages_received += 1
-        outcome = fan_out(self, publication, self.routes.match(message.topic), self.sessions.get(message.publisher))
+        mode, source = self.send_up(publication), self.sessions.get(message.publisher)
+        only = mode is Mode.ONLY
+        outcome = Outcome() if only else fan_out(self, publication, self.routes.match(message.topic), source)
         self.record_if_asked(publication)
+        if mode is not None:
+            note_sent_up(self, publication, outcome)
         if outcome.nobody:
             self.counters.messages_unmatched += 1
-        if message.retain:
+        if message.retain and not only:
             if self.retention.retain(message):
                 outcome.ticket = self.store.latest
             else:

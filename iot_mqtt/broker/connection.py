@@ -60,6 +60,7 @@ class Connection(Stage):
         "connected_at",
         "problem_information",
         "durable_sessions",
+        "patient",
         "_verdicts",
         "_verdicts_version",
         "_out",
@@ -68,8 +69,10 @@ class Connection(Stage):
         "_stash",
     )
 
-    def __init__(self, broker: Broker, *, durable_sessions: bool = True) -> None:
+    def __init__(self, broker: Broker, *, durable_sessions: bool = True, patient: bool = False) -> None:
         self.broker = broker
+        #: Its publishes wait for room on the disk rather than be refused, whatever its version.
+        self.patient = patient
         #: Whether sessions that begin here are kept in the store, if they outlive their connection.
         self.durable_sessions = durable_sessions
         self.ctx: Context | None = None

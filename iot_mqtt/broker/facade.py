@@ -166,6 +166,42 @@ class LogInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class UplinkInfo:
+    """What leaves towards the data platform."""
+
+    #: "file" or "kafka".
+    kind: str
+    #: "ok" or "alarm".
+    state: str
+    alarms: tuple[str, ...]
+    #: What keeps the sink from taking messages; None: nothing.
+    trouble: str | None
+    #: One log in one life of its data; with a position it is a message's id.
+    spool: str
+    #: Everything before it is safe.
+    position: int
+    #: Behind the newest message of the log.
+    end: int
+    #: Messages and bytes in the log that are not safe in the sink, and how long the oldest of them has been waiting.
+    lag_messages: int
+    lag_bytes: int
+    lag_seconds: float
+    #: Those of them that the sink has not got, and those that it has.
+    unread_messages: int
+    in_flight_messages: int
+    #: Since the spool began.
+    recorded: int
+    #: Since the start.
+    sent: int
+    sent_bytes: int
+    safe: int
+    #: Times that the sink failed, and what was not safe was sent again.
+    failures: int
+    #: Messages that retention removed before they were handed over.
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
 class ShardInfo:
     """One shard over all generations."""
 
@@ -422,6 +458,10 @@ class BrokerView(Protocol):
     def cluster(self) -> ClusterPart: ...
 
     def info(self) -> BrokerInfo: ...
+
+    def uplink(self) -> UplinkInfo | None:
+        """None: nothing leaves towards the data platform."""
+        ...
 
     def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]: ...
 

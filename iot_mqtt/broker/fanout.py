@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
+from iot_mqtt.broker.accompanying import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.topics import Match, SharedGroup, merged
@@ -154,7 +155,14 @@ def by_value(
         return
     retain = publication.run.retain and route.retain_as_published
     start = 0
-    if not session.expiry_interval and origin is None and connection is not None and not session.queue:
+    accompanied = broker.accompanying is not None and publication.topic.startswith(DOWN)
+    if (
+        not session.expiry_interval
+        and origin is None
+        and connection is not None
+        and not session.queue
+        and not accompanied
+    ):
         start = connection.send_now(publication, qos, retain, route.identifiers)
         if start == publication.count:
             return

@@ -49,7 +49,7 @@ async def load(broker: Broker, wanted: Wanted | None = None) -> None:
         await _adopt(broker, wanted or _everybody)
         return
     # Behind the log, which is open: pages first, then who has taken what of them. Any first part of a batch is safe.
-    stagers += (broker.progress, broker.groups, broker.budget)
+    stagers += (broker.progress, broker.groups.records, broker.budget)
     loading = _Loading(broker, broker.store, wanted or _everybody)
     await loading.sessions()
     owned = wanted is None or broker.clustering is None or wanted(home_of(broker.log.writer))
@@ -107,6 +107,9 @@ async def _restore(broker: Broker, records: Records) -> None:
     await loading.received()
     loading.start_clocks()
     await loading.wills()
+    if broker.accompanying is not None:
+        for session in loading.loaded:
+            broker.accompanying.session_came(session.client_id)
     broker.plan_turn()
 
 
@@ -313,17 +316,17 @@ def _restore_flight(broker: Broker, session: Session, segment: Segment, stored: 
         elif stored.origin and broker.clustering is not None:
             broker.borrowing.restore(stored.origin, flight, over=not ids[0])
         elif stored.origin:
-            broker.groups.restore_flight(stored.origin, flight)
+            broker.groups.records.restore_flight(stored.origin, flight)
 
 
 async def _load_groups(broker: Broker, *, keep: bool) -> None:
     """Groups with what none of their members had confirmed; ``keep`` those that nobody here is a member of."""
     groups, shares = await read_part(broker, broker.log.writer)
     for name, stored in groups:
-        if not broker.groups.restore(name, stored) and not keep:
+        if not broker.groups.records.restore(name, stored) and not keep:
             broker.store.remove_group(name)
     for name, number, references in shares:
-        if not broker.groups.restore_share(name, number, references) and not keep:
+        if not broker.groups.records.restore_share(name, number, references) and not keep:
             broker.store.remove_group_segment(name, number)
 
 

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.accompanying import DOWN, Leave
 from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.group_cursor import GroupCursor
 from iot_mqtt.broker.refetching import Refetching
@@ -91,7 +92,7 @@ class Outflow:
             if session.durable and (qos == 2 or not shared):
                 broker.progress.numbered(session, flight)
             if isinstance(cursor, GroupCursor):
-                broker.groups.numbered(cursor, flight)
+                broker.groups.records.numbered(cursor, flight)
             elif isinstance(cursor, Lender):
                 cursor.taken(flight)
         self._line_up(session, Piece(flight, 0, ids, publication))
@@ -223,10 +224,12 @@ class Outflow:
                 room = outbound.limit - len(outbound) + session.unsent
                 if not connection.writable or room <= 0:
                     return False
+                ready = self._is_ready(session, sending, item)
+                if ready is Leave.WAIT:
+                    return False
+                if ready is Leave.NEVER:
+                    continue
                 if isinstance(item, Piece):
-                    if item.publication is None:
-                        self._refetching.fetch(session, sending)
-                        return False
                     if len(item) > room:
                         # There may be room again, if some of it was not sent at all.
                         self._send_piece(session, item.first(room))
@@ -240,6 +243,39 @@ class Outflow:
                     self._send(session, item)
         session.sending = None
         return outbound.room > 0 and connection.writable
+
+    def _is_ready(self, session: Session, sending: deque[Delivery | Piece], item: Delivery | Piece) -> Leave:
+        """Whether the next one can be sent: its message is at hand, and nobody keeps it back."""
+        if isinstance(item, Delivery):
+            topic = item.message.topic
+        elif item.publication is None:
+            self._refetching.fetch(session, sending)
+            return Leave.WAIT
+        else:
+            topic = item.publication.topic
+        return self._accompany(session, item) if topic.startswith(DOWN) else Leave.YES
+
+    def _accompany(self, session: Session, item: Delivery | Piece) -> Leave:
+        """The next one may be a command: ask whether it may leave, and take it away if it never may."""
+        accompanying = self._broker.accompanying
+        if accompanying is None:
+            return Leave.YES
+        entry, packet_id = (item.flight, item.ids[0]) if isinstance(item, Piece) else (item, item.packet_id)
+        if session.outbound.entries.get(packet_id) is not entry:
+            return Leave.YES  # it is over; there is nothing to send
+        leave = accompanying.leaving(session, item)
+        if leave is Leave.WAIT:
+            self._waiting[session] = None
+        elif leave is Leave.NEVER:
+            assert session.sending is not None
+            session.sending.popleft()
+            if isinstance(item, Piece):
+                session.unsent -= len(item)
+                self.discard_flight(session, item.flight, item.ids, Drop.COMMAND_OVER)
+            else:
+                session.unsent -= 1
+                self.discard(session, item, Drop.COMMAND_OVER)
+        return leave
 
     def _send_piece(self, session: Session, piece: Piece) -> None:
         """Messages of a flight, as one run where nothing has happened to them meanwhile."""
@@ -283,6 +319,8 @@ class Outflow:
             del entries[packet_id]
         self._broker.progress.finished(session, flight)
         self._broker.drop(session, reason, len(given_up))
+        if flight.command is not None and self._broker.accompanying is not None:
+            self._broker.accompanying.dropped(session, flight.command, reason)
 
     def _send(self, session: Session, delivery: Delivery) -> None:
         connection = session.connection
@@ -331,6 +369,8 @@ class Outflow:
             session.outbound.entries.pop(delivery.packet_id, None)
         self.forget(session, delivery)
         self._broker.drop(session, reason, 1)
+        if delivery.command is not None and self._broker.accompanying is not None:
+            self._broker.accompanying.dropped(session, delivery.command, reason)
 
     def finished(self, session: Session, entries: list[Entry]) -> None:
         """QoS 1 exchanges are over, or QoS 2 messages have arrived: their messages need not be kept."""
@@ -339,6 +379,8 @@ class Outflow:
         self._broker.counters.messages_delivered += count
         for entry in entries:
             if isinstance(entry, Delivery | Flight):
+                if entry.command is not None and self._broker.accompanying is not None:
+                    self._broker.accompanying.confirmed(session, entry.command)
                 self.forget(session, entry)
 
     def forget(self, session: Session, entry: Delivery | Flight) -> None:

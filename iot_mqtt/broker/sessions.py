@@ -202,6 +202,8 @@ class Sessions:
         broker.wills.session_ended(session)
         broker.borrowing.forget(session)
         self._pass_on(session)
+        if broker.accompanying is not None:
+            broker.accompanying.session_ended(session.client_id)
         for cursor in session.cursors():
             cursor.closed = True
         session.cursor = session.elsewhere = session.unfollowed = session.replays = session.groups = None
@@ -224,6 +226,8 @@ class Sessions:
         session.readers = None
         if self._by_id.get(session.client_id) is session:
             del self._by_id[session.client_id]
+        if broker.accompanying is not None:
+            broker.accompanying.session_left(session.client_id)
         broker.plan_turn()
 
     def follow(self, reader: Followed) -> None:

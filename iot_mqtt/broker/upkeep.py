@@ -46,8 +46,15 @@ class Upkeep:
 
     async def _drop(self, generation: int) -> None:
         # Nothing is read of a generation whose dropping has begun: when it is repeated, nothing is lost once more.
+        uplink = self._broker.uplink
         await self._broker.census.write_off(generation)
-        await self._broker.log.drop(generation)
+        try:
+            if uplink is not None:
+                await uplink.write_off(generation)
+            await self._broker.log.drop(generation)
+        finally:
+            if uplink is not None:
+                uplink.go_on()
         logger.info("a generation of the log was dropped", extra={"generation": generation})
 
     async def drop(self, generation: int) -> bool:

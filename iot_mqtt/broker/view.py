@@ -11,7 +11,7 @@ from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.cluster_view import ClusterView
 from iot_mqtt.broker.connection import Connection
-from iot_mqtt.broker.facade import BacklogInfo, BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.facade import BacklogInfo, BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo, UplinkInfo
 from iot_mqtt.broker.log_view import LogView
 from iot_mqtt.broker.session import Session
 from iot_mqtt.errors import ReasonCode, Refused
@@ -35,11 +35,23 @@ class View:
         self._version = version
         self._started_at = started_at
         self.ready = False
+        #: What else has something to say to an operator.
+        self.further_alarms: list[Callable[[], tuple[str, ...]]] = []
 
     @property
     def alarms(self) -> tuple[str, ...]:
         """What an operator should know."""
-        return self._broker.budget.alarms
+        uplink = self._broker.uplink
+        found = list(self._broker.budget.alarms)
+        if uplink is not None:
+            found += uplink.alarms
+        for further in self.further_alarms:
+            found += further()
+        return tuple(found)
+
+    def uplink(self) -> UplinkInfo | None:
+        """What leaves towards the data platform; None: nothing does."""
+        return None if self._broker.uplink is None else self._broker.uplink.info()
 
     def info(self) -> BrokerInfo:
         """Figures for the node as a whole."""
@@ -64,7 +76,7 @@ class View:
             largest_backlog=found.largest,
             furthest_lag=found.furthest,
             paused=broker.budget.paused_count,
-            alarms=broker.budget.alarms,
+            alarms=self.alarms,
         )
 
     def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]:

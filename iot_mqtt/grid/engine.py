@@ -57,6 +57,10 @@ TAGS: Final[Mapping[CacheName, bytes]] = {
     CacheName.SEGMENTS: b"\x11",
     CacheName.GROUPS: b"\x12",
     CacheName.SHARES: b"\x13",
+    CacheName.DEVICES: b"\x14",
+    CacheName.SHADOWS: b"\x15",
+    CacheName.COMMANDS: b"\x16",
+    CacheName.PLUGINS: b"\x17",
 }
 
 #: Major: an older version cannot read it. Minor: it can, and skips what it does not know.

@@ -112,13 +112,17 @@ class Metrics:
         listeners: Callable[[], Iterable[ListenerFacts]] = tuple,
         log: Callable[[], LogFacts] | None = None,
         cluster: ClusterCollector | None = None,
+        uplink: Collector | None = None,
+        devices: Collector | None = None,
+        links: Collector | None = None,
     ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_NodeCollector(counters, facts, lag, listeners))
         if log is not None:
             self._registry.register(_LogCollector(log))
-        if cluster is not None:
-            self._registry.register(cluster)
+        for collector in (cluster, uplink, devices, links):
+            if collector is not None:
+                self._registry.register(collector)
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:

@@ -29,6 +29,7 @@ class Drop(StrEnum):
     RETENTION = "retention"  # the log's retention was over before the session came for it
     REJECTED = "rejected"  # the client answered with a reason of 0x80 or more
     DISK_FULL = "disk_full"  # QoS 0 that only the log could have brought
+    COMMAND_OVER = "command_over"  # a command that must not be sent any more; its state says why
 
 
 class LinkDrop(StrEnum):

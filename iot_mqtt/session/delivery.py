@@ -24,6 +24,7 @@ class Delivery:
         "sent",
         "dup_stored",
         "origin",
+        "command",
     )
 
     def __init__(
@@ -49,6 +50,8 @@ class Delivery:
         #: True when its packet id has a record of its own, because it came after the delivery was stored.
         self.dup_stored = False
         self.origin = origin
+        #: The id of the command that it is, once it was about to leave as one.
+        self.command: str | None = None
 
     def expired(self, wall: float) -> bool:
         """True when the message's time is over."""

@@ -31,6 +31,7 @@ class Flight:
         "sent",
         "segment",
         "shared_segment",
+        "command",
     )
 
     def __init__(
@@ -58,6 +59,8 @@ class Flight:
         self.segment: Segment | None = None
         #: The segment of the shared group that it was taken for.
         self.shared_segment: Segment | None = None
+        #: The id of the command that it is, once it was about to leave as one.
+        self.command: str | None = None
 
     def outstanding(self, entries: Mapping[int, object]) -> Iterator[tuple[int, Sequence[int]]]:
         """What is not over yet, as (offset, packet ids of consecutive messages)."""

@@ -258,6 +258,13 @@ class LogCase:
     """What the suites share."""
 
     writer = 0
+    #: How many courses a test of a random course takes. What they show is about the log; every grid takes some, and the
+    #: reference grid takes them all.
+    courses = 8
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "course" in metafunc.fixturenames:
+            metafunc.parametrize("course", range(self.courses))
 
     def make(self, directory: Path, pump: Pump) -> Grid:
         """A grid, not yet open."""

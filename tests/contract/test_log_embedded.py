@@ -13,6 +13,8 @@ from tests.contract.log_suite import LogSuite
 class OnDisk:
     """Over a real directory."""
 
+    courses = 3
+
     def make(self, directory: Path, pump: Pump) -> EmbeddedGrid:
         return EmbeddedGrid(directory, pump.cross)
 

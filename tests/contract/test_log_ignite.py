@@ -16,6 +16,7 @@ from tests.enginekit.servers import Server
 class TestLogOnIgnite(LogSuite):
     """On one server: what two make different, the contract of the grid tests."""
 
+    courses = 2
     server: Server
 
     @pytest.fixture(autouse=True)

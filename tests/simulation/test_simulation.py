@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SEEDS = os.environ.get("SIM_SEEDS", "200")
+SEEDS = os.environ.get("SIM_SEEDS", "120")
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:

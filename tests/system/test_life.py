@@ -61,7 +61,7 @@ def test_a_stop_takes_leave_of_everybody(broker: BrokerProcess, number: signal.S
 @ours_only
 def test_ready_comes_quickly_and_says_where(tmp_path: Path, start_broker: StartBroker) -> None:
     """Port 0 everywhere: the line names the ports that were bound; /ready and /health say the same."""
-    zero = {"listeners.mqtt.port": 0, "listeners.ws.port": 0, "admin.port": 0}
+    zero = {"listeners.mqtt.port": 0, "listeners.ws.port": 0, "listeners.gateway.port": 0, "admin.port": 0}
     broker = start_broker(settings=zero)
     print(f"ready in {broker.started_in:.2f} s")
     assert broker.started_in < 3
@@ -101,7 +101,8 @@ def test_a_second_start_on_the_same_data_is_refused(broker: BrokerProcess, tmp_p
     run = _serve(
         "serve",
         *("--set", f"node.data_dir={broker.data_dir}"),
-        *("--set", "listeners.mqtt.port=0", "--set", "listeners.ws.port=0", "--set", "admin.port=0"),
+        *("--set", "listeners.mqtt.port=0", "--set", "listeners.ws.port=0"),
+        *("--set", "listeners.gateway.port=0", "--set", "admin.port=0"),
         cwd=tmp_path,
     )
     assert run.returncode not in (0, -signal.SIGKILL)
@@ -119,7 +120,7 @@ def test_a_taken_port_is_named(broker: BrokerProcess, tmp_path: Path) -> None:
     run = _serve(
         "serve",
         *("--set", f"node.data_dir={tmp_path / 'other'}", "--set", f"listeners.mqtt.port={port}"),
-        *("--set", "listeners.ws.port=0", "--set", "admin.port=0"),
+        *("--set", "listeners.ws.port=0", "--set", "listeners.gateway.port=0", "--set", "admin.port=0"),
         cwd=tmp_path,
     )
     assert run.returncode != 0
@@ -164,7 +165,8 @@ def test_listening_to_the_world_without_authentication_is_refused(tmp_path: Path
     run = _serve(
         "serve",
         *("--set", f"node.data_dir={tmp_path / 'data'}", "--set", "listeners.mqtt.host=0.0.0.0"),
-        *("--set", "listeners.mqtt.port=0", "--set", "listeners.ws.port=0", "--set", "admin.port=0"),
+        *("--set", "listeners.mqtt.port=0", "--set", "listeners.ws.port=0"),
+        *("--set", "listeners.gateway.port=0", "--set", "admin.port=0"),
         cwd=tmp_path,
     )
     assert run.returncode != 0

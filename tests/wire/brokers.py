@@ -90,6 +90,7 @@ def _start_iot_mqtt(settings: tuple[str, ...] | None) -> Running:
         f"node.data_dir={directory}",
         "listeners.mqtt.port=0",
         "listeners.ws.port=0",
+        "listeners.gateway.port=0",
         "admin.port=0",
         *settings,
     ]

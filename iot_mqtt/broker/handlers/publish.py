@@ -1,6 +1,7 @@
 """PUBLISH: the order of effects, in one list.
 
-room → validate → authorise → (QoS 2: remember the id) → match → keep and deliver → retain → commit → acknowledge.
+room → validate → authorise → (QoS 2: remember the id) → match → keep for the uplink → keep and deliver → retain →
+commit → acknowledge.
 
 Keeping, retaining and remembering are staged in the turn's one batch; what a receiver must get only after
 the commit (stored sessions) and the acknowledgement wait for it. A QoS 2 message goes on to its receivers
@@ -12,12 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.accompanying import SPECIAL
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.uplink import note_sent_up
 from iot_mqtt.codec import PacketType, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.uplink import Mode
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
@@ -31,7 +35,7 @@ RETAIN = 0x01
 def on_publish(connection: Connection, run: PublishRun) -> None:
     """A run of publishes of one client to one topic."""
     broker = connection.broker
-    if broker.budget.full and not connection.five and _waits(connection, run):
+    if broker.budget.full and (connection.patient or not connection.five) and _waits(connection, run):
         broker.budget.pause(connection, Pause.DISK_FULL, [run])
         return
     broker.counters.packets_received["PUBLISH"] += run.count
@@ -151,13 +155,21 @@ def _publish(connection: Connection, publication: Publication) -> Outcome:
     broker, run = connection.broker, publication.run
     if broker.budget.full and run.qos and broker.budget.takes_room(publication.topic, run.qos, kept=_is_kept(run)):
         return _no_room(broker, publication)
+    if run.qos and publication.topic.startswith(SPECIAL) and broker.accompanying is not None:
+        taken = broker.accompanying.published(publication, connection)
+        if taken is not None:
+            return taken
     match = broker.routes.match(publication.topic)
     broker.counters.messages_received += publication.count
-    outcome = fan_out(broker, publication, match, connection.session) if match.plain or match.shared else Outcome()
+    mode = broker.send_up(publication)
+    wanted = (match.plain or match.shared) and mode is not Mode.ONLY
+    outcome = fan_out(broker, publication, match, connection.session) if wanted else Outcome()
     broker.record_if_asked(publication)
+    if mode is not None:
+        note_sent_up(broker, publication, outcome)
     if outcome.nobody:
         broker.counters.messages_unmatched += publication.count
-    if run.head & RETAIN:
+    if run.head & RETAIN and mode is not Mode.ONLY:
         _retain(broker, publication, outcome)
     if not run.qos and broker.budget.crowded and (outcome.ticket or publication.logged is not None):
         # Nothing is to be acknowledged, but it waits for a commit all the same.

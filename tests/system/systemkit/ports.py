@@ -2,15 +2,18 @@
 
 The ports come from below the kernel's ephemeral range: a client that keeps trying to reach a dead broker on
 an ephemeral port may be given that very port as its own and connect to itself, and then the broker cannot
-come back.
+come back. Test runs side by side each have a range of their own, which begins at ``TEST_PORTS_FROM``: what one of them
+has killed is not taken by the other before it is back.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
-_LOW, _HIGH = 20_000, 32_000
+_LOW = int(os.environ.get("TEST_PORTS_FROM", "20000"))
+_HIGH = _LOW + 12_000
 _random = random.SystemRandom()
 
 

@@ -60,7 +60,7 @@ class BrokerProcess:
         self.options = options
         self.data_dir = folder / "data"
         self.log = folder / "broker.log"
-        names = ["mqtt", "ws", "admin"] + (["mqtts"] if options.tls else [])
+        names = ["mqtt", "ws", "gateway", "admin"] + (["mqtts"] if options.tls else [])
         self.ports = {name: free_port() for name in names}
         self.process: subprocess.Popen[bytes] | None = None
         self.started_in = 0.0
@@ -198,6 +198,7 @@ class BrokerProcess:
             "node.drain_seconds": DRAIN_SECONDS,
             "listeners.mqtt.port": self.ports["mqtt"],
             "listeners.ws.port": self.ports["ws"],
+            "listeners.gateway.port": self.ports["gateway"],
             "admin.port": self.ports["admin"],
         }
         if tls := self.options.tls:

@@ -30,6 +30,7 @@ from iot_mqtt.broker.facade import (
     ShareInfo,
     StreamInfo,
     SubscriptionInfo,
+    UplinkInfo,
     VerificationInfo,
 )
 from iot_mqtt.errors import ReasonCode, Refused
@@ -39,6 +40,27 @@ from iot_mqtt.values import Message, Subscription
 
 TOKEN = "t0ken"
 NOW = 1_000_000.0
+
+UPLINK = UplinkInfo(
+    kind="file",
+    state="ok",
+    alarms=(),
+    trouble=None,
+    spool="0.0a1b2c3d",
+    position=100,
+    end=140,
+    lag_messages=40,
+    lag_bytes=4000,
+    lag_seconds=3.0,
+    unread_messages=30,
+    in_flight_messages=10,
+    recorded=140,
+    sent=110,
+    sent_bytes=11_000,
+    safe=100,
+    failures=0,
+    lost=0,
+)
 
 CLIENT = ClientInfo(
     client_id="c",
@@ -311,6 +333,7 @@ class FakeView:
         self.log = FakeLog()
         self.cluster = FakeCluster()
         self.alarms: tuple[str, ...] = ()
+        self.uplink_info: UplinkInfo | None = UPLINK
         self.complete = True
         self.ready = True
         self.by_client: dict[str, ClientInfo] = {}
@@ -334,6 +357,9 @@ class FakeView:
 
     def retain(self, topic: str, payload: bytes = b"x") -> None:
         self.kept[topic.encode()] = Message(topic.encode(), payload, retain=True)
+
+    def uplink(self) -> UplinkInfo | None:
+        return self.uplink_info
 
     def info(self) -> BrokerInfo:
         return BrokerInfo(

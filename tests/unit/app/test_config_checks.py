@@ -22,10 +22,7 @@ def refusals(*sets: str) -> list[str]:
 @pytest.mark.parametrize(
     ("setting", "key"),
     [
-        ("uplink.kind=file", "uplink.kind"),
         ("uplink.kind=kafka", "uplink.kind"),
-        ("listeners.gateway.enabled=true", "listeners.gateway.enabled"),
-        ("listeners.plc.codec=acme", "listeners.plc.enabled"),
     ],
 )
 def test_what_is_not_built_yet_is_refused_by_name(setting: str, key: str) -> None:
@@ -33,6 +30,28 @@ def test_what_is_not_built_yet_is_refused_by_name(setting: str, key: str) -> Non
     (line,) = refusals(setting)
     assert key in line
     assert "not available in this version yet" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        (["plugins.codecs=[{nmae: acme}]"], "plugins.codecs", "entry 1: unknown key 'nmae'; did you mean name?"),
+        (["plugins.codecs=[{name: 'a b'}]"], "plugins.codecs", "entry 1: needs a name"),
+        (["plugins.codecs=[{name: a, isolation: none}]"], "plugins.codecs", "isolation must be one of inline, process"),
+        (["plugins.codecs=[{name: a, enabled: 1}]"], "plugins.codecs", "enabled must be true or false"),
+        (["plugins.codecs=[{name: a, config: 3}]"], "plugins.codecs", "config must have keys below it"),
+        (["plugins.codecs=[{name: a, limits: {memori: 1}}]"], "plugins.codecs", "did you mean memory?"),
+        (["plugins.codecs=[{name: a, limits: {memory: -1}}]"], "plugins.codecs", "limits.memory must be a number"),
+        (["plugins.codecs=[{name: a}, {name: a}]"], "plugins.codecs", "entry 2: there is an entry for a before it"),
+        (["listeners.plc.protocol=frames"], "listeners.plc.codec", "must be set where protocol is frames"),
+        (["listeners.mqtt.codec=acme"], "listeners.mqtt.codec", "is for protocol frames only"),
+    ],
+)
+def test_plugins_are_written_as_they_can_be_read(settings: list[str], key: str, words: str) -> None:
+    """One line that names the entry and what to do about it."""
+    (line,) = refusals(*settings)
+    assert key in line
+    assert words in line
 
 
 @pytest.mark.parametrize(
@@ -156,7 +175,7 @@ def test_two_listeners_on_one_port_are_refused() -> None:
     assert len(refusals("listeners.ws.port=1883")) == 1
     assert len(refusals("admin.port=8083")) == 1
     assert len(refusals("listeners.ws.host=0.0.0.0", "listeners.ws.port=1883", "auth.allow_anonymous=true")) == 1
-    assert refusals("listeners.ws.port=0", "listeners.mqtt.port=0", "admin.port=0") == []
+    assert refusals("listeners.ws.port=0", "listeners.mqtt.port=0", "listeners.gateway.port=0", "admin.port=0") == []
 
 
 def test_outbox_bounds_have_an_order() -> None:

@@ -1,0 +1,186 @@
+"""From what is asked to a command: checked, recorded, published; all of it in one batch.
+
+Whoever is acknowledged can rely on three things that are committed together: the record, the message in the log, and
+the state ``queued``, which is told next. What cannot be brought to anybody is recorded as failed, and told so: no
+command ends without a word.
+"""
+
+from __future__ import annotations
+
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+from iot_mqtt.broker.accompanying import DOWN
+from iot_mqtt.broker.fanout import Outcome
+from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.session import Session
+from iot_mqtt.codec import Properties
+from iot_mqtt.codec.properties import passed_on
+from iot_mqtt.devices.asked import COMMAND_ID, MAX_KEY, NewCommand, bad_id, read
+from iot_mqtt.devices.telling import may_answer_to
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.access import Action
+from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
+from iot_mqtt.values import Message
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.devices.book import Book
+    from iot_mqtt.devices.elsewhere import Elsewhere
+    from iot_mqtt.devices.telling import Telling
+    from iot_mqtt.topics import Match
+
+MAX_EXPIRY: Final = 0xFFFF_FFFF
+
+
+class Accepting:
+    """The way in."""
+
+    def __init__(self, broker: Broker, book: Book, telling: Telling, elsewhere: Elsewhere) -> None:
+        self._broker = broker
+        self._book = book
+        self._telling = telling
+        self._elsewhere = elsewhere
+
+    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+        """A message to ``down/…``. One of QoS 0, a retained one, or one to nobody is like any other."""
+        run = publication.run
+        if not run.qos or run.retain or not owner_of(publication.topic[len(DOWN) :].decode()):
+            return None
+        outcome = Outcome()
+        for position, message in enumerate(publication.messages):
+            new = read(message, run.properties)
+            try:
+                _, own = self.accept(new, publication.publisher, connection)
+            except Refused:
+                outcome.receivers += 1
+                outcome.refuse(position)
+                continue
+            outcome.receivers += own.receivers
+            outcome.elsewhere |= own.elsewhere
+        outcome.ticket = self._broker.store.latest
+        return outcome
+
+    def accept(self, new: NewCommand, sender: str, connection: Connection | None) -> tuple[StoredCommand, Outcome]:
+        """Take one; or say what became of the same one, which came before. Raises ``Refused``."""
+        broker = self._broker
+        trouble = _wrong_with(new)
+        known = self._book.get(new.id) if new.id else None
+        known = known or self._book.same(new.target, new.idempotency_key)
+        if known is not None and known.record.target == new.target:
+            return self._again(new, known.record, connection)
+        if known is not None:
+            trouble = f"the command id is in use for {known.record.target}"
+        if trouble is None and self._book.full:
+            raise Refused("too many commands are waiting", ReasonCode.QUOTA_EXCEEDED)
+        now = broker.clock.wall()
+        record = StoredCommand(
+            id=new.id if new.id and trouble is None else token_hex(16),
+            target=new.target,
+            state=State.QUEUED,
+            accepted_at=now,
+            deadline=new.deadline,
+            retry=new.retry,
+            wants_reply=new.wants_reply,
+            idempotency_key=new.idempotency_key if trouble is None else "",
+            sender=sender,
+            response_topic=self._response_topic(new, connection),
+            correlation=new.correlation,
+            times={State.QUEUED.value: now},
+        )
+        if trouble is not None:
+            # The sender is told; nothing is kept, because nothing that it could be asked for by is right.
+            self._telling.answer(_ended(record, State.FAILED, trouble), record.response_topic, record.correlation)
+            raise Refused(trouble, ReasonCode.PAYLOAD_FORMAT_INVALID)
+        return self._send(record, new)
+
+    def _send(self, record: StoredCommand, new: NewCommand) -> tuple[StoredCommand, Outcome]:
+        broker = self._broker
+        topic = DOWN + new.target.encode()
+        if record.deadline is not None and record.deadline <= record.accepted_at:
+            return self._over(record, State.EXPIRED, "its deadline was over before it came", new), _taken()
+        unreachable, gone = self._unreachable(record.owner, broker.routes.match(topic))
+        message = self._message(record, new, topic)
+        if unreachable is not None:
+            # Others who listen get it; the device that it is for does not.
+            outcome = _taken() if gone else broker.hand_on(publication_of(message, broker.clock.wall()), message)
+            return self._over(record, State.FAILED, unreachable, new), outcome
+        tracked = self._book.add(record) if self._elsewhere.is_home(record.owner) else None
+        ticket = self._book.write(record, new.body)
+        outcome = broker.hand_on(publication_of(message, broker.clock.wall()), message)
+        if tracked is None:
+            self._elsewhere.accepted(record, ticket)
+        elif outcome.wholly_refused():
+            self._book.fail(tracked, "there is no room for it in the queue of the device")
+        return record, outcome
+
+    def _unreachable(self, owner: str, match: Match[Session]) -> tuple[str | None, bool]:
+        """Why the target cannot get it, if so; and whether nobody else may have it either."""
+        session = self._broker.sessions.get(owner)
+        if session is not None:
+            route = next((route for route in match.plain if route.receiver is session), None)
+            if route is None:
+                return f"{owner} has not subscribed to it: no plain filter of its session matches", False
+            if route.qos == 0:
+                return f"{owner} has subscribed with QoS 0, and could not confirm it", True
+            return None, False
+        if self._elsewhere.clustered and any(type(route.receiver) is not Session for route in match.plain):
+            return None, False
+        return f"{owner} has no session here: it has never come, or its session is over", False
+
+    def _message(self, record: StoredCommand, new: NewCommand, topic: bytes) -> Message:
+        """What the device gets: as it was sent, with the id."""
+        properties = new.properties
+        if not new.carried:
+            properties += passed_on(Properties(user_properties=((COMMAND_ID, record.id),)))
+        expires_at = record.deadline
+        if expires_at is not None:
+            # Whole seconds, up: the command's own deadline is exact, the message must not be gone before.
+            expires_at = record.accepted_at + min(MAX_EXPIRY, int(expires_at - record.accepted_at) + 1) + 0.5
+        return Message(topic, new.body, new.qos, properties=properties, expires_at=expires_at, publisher=record.sender)
+
+    # What is not sent.
+
+    def _again(
+        self, new: NewCommand, record: StoredCommand, connection: Connection | None
+    ) -> tuple[StoredCommand, Outcome]:
+        self._telling.answer(record, self._response_topic(new, connection), new.correlation)
+        self._broker.plan_turn()
+        return record, _taken()
+
+    def _over(self, record: StoredCommand, state: State, why: str, new: NewCommand) -> StoredCommand:
+        record = _ended(record, state, why)
+        self._book.add(record)
+        self._book.write(record, new.body)
+        return record
+
+    def _response_topic(self, new: NewCommand, connection: Connection | None) -> str:
+        """Where the sender wants to be told: what it could subscribe to itself, or nowhere."""
+        topic = new.response_topic
+        if not may_answer_to(topic):
+            return ""
+        permissions = None if connection is None else connection.permissions
+        if permissions is not None and not permissions.allows(Action.SUBSCRIBE, topic):
+            return ""
+        return topic
+
+
+def _taken() -> Outcome:
+    """Somebody has it: the command's record."""
+    outcome = Outcome()
+    outcome.receivers = 1
+    return outcome
+
+
+def _ended(record: StoredCommand, state: State, why: str) -> StoredCommand:
+    return replace(record, state=state, detail=why, times={**record.times, state.value: record.accepted_at})
+
+
+def _wrong_with(new: NewCommand) -> str | None:
+    if new.id and bad_id(new.id):
+        return "a command id has 1 to 64 letters, digits, '.', '_' and '-'"
+    if len(new.idempotency_key) > MAX_KEY:
+        return f"an idempotency key has at most {MAX_KEY} characters"
+    return None

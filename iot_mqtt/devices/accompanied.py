@@ -1,0 +1,152 @@
+"""Commands, devices and shadows of one node, put together; and the one sweep that time comes by.
+
+``broker.accompanying`` is one of these: what is asked there is passed on to the part that knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.accompanying import DOWN, Leave
+from iot_mqtt.devices.accepting import Accepting
+from iot_mqtt.devices.book import Book
+from iot_mqtt.devices.changes import Changes
+from iot_mqtt.devices.commands import REPLY, Commands
+from iot_mqtt.devices.elsewhere import LOOK_SECONDS, Asking, Elsewhere
+from iot_mqtt.devices.registry import Devices
+from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.devices.shadows import Shadows
+from iot_mqtt.devices.telling import Telling
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.devices import DeviceFigures, DeviceStore, StoredCommand
+from iot_mqtt.session import Delivery, Piece
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.fanout import Outcome
+    from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.session import Session
+
+#: Deadlines are kept to this.
+SWEEP_SECONDS = 0.25
+
+
+class Accompanied:
+    """``load`` it when the broker is loaded, and ``sweep`` it every ``SWEEP_SECONDS``."""
+
+    def __init__(self, broker: Broker, store: DeviceStore, settings: DevicesSettings) -> None:
+        self._broker = broker
+        self._store = store
+        self.settings = settings
+        changes = Changes(broker, store)
+        telling = Telling(broker)
+        self.book = Book(broker, changes, telling, settings)
+        self.elsewhere = Elsewhere(broker, store, changes, self.book, telling, settings)
+        accepting = Accepting(broker, self.book, telling, self.elsewhere)
+        self.commands = Commands(broker, store, changes, self.book, accepting, self.elsewhere)
+        self.devices = Devices(broker, store, changes, settings)
+        self.shadows = Shadows(broker, store, changes, settings)
+        self.commands.enabled = settings.commands
+        self.elsewhere.found = self.commands.found
+        self.elsewhere.cancel_here = self.commands.cancel_here
+        self.devices.on_gateway = self._gateway
+        self.devices.on_values = self.shadows.report
+        self._changes = changes
+        self._telling = telling
+        self._next_look = 0.0
+
+    def join(self, asking: Asking) -> None:
+        """There are other nodes; before anything is loaded."""
+        self.elsewhere.join(asking)
+
+    async def load(self) -> None:
+        """Before a listener opens, and behind ``broker.loading.load``: what is at home here."""
+        broker = self._broker
+        self._changes.begin()
+        if self.settings.commands:
+            records: list[StoredCommand] = []
+            async for record in self._store.commands():
+                if self.elsewhere.is_home(record.owner):
+                    records.append(record)
+            for record in self.book.restore(records):
+                self._telling.tell(record)
+            if not self.elsewhere.clustered:
+                self._without_session()
+        if not self.elsewhere.clustered:
+            self.devices.restore([device async for device in self._store.devices()])
+        broker.accompanying = self
+        broker.plan_turn()
+
+    def _without_session(self) -> None:
+        """What a session was to bring that ended just when the node did."""
+        owners = {tracked.record.owner for tracked in self.book if not tracked.record.state.final}
+        for owner in owners:
+            if self._broker.sessions.get(owner) is None:
+                self.book.end_session(owner)
+
+    def sweep(self) -> None:
+        """Everything that time does."""
+        self.book.sweep()
+        self.devices.sweep()
+        self.shadows.sweep()
+        now = self._broker.clock.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_SECONDS
+            self.elsewhere.look()
+
+    def figures(self) -> DeviceFigures:
+        """For the metrics."""
+        return DeviceFigures(
+            states={str(state): count for state, count in self.book.counts.items()},
+            waiting=self.book.waiting,
+            devices=len(self.devices),
+            gateways=len(self.commands.gateways),
+            duplicates=self.devices.duplicates,
+            bad_replies=self.commands.bad_replies,
+            shadows_refused=self.shadows.refused,
+            unreadable=self._store.unreadable,
+        )
+
+    def stopping(self) -> None:
+        """Write what was put off; before the store is settled for the last time."""
+        self.devices.write_all()
+
+    def _gateway(self, gateway: str, *, here: bool) -> None:
+        if here:
+            self.commands.gateways.add(gateway)
+        else:
+            self.commands.gateways.discard(gateway)
+
+    # ``broker.accompanying.Accompanying``.
+
+    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+        topic = publication.topic
+        if topic.startswith((DOWN, REPLY)):
+            return self.commands.published(publication, connection) if self.settings.commands else None
+        self.shadows.published(publication, connection)
+        return None
+
+    def leaving(self, session: Session, item: Delivery | Piece) -> Leave:
+        return self.commands.leaving(session, item)
+
+    def confirmed(self, session: Session, command: str) -> None:
+        self.commands.confirmed(session, command)
+
+    def refused(self, session: Session, command: str) -> None:
+        self.commands.refused(session, command)
+
+    def dropped(self, session: Session, command: str, reason: Drop) -> None:
+        self.commands.dropped(session, command, reason)
+
+    def session_came(self, client_id: str) -> None:
+        self.devices.came(client_id)
+        self.commands.session_came(client_id)
+
+    def session_left(self, client_id: str) -> None:
+        self.commands.session_left(client_id)
+        self.devices.moved(client_id)
+        self.shadows.forget(client_id)
+
+    def session_ended(self, client_id: str) -> None:
+        self.commands.session_ended(client_id)

@@ -1,0 +1,83 @@
+"""What somebody asks for: a command that is not accepted yet, however it came, and reading one off a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from iot_mqtt.broker.accompanying import DOWN
+from iot_mqtt.codec import Properties
+from iot_mqtt.values import Message
+
+#: User properties of a command.
+COMMAND_ID: Final = "command-id"
+RETRY: Final = "retry"
+IDEMPOTENCY_KEY: Final = "idempotency-key"
+WANTS_REPLY: Final = "wants-reply"
+
+MAX_KEY: Final = 128
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_YES = frozenset({"yes", "true", "1"})
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommand:
+    """What a sender says; everything but the target has a default."""
+
+    #: What stands behind ``down/``.
+    target: str
+    body: bytes = b""
+    #: Seconds since 1970 after which it must not be sent any more.
+    deadline: float | None = None
+    #: Whether it may be sent again when nobody knows whether it has arrived.
+    retry: bool = False
+    #: An MQTT device has done it when it says so on ``reply/<id>``, not when it confirms the message.
+    wants_reply: bool = False
+    #: One of the sender's own, or "": it is given one.
+    id: str = ""
+    idempotency_key: str = ""
+    response_topic: str = ""
+    correlation: bytes = b""
+    qos: int = 1
+    #: Raw properties that are passed on to the device; ``carried``: the id is among them.
+    properties: bytes = b""
+    carried: bool = False
+
+
+def bad_id(command_id: str) -> bool:
+    """Whether this cannot be the id of a command: it is part of a topic."""
+    return _ID.fullmatch(command_id) is None
+
+
+def command_id_of(properties: Properties) -> str | None:
+    """The id that a message carries."""
+    return _first(properties.user_properties or (), COMMAND_ID)
+
+
+def read(message: Message, properties: Properties) -> NewCommand:
+    """The command that a message to ``down/…`` is."""
+    pairs = properties.user_properties or ()
+    return NewCommand(
+        target=message.topic[len(DOWN) :].decode(),
+        body=message.payload,
+        deadline=message.expires_at,
+        retry=_is_yes(pairs, RETRY),
+        wants_reply=_is_yes(pairs, WANTS_REPLY),
+        id=_first(pairs, COMMAND_ID) or "",
+        idempotency_key=_first(pairs, IDEMPOTENCY_KEY) or "",
+        response_topic=properties.response_topic or "",
+        correlation=properties.correlation_data or b"",
+        qos=message.qos,
+        properties=message.properties,
+        carried=bool(_first(pairs, COMMAND_ID)),
+    )
+
+
+def _first(pairs: Iterable[tuple[str, str]], name: str) -> str | None:
+    return next((value for key, value in pairs if key == name), None)
+
+
+def _is_yes(pairs: Iterable[tuple[str, str]], name: str) -> bool:
+    return (_first(pairs, name) or "").lower() in _YES

@@ -1,0 +1,256 @@
+"""The commands whose target is at home on this node: their states, and what time does to them.
+
+::
+
+    queued ─▶ sent ─▶ acked | failed | uncertain          uncertain ─▶ acked | failed, if an answer comes after all
+       └─▶ expired | failed
+
+The node that has the session of a command's target decides what becomes of it: it is the one that sends it. Every
+change is staged with the turn's batch and told when that is committed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from iot_mqtt.devices.changes import Changes
+from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.devices.telling import Telling
+from iot_mqtt.ports.devices import State, StoredCommand, replace
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+
+#: After a start, what changed in so many seconds before the last change is told again.
+TOLD_AGAIN = 30.0
+
+
+class Tracked:
+    """A command in memory."""
+
+    __slots__ = ("record", "ticket", "left", "due")
+
+    def __init__(self, record: StoredCommand) -> None:
+        self.record = record
+        #: The commit of ``sent``; 0: it was not sent in this life of the node.
+        self.ticket = 0
+        #: It has left, as far as anybody can know.
+        self.left = record.state is State.SENT
+        #: When time does something to it.
+        self.due = 0.0
+
+    @property
+    def unsent(self) -> bool:
+        """Whether it is certain that the device does not have it."""
+        attempts = self.record.attempts
+        return attempts == 0 or (attempts == 1 and not self.left)
+
+
+class Book:
+    """By id, by owner and by idempotency key."""
+
+    def __init__(self, broker: Broker, changes: Changes, telling: Telling, settings: DevicesSettings) -> None:
+        self._broker = broker
+        self._changes = changes
+        self._telling = telling
+        self._settings = settings
+        self._by_id: dict[str, Tracked] = {}
+        self._owners: dict[str, dict[str, Tracked]] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        #: (due, id), the next first; entries whose command has another due time now are passed over.
+        self._due: list[tuple[float, str]] = []
+        #: (since, id) of those that are over, oldest first.
+        self._finished: deque[tuple[float, str]] = deque()
+        self.waiting = 0
+        #: By state, since the start.
+        self.counts: dict[str, int] = {}
+
+    # Finding.
+
+    def get(self, command_id: str) -> Tracked | None:
+        return self._by_id.get(command_id)
+
+    def same(self, target: str, key: str) -> Tracked | None:
+        """The command that was given this idempotency key for the target."""
+        found = self._keys.get((target, key)) if key else None
+        return None if found is None else self._by_id.get(found)
+
+    def live(self, owner: str) -> list[Tracked]:
+        """What is not over for one client."""
+        return [tracked for tracked in self._owners.get(owner, {}).values() if not tracked.record.state.final]
+
+    def __iter__(self) -> Iterator[Tracked]:
+        return iter(self._by_id.values())
+
+    @property
+    def full(self) -> bool:
+        return self.waiting >= self._settings.max_commands
+
+    # Coming.
+
+    def add(self, record: StoredCommand) -> Tracked:
+        """A command is at home here from now on."""
+        tracked = self._by_id[record.id] = Tracked(record)
+        self._owners.setdefault(record.owner, {})[record.id] = tracked
+        if record.idempotency_key:
+            self._keys.setdefault((record.target, record.idempotency_key), record.id)
+        if record.state.final:
+            self._over(tracked)
+        else:
+            self.waiting += 1
+            self._schedule(tracked)
+        return tracked
+
+    def restore(self, records: Iterable[StoredCommand]) -> list[StoredCommand]:
+        """What the store has; returns those whose last change may not have been told."""
+        fresh = [record for record in records if record.id not in self._by_id]
+        fresh.sort(key=lambda record: record.changed_at)
+        for record in fresh:
+            self.add(record)
+        if not fresh:
+            return []
+        newest = fresh[-1].changed_at
+        return [record for record in fresh if record.changed_at >= newest - TOLD_AGAIN]
+
+    def _schedule(self, tracked: Tracked) -> None:
+        record, settings = tracked.record, self._settings
+        due = record.accepted_at + settings.longest_command
+        if record.deadline is not None:
+            due = min(due, record.deadline)
+        elif tracked.left and not tracked.ticket and not record.retry:
+            # It was sent in another life, over a connection that is gone.
+            due = min(due, self._broker.clock.wall() + settings.grace)
+        self._set_due(tracked, due)
+
+    def _set_due(self, tracked: Tracked, due: float) -> None:
+        tracked.due = due
+        heappush(self._due, (due, tracked.record.id))
+
+    # States.
+
+    def write(self, record: StoredCommand, body: bytes | None = None) -> int:
+        """Stage a record as it is, and tell it after the commit; the ticket of that."""
+        self.counts[record.state] = self.counts.get(record.state, 0) + 1
+        ticket = self._changes.command(record, body)
+        self._changes.after(ticket, partial(self._telling.tell, record))
+        return ticket
+
+    def sent(self, tracked: Tracked) -> int:
+        """It is about to leave, for the first time or again; it may when the ticket is committed."""
+        record = tracked.record
+        again = record.attempts > 0
+        tracked.ticket = self.change(
+            tracked, State.SENT, "sent again" if again else "", attempts=record.attempts + 1, due=again
+        )
+        return tracked.ticket
+
+    def change(
+        self,
+        tracked: Tracked,
+        state: State,
+        detail: str = "",
+        values: Mapping[str, Any] | None = None,
+        *,
+        attempts: int | None = None,
+        due: bool = False,
+    ) -> int:
+        """Another state; the ticket of its commit. ``due``: what time does to it begins anew."""
+        before = tracked.record
+        record = tracked.record = replace(
+            before,
+            state=state,
+            detail=detail,
+            values=values,
+            times={**before.times, state.value: self._broker.clock.wall()},
+            attempts=before.attempts if attempts is None else attempts,
+        )
+        ticket = self.write(record)
+        if state.final and not before.state.final:
+            self.waiting -= 1
+            self._over(tracked)
+        elif due and not state.final:
+            self._schedule(tracked)
+        return ticket
+
+    def fail(self, tracked: Tracked, why: str) -> None:
+        """It will not be done."""
+        if not tracked.record.state.final:
+            self.change(tracked, State.FAILED, why)
+
+    def give_up(self, tracked: Tracked, why: str) -> None:
+        """It is not sent any more: nobody knows, if it was sent before."""
+        if not tracked.record.state.final:
+            self.change(tracked, State.EXPIRED if tracked.unsent else State.UNCERTAIN, why)
+
+    def lost(self, tracked: Tracked) -> None:
+        """The connection that it was sent on is gone."""
+        record = tracked.record
+        if record.state is not State.SENT:
+            return
+        if record.retry:
+            self.change(tracked, State.QUEUED, "the connection was lost; it will be sent again")
+            tracked.ticket = 0
+        elif record.deadline is None:
+            grace = self._broker.clock.wall() + self._settings.grace
+            self._set_due(tracked, min(grace, record.accepted_at + self._settings.longest_command))
+
+    def end_session(self, owner: str) -> None:
+        """The session that was to bring them has ended."""
+        for tracked in self.live(owner):
+            if not tracked.unsent:
+                self.give_up(tracked, "the session ended before it was answered")
+            else:
+                self.fail(tracked, "the session of the device ended before it was sent")
+
+    def leave(self, owner: str) -> None:
+        """Another node is their home now; what is staged of them is committed before it begins."""
+        for tracked in list(self._owners.get(owner, {}).values()):
+            if not tracked.record.state.final:
+                self.waiting -= 1
+            self._forget(tracked.record)
+
+    # Time.
+
+    def sweep(self) -> None:
+        """Deal with everything that is due."""
+        now = self._broker.clock.wall()
+        due = self._due
+        while due and due[0][0] <= now:
+            at, command_id = heappop(due)
+            tracked = self._by_id.get(command_id)
+            if tracked is None or tracked.due != at or tracked.record.state.final:
+                continue
+            sent = not tracked.unsent
+            if tracked.record.deadline is not None and tracked.record.deadline <= now:
+                why = "no answer came before its deadline" if sent else "its deadline was over before it was sent"
+            else:
+                why = "no answer came, and it is not sent again" if sent else "it has waited for too long"
+            self.give_up(tracked, why)
+        finished = self._finished
+        while finished and (
+            finished[0][0] + self._settings.keep_commands <= now or len(finished) > self._settings.max_finished_commands
+        ):
+            _, command_id = finished.popleft()
+            tracked = self._by_id.get(command_id)
+            if tracked is not None and tracked.record.state.final:
+                self._forget(tracked.record)
+                self._changes.forget_command(tracked.record)
+
+    def _over(self, tracked: Tracked) -> None:
+        self._finished.append((tracked.record.changed_at, tracked.record.id))
+
+    def _forget(self, record: StoredCommand) -> None:
+        """Out of the memory."""
+        self._by_id.pop(record.id, None)
+        owned = self._owners.get(record.owner)
+        if owned is not None:
+            owned.pop(record.id, None)
+            if not owned:
+                del self._owners[record.owner]
+        key = (record.target, record.idempotency_key)
+        if self._keys.get(key) == record.id:
+            del self._keys[key]

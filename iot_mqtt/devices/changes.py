@@ -1,0 +1,111 @@
+"""What has changed of devices and commands in this turn, and what is to happen once that is committed.
+
+A ``ports.store.Stager``: records go into the batch that also has the messages which they belong to. A record that
+changes several times before its batch leaves is written once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from iot_mqtt.ports.devices import DeviceStore, StoredCommand, StoredDevice, StoredShadow
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.ports.grid import WriteBatch
+
+
+class Changes:
+    """One node's."""
+
+    __slots__ = ("_broker", "_store", "_commands", "_bodies", "_devices", "_sequences", "_reported", "_waiting")
+
+    def __init__(self, broker: Broker, store: DeviceStore) -> None:
+        self._broker = broker
+        self._store = store
+        #: By owner and id; None: it is removed. A record is of a target, so that it can be removed.
+        self._commands: dict[tuple[str, str], StoredCommand | None] = {}
+        self._bodies: list[tuple[str, str, bytes]] = []
+        self._devices: dict[tuple[str, str], StoredDevice | None] = {}
+        self._sequences: dict[str, tuple[int, int]] = {}
+        self._reported: dict[str, StoredShadow] = {}
+        #: What waits for a commit, in the order of the tickets.
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+
+    def begin(self) -> None:
+        """The log and what reads it are stagers by now."""
+        self._broker.store.stagers.append(self)
+
+    def command(self, command: StoredCommand, body: bytes | None = None) -> int:
+        """A command is new or has changed; the ticket of its commit."""
+        self._commands[command.target, command.id] = command
+        if body is not None:
+            self._bodies.append((command.target, command.id, body))
+        return self._broker.reserve()
+
+    def forget_command(self, command: StoredCommand) -> None:
+        """It has been kept long enough."""
+        self._commands[command.target, command.id] = None
+        self._broker.reserve()
+
+    def device(self, device: StoredDevice) -> None:
+        """A gateway or a device is new or has changed."""
+        self._devices[device.gateway, device.device] = device
+        self._broker.reserve()
+
+    def forget_device(self, gateway: str, device: str) -> None:
+        """There are too many."""
+        self._devices[gateway, device] = None
+        self._broker.reserve()
+
+    def sequence(self, gateway: str, epoch: int, sequence: int) -> None:
+        """Everything of a gateway up to this number is in the batch of this turn, or was safe before."""
+        self._sequences[gateway] = (epoch, sequence)
+        self._broker.reserve()
+
+    def reported(self, target: str, shadow: StoredShadow) -> None:
+        """A device reported something."""
+        self._reported[target] = shadow
+        self._broker.reserve()
+
+    def after(self, ticket: int, call: Callable[[], None]) -> None:
+        """Call it at the end of the turn in which this is committed, or of this one if it is."""
+        if ticket <= self._broker.store.committed:
+            self._broker.call_soon(call)
+        else:
+            self._waiting.append((ticket, call))
+
+    # As a stager.
+
+    def stage(self, batch: WriteBatch, ticket: int) -> None:
+        """Behind the log's pages: where a batch is not atomic, no sequence is safe whose readings are not."""
+        store = self._store
+        bodies, self._bodies = self._bodies, []
+        for target, command_id, body in bodies:
+            store.put_body(batch, target, command_id, body)
+        commands, self._commands = self._commands, {}
+        for (target, command_id), command in commands.items():
+            if command is None:
+                store.remove_command(batch, target, command_id)
+            else:
+                store.put_command(batch, command)
+        devices, self._devices = self._devices, {}
+        for (gateway, name), device in devices.items():
+            if device is None:
+                store.remove_device(batch, gateway, name)
+            else:
+                store.put_device(batch, device)
+        reported, self._reported = self._reported, {}
+        for target, shadow in reported.items():
+            store.put_reported(batch, target, shadow)
+        sequences, self._sequences = self._sequences, {}
+        for gateway, (epoch, sequence) in sequences.items():
+            store.put_sequence(batch, gateway, epoch, sequence)
+
+    def committed(self, ticket: int) -> None:
+        """What waited goes on, but not in the middle of the commit's own end."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= ticket:
+            self._broker.call_soon(waiting.popleft()[1])

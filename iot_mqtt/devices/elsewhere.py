@@ -1,0 +1,195 @@
+"""Commands among several nodes: the one that accepts a command need not be the one that brings it.
+
+The node that has the session of the target decides, and no other: it learns of a command from the node that accepted
+it, as soon as that is committed, or else when it reads the message itself. A look through the store now and then
+finds what nobody told of, because a node died at the wrong moment, and what no session is there for any more: that is
+ended by whoever swaps the record first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from iot_mqtt.broker.driving import done, drive
+from iot_mqtt.errors import MqttError, Refused
+from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, replace
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.devices.book import Book
+    from iot_mqtt.devices.changes import Changes
+    from iot_mqtt.devices.settings import DevicesSettings
+    from iot_mqtt.devices.telling import Telling
+
+log = logging.getLogger(__name__)
+
+ACCEPTED = "commands.accepted"
+CANCEL = "commands.cancel"
+#: Seconds between two looks through the store, and how long after its time a command counts as nobody's.
+LOOK_SECONDS = 30.0
+NOBODYS = 60.0
+
+
+class Asking(Protocol):
+    """How to ask the other nodes; ``cluster.questions`` is one."""
+
+    answers: dict[str, Callable[[bytes], bytes]]
+
+    def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]: ...
+
+
+class Elsewhere:
+    """Does nothing on a sole node."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: DeviceStore,
+        changes: Changes,
+        book: Book,
+        telling: Telling,
+        settings: DevicesSettings,
+    ) -> None:
+        self._broker = broker
+        self._store = store
+        self._changes = changes
+        self._book = book
+        self._telling = telling
+        self._settings = settings
+        self._asking: Asking | None = None
+        #: (owner, id) of what was committed in this turn.
+        self._news: list[tuple[str, str]] = []
+        self._looking = False
+        self.found: Callable[[StoredCommand], None] = _nobody
+        self.cancel_here: Callable[[str], object] = _nothing
+
+    @property
+    def clustered(self) -> bool:
+        """Whether there are other nodes."""
+        return self._asking is not None
+
+    def is_home(self, owner: str) -> bool:
+        """Whether this node decides what becomes of a client's commands."""
+        return self._asking is None or self._broker.sessions.get(owner) is not None
+
+    def join(self, asking: Asking) -> None:
+        """There are other nodes."""
+        self._asking = asking
+        asking.answers[ACCEPTED] = self._heard
+        asking.answers[CANCEL] = self._asked_to_cancel
+
+    # Accepted here, for a target that is at home elsewhere.
+
+    def accepted(self, record: StoredCommand, ticket: int) -> None:
+        """Tell the others when it is committed."""
+        self._changes.after(ticket, partial(self._committed, record))
+
+    def _committed(self, record: StoredCommand) -> None:
+        if not self._news:
+            self._broker.call_soon(self._tell)
+        self._news.append((record.owner, record.id))
+
+    def _tell(self) -> None:
+        news, self._news = self._news, []
+        if self._asking is not None:
+            drive(self._ask(ACCEPTED, json.dumps(news).encode()), done, _unheard)
+        # Its target may have come here meanwhile.
+        self._look_at([(owner, command_id) for owner, command_id in news])
+
+    async def _ask(self, name: str, body: bytes) -> Mapping[int, bytes | str]:
+        return {} if self._asking is None else await self._asking.ask_all(name, body)
+
+    def _heard(self, body: bytes) -> bytes:
+        self._look_at([(str(owner), str(command_id)) for owner, command_id in json.loads(body)])
+        return b""
+
+    def _look_at(self, news: list[tuple[str, str]]) -> None:
+        here = [(owner, one) for owner, one in news if self._broker.sessions.get(owner) is not None]
+        if here:
+            drive(self._read(here), done, _unheard)
+
+    async def _read(self, news: list[tuple[str, str]]) -> None:
+        for owner, command_id in news:
+            if self._book.get(command_id) is None:
+                record = await self._store.command(owner, command_id)
+                if record is not None:
+                    self.found(record)
+
+    # Cancelling.
+
+    async def cancel(self, record: StoredCommand) -> None:
+        """Have the node that decides take it back. Raises ``Refused``."""
+        answers = await self._ask(CANCEL, record.id.encode())
+        words = [answer.decode() for answer in answers.values() if isinstance(answer, bytes)]
+        if "cancelled" in words:
+            return
+        raise Refused(next((word for word in words if word), "no node answers for its target now; try again"))
+
+    def _asked_to_cancel(self, body: bytes) -> bytes:
+        command_id = body.decode()
+        if self._book.get(command_id) is None:
+            return b""
+        try:
+            self.cancel_here(command_id)
+        except MqttError as error:
+            return error.detail.encode()
+        return b"cancelled"
+
+    # What nobody told of, and what is nobody's.
+
+    def look(self) -> None:
+        """Called now and then; never two at once."""
+        if self.clustered and not self._looking:
+            self._looking = True
+            drive(self._look(), self._looked, self._not_looked)
+
+    def _looked(self, _: None) -> None:
+        self._looking = False
+
+    def _not_looked(self, error: BaseException) -> None:
+        self._looking = False
+        log.warning("commands cannot be looked through now: %s", error)
+
+    async def _look(self) -> None:
+        async for record in self._store.commands():
+            if self._book.get(record.id) is not None:
+                continue
+            if self._broker.sessions.get(record.owner) is not None:
+                self.found(record)
+            else:
+                await self._end(record)
+
+    async def _end(self, record: StoredCommand) -> None:
+        """Its target has no session here; nobody else has dealt with it in time."""
+        now, settings = self._broker.clock.wall(), self._settings
+        if record.state.final:
+            if record.changed_at + settings.keep_commands + NOBODYS <= now:
+                self._changes.forget_command(record)
+            return
+        last = record.accepted_at + settings.longest_command
+        if record.deadline is not None:
+            last = min(last, record.deadline)
+        if last + NOBODYS > now:
+            return
+        state = State.UNCERTAIN if record.attempts else State.EXPIRED
+        after = replace(
+            record, state=state, detail="nobody answers for its target", times={**record.times, state.value: now}
+        )
+        if await self._store.swap_command(record, after):
+            self._telling.tell(after)
+
+
+def _nobody(_: StoredCommand) -> None:
+    """Nobody is there yet."""
+
+
+def _nothing(_: str) -> object:
+    return None
+
+
+def _unheard(error: BaseException) -> None:
+    log.warning("other nodes were not told of commands; they find them by themselves: %s", error)

@@ -1,0 +1,18 @@
+"""The connections of gateways: between a codec and the broker."""
+
+from iot_mqtt.devices.link.capturing import CaptureError, CaptureInfo, Captures
+from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
+from iot_mqtt.devices.link.services import LinkServices, LinkSettings
+from iot_mqtt.devices.link.stage import DeviceStage, make_stage
+
+__all__ = [
+    "CaptureError",
+    "CaptureInfo",
+    "Captures",
+    "DeviceStage",
+    "LinkCounters",
+    "LinkServices",
+    "LinkSettings",
+    "LinksCounters",
+    "make_stage",
+]

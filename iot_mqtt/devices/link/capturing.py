@@ -1,0 +1,224 @@
+"""Captures: what goes over the links to gateways, written down for a while to be looked at or replayed.
+
+A capture is of one codec (every connection that speaks it, from its first byte) or of one gateway (what it has now,
+and what comes after its next logins: the login itself, with its password, is not in it). It ends after its time, at
+its size, when it is stopped, or with the node. The format is ``iot_mqtt.sdk.capture``'s; ``iot-mqtt frames`` reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from iot_mqtt.pipeline import Batch, Context, Stage
+from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.sdk import Event
+from iot_mqtt.sdk.capture import CaptureWriter, Header
+
+if TYPE_CHECKING:
+    from iot_mqtt.devices.link.stage import DeviceStage
+
+log = logging.getLogger(__name__)
+
+#: At a time; a capture costs every frame of what it is of.
+MOST: Final = 8
+LONGEST_SECONDS: Final = 24 * 3600.0
+LARGEST_BYTES: Final = 1 << 30
+
+
+class CaptureError(Exception):
+    """What was asked for cannot be had; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureInfo:
+    """One capture."""
+
+    id: str
+    codec: str
+    #: None: every gateway that speaks the codec.
+    gateway: str | None
+    file: str
+    bytes: int
+    connections: int
+    #: "running", "stopped", "time", "size" or "failed".
+    state: str
+
+
+class _Capture:
+    """A file, and the numbers of its connections."""
+
+    def __init__(self, id: str, codec: str, gateway: str | None, path: Path, file: IO[bytes], clock: Clock) -> None:
+        self.id = id
+        self.codec = codec
+        self.gateway = gateway
+        self.path = path
+        self.bytes = 0
+        self.connections = 0
+        self.state = "running"
+        self.timer: Timer | None = None
+        self.writer: CaptureWriter
+        self._file = file
+
+    def write(self, line: bytes) -> None:
+        self.bytes += len(line)
+        self._file.write(line)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def info(self) -> CaptureInfo:
+        return CaptureInfo(self.id, self.codec, self.gateway, str(self.path), self.bytes, self.connections, self.state)
+
+
+class Tap:
+    """One connection of one capture."""
+
+    __slots__ = ("_captures", "_capture", "_number")
+
+    def __init__(self, captures: Captures, capture: _Capture, number: int) -> None:
+        self._captures = captures
+        self._capture = capture
+        self._number = number
+
+    @property
+    def running(self) -> bool:
+        return self._capture.state == "running"
+
+    def up(self, data: bytes) -> None:
+        self._tell(lambda: self._capture.writer.up(self._number, data))
+
+    def down(self, data: bytes) -> None:
+        self._tell(lambda: self._capture.writer.down(self._number, data))
+
+    def events(self, events: Sequence[Event]) -> None:
+        self._tell(lambda: self._capture.writer.events(self._number, events))
+
+    def closed(self, reason: str) -> None:
+        self._tell(lambda: self._capture.writer.closed(self._number, reason))
+
+    def _tell(self, write: Callable[[], bool]) -> None:
+        if not self.running:
+            return
+        try:
+            if not write():
+                self._captures.finish(self._capture, "size")
+        except OSError as error:
+            log.error("a capture cannot be written: %s", error)
+            self._captures.finish(self._capture, "failed")
+
+
+class TapStage(Stage):
+    """Between the transport and the frames of a connection that is captured."""
+
+    __slots__ = ("tap",)
+
+    def __init__(self, tap: Tap) -> None:
+        self.tap = tap
+
+    def read(self, ctx: Context, batch: Batch) -> None:
+        self.tap.up(b"".join(batch))
+        ctx.fire_read(batch)
+
+    def write(self, ctx: Context, batch: Batch) -> None:
+        self.tap.down(b"".join(batch))
+        ctx.write(batch)
+
+
+class Captures:
+    """Of one node. ``folder`` is made when it is needed."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._links: set[DeviceStage] = set()
+        self._captures: dict[str, _Capture] = {}
+        self._count = 0
+
+    # Asked by operators.
+
+    def start(self, codec: str, gateway: str | None, seconds: float, limit: int) -> CaptureInfo:
+        """Begin; raises ``CaptureError``."""
+        if not 0 < seconds <= LONGEST_SECONDS or not 0 < limit <= LARGEST_BYTES:
+            raise CaptureError(f"at most {LONGEST_SECONDS:g} seconds and {LARGEST_BYTES} bytes")
+        if sum(1 for one in self._captures.values() if one.state == "running") >= MOST:
+            raise CaptureError(f"{MOST} captures are running already; stop one")
+        self._count += 1
+        now = int(self._clock.wall() * 1000)
+        id = f"{now}-{self._count}"
+        path = self._folder / f"{id}.jsonl"
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = path.open("xb")
+        except OSError as error:
+            raise CaptureError(f"cannot write there: {error}") from error
+        capture = _Capture(id, codec, gateway, path, file, self._clock)
+        capture.writer = CaptureWriter(capture.write, self._clock.monotonic, Header(now, codec), limit)
+        capture.timer = self._clock.call_later(seconds, lambda: self.finish(capture, "time"))
+        self._captures[id] = capture
+        self._forget()
+        for link in tuple(self._links):
+            if link.codec == codec and (gateway is None or link.gateway == gateway):
+                self._tap(link, capture)
+        return capture.info()
+
+    def stop(self, id: str) -> CaptureInfo:
+        """End one; raises ``CaptureError``."""
+        capture = self._captures.get(id)
+        if capture is None:
+            raise CaptureError(f"there is no capture {id!r}")
+        self.finish(capture, "stopped")
+        return capture.info()
+
+    def info(self) -> list[CaptureInfo]:
+        """Those that run, and the last ones that did."""
+        return [capture.info() for capture in self._captures.values()]
+
+    def close(self) -> None:
+        """The node ends."""
+        for capture in self._captures.values():
+            self.finish(capture, "stopped")
+
+    def finish(self, capture: _Capture, state: str) -> None:
+        """Nothing more is written to it."""
+        if capture.state == "running":
+            capture.state = state
+            if capture.timer is not None:
+                capture.timer.cancel()
+            try:
+                capture.close()
+            except OSError as error:
+                log.error("a capture cannot be closed: %s", error)
+                capture.state = "failed"
+
+    def _forget(self) -> None:
+        over = [id for id, capture in self._captures.items() if capture.state != "running"]
+        for id in over[:-MOST]:
+            del self._captures[id]
+
+    # Told by links.
+
+    def opened(self, link: DeviceStage) -> None:
+        """A connection whose gateway is not known yet."""
+        self._links.add(link)
+        for capture in self._captures.values():
+            if capture.state == "running" and capture.codec == link.codec and capture.gateway is None:
+                self._tap(link, capture)
+
+    def logged_in(self, link: DeviceStage) -> None:
+        """Now it is."""
+        for capture in self._captures.values():
+            if capture.state == "running" and capture.codec == link.codec and capture.gateway == link.gateway:
+                self._tap(link, capture)
+
+    def closed(self, link: DeviceStage) -> None:
+        self._links.discard(link)
+
+    def _tap(self, link: DeviceStage, capture: _Capture) -> None:
+        capture.connections += 1
+        tap = Tap(self, capture, capture.connections)
+        if link.tap(tap):
+            capture.writer.opened(capture.connections, link.peer)

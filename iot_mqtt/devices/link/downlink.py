@@ -1,0 +1,135 @@
+"""The commands of one gateway's connection, from the broker's PUBLISH to what the device said.
+
+::
+
+    PUBLISH ─▶ begin: "sent" is committed ─▶ encode ─▶ written ─▶ Answer ─▶ acked or failed
+                  └ not to be sent ─▶ PUBACK           └ may not be sent twice: PUBACK now
+                                                         may be: PUBACK with the answer
+
+PUBACK makes the broker forget a command. One that may be sent again is kept by the broker until it was answered, so
+that the gateway's next connection gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from iot_mqtt.codec import Publish
+from iot_mqtt.devices.link.messages import command_values
+from iot_mqtt.devices.link.services import CommandStates, Verdict
+from iot_mqtt.plugins.running import Runner
+from iot_mqtt.sdk import Answer, Command
+
+#: Numbers of commands are four bytes for a codec.
+_NUMBERS = 0xFFFF_FFFF
+COMMAND_ID = "command-id"
+
+
+@dataclass(slots=True)
+class _Pending:
+    """One command that was handed to the codec."""
+
+    packet_id: int
+    #: None: a message to ``down/…`` that nobody keeps a record of.
+    command_id: str | None
+    #: Its PUBACK is still to come.
+    held: bool
+    written: bool = False
+
+
+class Downlink:
+    """``acknowledge`` sends a PUBACK."""
+
+    def __init__(
+        self,
+        gateway: str,
+        states: CommandStates,
+        now: Callable[[], int],
+        runner: Runner,
+        acknowledge: Callable[[list[int]], None],
+    ) -> None:
+        self._prefix = f"down/{gateway}/".encode()
+        self._states = states
+        self._now = now
+        self._runner = runner
+        self._acknowledge = acknowledge
+        self._pending: dict[int, _Pending] = {}
+        self._number = 0
+        self._over = False
+
+    def command(self, packet: Publish) -> bool:
+        """A command came; False if it names no device."""
+        device = packet.topic.removeprefix(self._prefix).decode("utf-8", "replace")
+        if not packet.topic.startswith(self._prefix) or not device or "/" in device:
+            return False
+        command_id = next((value for key, value in packet.properties.user_properties if key == COMMAND_ID), None)
+        if command_id is None:
+            self._encode(packet, device, None)
+        else:
+            self._states.begin(command_id, partial(self._begun, packet, device, command_id))
+        return True
+
+    def _begun(self, packet: Publish, device: str, command_id: str, verdict: Verdict) -> None:
+        if self._over:
+            # Its state says "sent", and nobody will ever know more than that it was not written here.
+            if verdict.send:
+                self._states.link_lost([command_id])
+            return
+        if verdict.send:
+            self._encode(packet, device, command_id)
+        elif packet.packet_id:
+            self._acknowledge([packet.packet_id])
+
+    def _encode(self, packet: Publish, device: str, command_id: str | None) -> None:
+        self._number = self._number % _NUMBERS + 1
+        deadline = None
+        if command_id is not None:
+            deadline = self._states.deadline(command_id)
+        elif packet.properties.message_expiry_interval is not None:
+            deadline = self._now() + 1000 * packet.properties.message_expiry_interval
+        held = command_id is not None and self._states.allows_retry(command_id)
+        self._pending[self._number] = _Pending(packet.packet_id, command_id, held)
+        body = packet.payload
+        self._runner.encode(Command(self._number, device, command_values(body), body, deadline))
+
+    def encoded(self, number: int) -> None:
+        """The codec's bytes were written."""
+        pending = self._pending.get(number)
+        if pending is None:
+            return
+        pending.written = True
+        if not pending.held:
+            self._forget(pending)
+        if pending.command_id is None:
+            del self._pending[number]
+
+    def not_encoded(self, number: int, reason: str) -> None:
+        """The codec cannot say that to this device."""
+        pending = self._pending.pop(number, None)
+        if pending is None:
+            return
+        if pending.command_id is not None:
+            self._states.failed(pending.command_id, reason)
+        self._forget(pending)
+
+    def answered(self, answer: Answer) -> None:
+        """What the device said; an answer to nothing is ignored."""
+        pending = self._pending.pop(answer.number, None)
+        if pending is None:
+            return
+        if pending.command_id is not None:
+            self._states.answered(pending.command_id, answer.ok, answer.detail, answer.values)
+        if pending.held or not pending.written:
+            self._forget(pending)
+
+    def _forget(self, pending: _Pending) -> None:
+        if pending.packet_id:
+            self._acknowledge([pending.packet_id])
+
+    def lost(self) -> None:
+        """The connection is gone: what was not answered may have been done or not."""
+        self._over = True
+        pending, self._pending = self._pending, {}
+        self._states.link_lost([one.command_id for one in pending.values() if one.command_id is not None])

@@ -1,0 +1,643 @@
+"""A gateway's connection: what its codec says becomes MQTT, and what MQTT says becomes words of its codec.
+
+::
+
+    bytes ▶ [frames] ▶ frames ▶ [device] ▶ CONNECT, SUBSCRIBE, PUBLISH runs, PUBACK ▶ [broker]
+                                    │ ▲
+                              codec's runner
+    bytes ◀─────────────────── [device] ◀ CONNACK, SUBACK, PUBACK, PUBLISH (commands) ◀ [broker]
+
+To the broker a gateway is an MQTT 5 client whose id is the gateway's name: it is authenticated and authorized, taken
+over, drained and looked at like any other, and its commands wait in its session while it is away.
+
+    waiting ── Login ──▶ connecting ── CONNACK ──▶ subscribing ── SUBACK ──▶ open ──▶ closed
+
+What a codec says before ``open`` is kept, and nothing more is read meanwhile. The same is done when as many messages
+are unacknowledged as the broker allows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Final
+
+from iot_mqtt.codec import (
+    NO_PROPERTIES,
+    PINGREQ,
+    AckRun,
+    Connack,
+    Connect,
+    Decoder,
+    Disconnect,
+    PacketType,
+    Properties,
+    Publish,
+    PublishRun,
+    Request,
+    Role,
+    Suback,
+    Subscribe,
+    encode,
+    run_of,
+)
+from iot_mqtt.codec.frames import framer_of
+from iot_mqtt.devices.link.capturing import Tap, TapStage
+from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
+from iot_mqtt.devices.link.downlink import Downlink
+from iot_mqtt.devices.link.messages import Composer, Device, is_name
+from iot_mqtt.devices.link.services import LinkServices, LinkSettings
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.pipeline import CloseReason, Context, FrameRefused, FramesStage, IdleEvent, IdleStage, Stage
+from iot_mqtt.plugins.running import NotAvailable, Opened
+from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Send, WhenSafe
+from iot_mqtt.values import ProtocolVersion
+
+#: Ids of messages that wait for their PUBACK; the broker may allow fewer.
+_MOST_UNACKNOWLEDGED: Final = 8192
+_SUBSCRIBING: Final = 1
+#: Bytes of a message beside its payload, at most, in what the broker calls its size.
+_AROUND: Final = 160
+
+
+class Phase(Enum):
+    """How far a gateway has come."""
+
+    WAITING = auto()
+    CONNECTING = auto()
+    SUBSCRIBING = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class DeviceStage(Stage):
+    """One gateway's connection, from accept to close."""
+
+    __slots__ = (
+        "_services",
+        "_settings",
+        "_ctx",
+        "_opened",
+        "_counters",
+        "_phase",
+        "_gateway",
+        "_codec",
+        "_login",
+        "_mqtt",
+        "_composer",
+        "_downlink",
+        "_stash",
+        "_window",
+        "_largest",
+        "_published",
+        "_acknowledged",
+        "_tokens",
+        "_sequence",
+        "_again",
+        "_whole",
+        "_handed",
+        "_marks",
+        "_safe",
+        "_full",
+        "_paused",
+        "_reading",
+        "_unflushed",
+        "_taking",
+        "_spoke",
+        "_tap",
+    )
+
+    def __init__(self, services: LinkServices, settings: LinkSettings) -> None:
+        self._services = services
+        self._settings = settings
+        self._ctx: Context | None = None
+        self._opened: Opened | None = None
+        self._counters: LinkCounters = services.counters.of(settings.codec)
+        self._phase = Phase.WAITING
+        self._gateway = ""
+        self._login: Login | None = None
+        self._mqtt = Decoder(role=Role.CLIENT, version=ProtocolVersion.V5)
+        self._composer: Composer | None = None
+        self._downlink: Downlink | None = None
+        #: What the codec said that cannot be dealt with yet.
+        self._stash: deque[Event] = deque()
+        self._window = _MOST_UNACKNOWLEDGED
+        #: Bytes of the longest payload that the broker takes.
+        self._largest = 0
+        #: How many messages were given to the broker, and how many of these it has acknowledged; it does so in order.
+        self._published = self._acknowledged = 0
+        #: What the codec asked to be told, and the messages that stand before it.
+        self._tokens: deque[tuple[int, int]] = deque()
+        #: The number of the frame whose readings come now, and whether it has been safe before.
+        self._sequence: int | None = None
+        self._again = False
+        #: The last frame all of whose readings were given to the broker; 0: none since the registry was told.
+        self._whole = 0
+        #: The greatest number that came on this connection.
+        self._handed = 0
+        #: What the registry was told is taken, and the messages that stand before that; and what of it is safe.
+        self._marks: deque[tuple[int, int]] = deque()
+        self._safe = 0
+        #: The codec takes no more; the broker takes no more; what was told to the transport.
+        self._full = self._paused = False
+        self._reading = True
+        self._unflushed = False
+        self._taking = False
+        #: Frames have come that the broker has not heard of.
+        self._spoke = False
+        #: Who writes down what is said, if anybody does.
+        self._tap: Tap | None = None
+
+    # For captures.
+
+    @property
+    def codec(self) -> str:
+        """As the listener says."""
+        return self._settings.codec
+
+    @property
+    def gateway(self) -> str:
+        """Empty before the login."""
+        return self._gateway
+
+    @property
+    def peer(self) -> str:
+        return "" if self._ctx is None else self._ctx.channel.peer
+
+    def tap(self, tap: Tap) -> bool:
+        """Write down what is said from now on; False if somebody does already."""
+        ctx = self._ctx
+        if ctx is None or (self._tap is not None and self._tap.running):
+            return False
+        if self._tap is not None:
+            ctx.pipeline.remove("tap")
+        self._tap = tap
+        ctx.pipeline.add_before("frames", "tap", TapStage(tap))
+        return True
+
+    # The connection.
+
+    def active(self, ctx: Context) -> None:
+        self._ctx = ctx
+        ctx.fire_active()
+        try:
+            opened = self._opened = self._services.plugins.open(self._settings.codec, ctx.channel.peer, self)
+        except NotAvailable as reason:
+            self._counters.refused["no_codec"] += 1
+            self._close("codec_unavailable", str(reason))
+            return
+        opened.on_drain = partial(self._close, "codec_replaced", "a newer version of the codec is there")
+        ctx.pipeline.add_before(ctx.name, "frames", FramesStage(framer_of(opened.framing)))
+        ctx.pipeline.add_before(ctx.name, "quiet", IdleStage())
+        self._services.captures.opened(self)
+        self._codec = f"{opened.codec_name}/{opened.version}"
+        opened.runner.opened()
+        self._flush()
+
+    def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
+        self._end()
+        ctx.fire_inactive(reason)
+        self._ctx = None
+
+    def _end(self) -> None:
+        """Nothing comes or goes any more."""
+        if self._phase is Phase.CLOSED:
+            return
+        self._phase = Phase.CLOSED
+        self._stash.clear()
+        self._services.captures.closed(self)
+        if self._tap is not None:
+            self._tap.closed("" if self._ctx is None or self._ctx.channel.close_reason is None else "closed")
+        if self._opened is not None:
+            self._opened.runner.close()
+        if self._downlink is not None:
+            self._downlink.lost()
+        if self._login is not None and self._ctx is not None:
+            self._services.devices.left(self._gateway, self._ctx.channel.peer)
+
+    def _close(self, reason: str, detail: str) -> None:
+        """From our side; what was written leaves."""
+        ctx = self._ctx
+        if ctx is None or self._phase is Phase.CLOSED:
+            return
+        if self._downlink is not None and self._opened is not None:
+            self._opened.runner.refuse(reason)
+        self._end()
+        self._flush()
+        ctx.close(CloseReason(reason, detail))
+
+    def close(self, ctx: Context, reason: CloseReason) -> None:
+        self._end()
+        ctx.close(reason)
+
+    # From the gateway.
+
+    def read(self, ctx: Context, batch: list[bytes]) -> None:
+        if self._opened is None or self._phase is Phase.CLOSED:
+            return
+        self._counters.frames += len(batch)
+        self._spoke = True
+        if not self._opened.runner.decode(batch):
+            self._full = True
+            self._regulate()
+
+    def read_complete(self, ctx: Context) -> None:
+        self._flush()
+        ctx.fire_read_complete()
+
+    def event(self, ctx: Context, event: object) -> None:
+        if isinstance(event, IdleEvent) and self._opened is not None:
+            self._opened.runner.idle()
+            self._flush()
+        else:
+            ctx.fire_event(event)
+
+    def failed(self, ctx: Context, error: BaseException) -> None:
+        if isinstance(error, FrameRefused):
+            self.bad_frame(error.reason, error.detail)
+        else:
+            ctx.fire_failed(error)
+
+    # What the codec says: ``plugins.Sink``.
+
+    def events(self, events: list[Event]) -> None:
+        if self._phase is Phase.CLOSED:
+            return
+        if self._tap is not None:
+            self._tap.events(events)
+        if self._stash or self._taking:
+            self._stash.extend(events)
+        else:
+            self._take(events)
+        self._drain()
+
+    def encoded(self, number: int, data: bytes) -> None:
+        if self._downlink is not None and self._phase is not Phase.CLOSED:
+            self._write(data)
+            self._downlink.encoded(number)
+            self._flush()
+
+    def not_encoded(self, number: int, reason: str) -> None:
+        if self._downlink is not None and self._phase is not Phase.CLOSED:
+            self._counters.commands_refused["not_encoded"] += 1
+            self._downlink.not_encoded(number, reason)
+
+    def send(self, data: bytes) -> None:
+        if data:
+            self._write(data)
+            self._flush()
+
+    def bad_frame(self, reason: str, detail: str) -> None:
+        self._counters.refused[reason] += 1
+        self._close("bad_frame", f"{reason}: {detail}" if detail else reason)
+
+    def codec_failed(self, reason: str) -> None:
+        self._counters.faults[reason] += 1
+        self._close("codec_failed", reason)
+
+    def ready(self) -> None:
+        self._full = False
+        self._regulate()
+
+    # Events, one after the other.
+
+    def _drain(self) -> None:
+        """Go on with what was kept, as far as the broker takes it."""
+        while self._stash and not self._taking and self._takes_more():
+            events, self._stash = self._stash, deque()
+            self._take(events)
+        self._regulate()
+
+    def _takes_more(self) -> bool:
+        if self._phase is Phase.OPEN:
+            return not self._paused and self._published - self._acknowledged < self._window
+        return self._phase is Phase.WAITING
+
+    def _take(self, events: Sequence[Event]) -> None:
+        """Do what the events say; the rest is kept when the broker takes no more."""
+        self._taking = True
+        publishing = _Publishing(self)
+        published = self._published
+        try:
+            for position, event in enumerate(events):
+                if self._phase is Phase.CLOSED:
+                    return
+                kind = event.__class__
+                if self._phase is Phase.OPEN:
+                    if kind is Readings:
+                        if self._paused or publishing.count + self._published - self._acknowledged >= self._window:
+                            self._keep(events, position)
+                            break
+                        self._reading_came(publishing, event)  # type: ignore[arg-type]
+                        continue
+                    if kind is WhenSafe:
+                        assert isinstance(event, WhenSafe)
+                        self._tokens.append((event.token, self._published + publishing.count))
+                        continue
+                elif self._phase is not Phase.WAITING:
+                    self._keep(events, position)
+                    break
+                publishing.flush()
+                self._handle(event)
+            else:
+                self._frame_is_whole()
+            publishing.flush()
+        finally:
+            self._taking = False
+        self._tell_taken()
+        if self._phase is Phase.OPEN:
+            if self._published != published:
+                self._spoke = False
+            elif self._spoke:
+                self._alive()
+            self._tell_safe()
+
+    def _keep(self, events: Sequence[Event], position: int) -> None:
+        rest = list(events)[position:]
+        self._stash.extendleft(reversed(rest))
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case Send(data=data):
+                self._write(data)
+            case Heartbeat():
+                pass  # That something came is enough.
+            case Close(reason=reason):
+                self._counters.refused["closed"] += 1
+                self._close("closed_by_codec", reason)
+            case Login() if self._phase is Phase.WAITING:
+                self._connect(event)
+            case Answer() if self._downlink is not None:
+                self._counters.answers += 1
+                self._downlink.answered(event)
+            case _:
+                # Data without a login, or a second login.
+                wrong = "no_login" if self._phase is Phase.WAITING else "unexpected"
+                self.bad_frame(wrong, type(event).__name__)
+
+    def _connect(self, login: Login) -> None:
+        if not is_name(login.gateway):
+            self.bad_frame("bad_name", "a gateway's name is 1 to 64 printable characters without / + # $")
+            return
+        self._login = login
+        self._gateway = login.gateway
+        self._phase = Phase.CONNECTING
+        self._services.devices.known(login.gateway, partial(self._known, login))
+
+    def _known(self, login: Login) -> None:
+        """What the grid has of this gateway is at hand."""
+        opened, ctx = self._opened, self._ctx
+        if ctx is None or opened is None or self._phase is not Phase.CONNECTING:
+            return
+        peer = ctx.channel.peer
+        self._safe = self._services.devices.login(
+            login.gateway, codec=opened.codec_name, version=opened.version, peer=peer
+        )
+        heartbeat = login.heartbeat or self._settings.heartbeat
+        connect = Connect(
+            ProtocolVersion.V5,
+            login.gateway,
+            clean_start=False,
+            keep_alive=min(65_535, max(1, round(heartbeat))),
+            username=login.username,
+            password=login.secret,
+            properties=Properties(
+                session_expiry_interval=self._settings.session_expiry, receive_maximum=self._settings.commands_at_once
+            ),
+        )
+        ctx.fire_read([connect])
+
+    def _alive(self) -> None:
+        """Something came that was no message: the broker is to know."""
+        self._spoke = False
+        if self._ctx is not None:
+            self._ctx.fire_read([PINGREQ])
+
+    def _reading_came(self, publishing: _Publishing, readings: Readings) -> None:
+        sequence = readings.sequence
+        if sequence is not None and sequence != self._sequence:
+            self._frame_is_whole()
+            self._sequence = sequence
+            self._again = sequence <= self._handed or not self._services.devices.is_fresh(self._gateway, sequence)
+            self._handed = max(self._handed, sequence)
+        self._counters.readings += 1
+        if sequence is not None and self._again:
+            self._counters.duplicates += 1
+            return
+        assert self._composer is not None
+        device = self._composer.device(readings.device)
+        if device is None:
+            self._counters.dropped["bad_name"] += 1
+            return
+        try:
+            message = self._composer.compose(device, readings, self._services.now())
+        except (TypeError, ValueError):
+            self._counters.dropped["bad_value"] += 1
+            return
+        if len(message) > self._largest:
+            self._counters.dropped["too_large"] += 1
+            return
+        publishing.add(device, message, readings)
+
+    def _frame_is_whole(self) -> None:
+        if self._sequence is not None and not self._again:
+            self._whole = self._sequence
+
+    def _tell_taken(self) -> None:
+        """In the turn in which they were published, so that both are committed together. What the broker holds back is
+        published later, and is not taken before: rather twice than never.
+        """
+        if self._whole and not self._paused and self._phase is Phase.OPEN:
+            self._services.devices.taken(self._gateway, self._whole)
+            self._marks.append((self._published, self._whole))
+            self._whole = 0
+
+    def publish(self, device: Device, messages: list[bytes], latest: Readings) -> None:
+        """A run of messages of one device. ``_Publishing`` calls this."""
+        count = len(messages)
+        first = self._published % 65_535
+        if first + count <= 65_535:
+            ids = list(range(first + 1, first + count + 1))
+        else:
+            ids = [(first + more) % 65_535 + 1 for more in range(count)]
+        self._published += count
+        devices = self._services.devices
+        devices.seen(self._gateway, device.name, readings=count)
+        values = json.loads(latest.values) if isinstance(latest.values, bytes) else latest.values
+        devices.values(self._gateway, device.name, values, latest.time or self._services.now())
+        assert self._ctx is not None
+        self._ctx.fire_read([run_of(device.topic, messages, ids)])
+
+    # From the broker.
+
+    def write(self, ctx: Context, batch: list[object]) -> None:
+        data = b"".join(
+            [part if isinstance(part, bytes) else encode(part, ProtocolVersion.V5) for part in batch]  # type: ignore[arg-type]
+        )
+        for item in self._mqtt.feed(data):
+            if self._phase is Phase.CLOSED:
+                return
+            self._heard(item)
+        self._drain()
+
+    def flush(self, ctx: Context) -> None:
+        self._flush()
+
+    def set_reading(self, ctx: Context, on: bool) -> None:
+        self._paused = not on
+        self._drain()
+
+    def _heard(self, item: object) -> None:
+        match item:
+            case AckRun(type=PacketType.PUBACK):
+                self._puback(item)
+            case PublishRun():
+                self._command(item)
+            case Connack():
+                self._connack(item)
+            case Suback():
+                self._suback(item)
+            case Disconnect(reason=reason):
+                self._counters.refused[reason.name.lower()] += 1
+                if self._opened is not None:
+                    self._opened.runner.refuse(reason.name.lower())
+            case _:
+                pass  # PINGRESP
+
+    def _connack(self, connack: Connack) -> None:
+        assert self._opened is not None and self._login is not None and self._ctx is not None
+        if connack.reason:
+            reason = connack.reason.name.lower()
+            self._counters.refused[reason] += 1
+            self._opened.runner.refuse(reason)
+            self._flush()
+            return
+        found = connack.properties
+        self._window = min(_MOST_UNACKNOWLEDGED, found.receive_maximum or _MOST_UNACKNOWLEDGED)
+        self._largest = (found.maximum_packet_size or 1 << 28) - _AROUND - 2 * len(self._gateway)
+        opened, services = self._opened, self._services
+        self._composer = Composer(services.node_id, self._gateway, self._codec, opened.schema_version)
+        self._downlink = Downlink(self._gateway, services.commands, services.now, opened.runner, self._acknowledge)
+        heartbeat = self._login.heartbeat or self._settings.heartbeat
+        quiet = self._ctx.pipeline.get("quiet")
+        if isinstance(quiet, IdleStage):
+            quiet.change(reader=heartbeat * 2 / 3)
+        opened.runner.welcome()
+        # Commands that waited come now, behind the welcome.
+        self._phase = Phase.SUBSCRIBING
+        filters = (Request(f"down/{self._gateway}/#", qos=1),)
+        self._later([Subscribe(_SUBSCRIBING, filters)])
+
+    def _suback(self, suback: Suback) -> None:
+        self._counters.logins += 1
+        self._services.captures.logged_in(self)
+        if suback.reasons[0] >= ReasonCode.UNSPECIFIED_ERROR:
+            # It may tell, and is told nothing.
+            self._counters.commands_refused["not_authorized"] += 1
+        # Once more: a node that had this gateway until now has committed what it took last.
+        self._services.devices.known(self._gateway, self._open)
+
+    def _open(self) -> None:
+        if self._phase is Phase.SUBSCRIBING:
+            self._phase = Phase.OPEN
+            self._drain()
+            self._flush()
+
+    def _puback(self, run: AckRun) -> None:
+        if run.reason >= ReasonCode.UNSPECIFIED_ERROR:
+            # It is not safe, and nothing behind it may be called so: let the gateway send it again.
+            self._counters.dropped[run.reason.name.lower()] += len(run.ids)
+            self._services.devices.not_taken(self._gateway, self._safe)
+            self._close("not_taken", run.reason.name.lower())
+            return
+        self._acknowledged += len(run.ids)
+        while self._marks and self._marks[0][0] <= self._acknowledged:
+            self._safe = self._marks.popleft()[1]
+        self._tell_safe()
+
+    def _tell_safe(self) -> None:
+        tokens, acknowledged = self._tokens, self._acknowledged
+        last = None
+        while tokens and tokens[0][1] <= acknowledged:
+            last = tokens.popleft()[0]
+            self._counters.confirmed += 1
+        if last is not None and self._opened is not None:
+            self._opened.runner.safe(last)
+
+    def _command(self, run: PublishRun) -> None:
+        packets: list[Publish] = run.packets()
+        for packet in packets:
+            self._counters.commands += 1
+            if self._downlink is None or not self._downlink.command(packet):
+                self._counters.commands_refused["no_device"] += 1
+                if packet.packet_id:
+                    self._acknowledge([packet.packet_id])
+
+    def _acknowledge(self, ids: list[int]) -> None:
+        self._later([AckRun(PacketType.PUBACK, ids, ReasonCode.SUCCESS, NO_PROPERTIES)])
+
+    # Writing and reading.
+
+    def _later(self, items: list[object]) -> None:
+        """Tell the broker, which may be in the middle of telling us."""
+        self._services.call_soon(partial(self._tell, items))
+
+    def _tell(self, items: list[object]) -> None:
+        if self._ctx is not None and self._phase is not Phase.CLOSED:
+            self._ctx.fire_read(items)
+
+    def _write(self, data: bytes) -> None:
+        if self._ctx is not None:
+            self._ctx.write([data])
+            self._unflushed = True
+
+    def _flush(self) -> None:
+        if self._unflushed and self._ctx is not None:
+            self._unflushed = False
+            self._ctx.flush()
+
+    def _regulate(self) -> None:
+        """Read from the gateway only while codec and broker take what it says."""
+        reading = not (self._full or self._paused or self._stash)
+        if reading != self._reading and self._ctx is not None and self._phase is not Phase.CLOSED:
+            self._reading = reading
+            self._ctx.set_reading(reading)
+
+
+class _Publishing:
+    """Messages that gather to a run, as long as they are of one device."""
+
+    __slots__ = ("count", "_stage", "_device", "_messages", "_latest")
+
+    def __init__(self, stage: DeviceStage) -> None:
+        self._stage = stage
+        self._device: Device | None = None
+        self._messages: list[bytes] = []
+        self._latest: Readings | None = None
+        #: Messages that gather now.
+        self.count = 0
+
+    def add(self, device: Device, message: bytes, readings: Readings) -> None:
+        if device is not self._device:
+            self.flush()
+            self._device = device
+        self._messages.append(message)
+        self._latest = readings
+        self.count += 1
+
+    def flush(self) -> None:
+        if self._messages:
+            assert self._device is not None and self._latest is not None
+            messages, self._messages, self.count = self._messages, [], 0
+            self._stage.publish(self._device, messages, self._latest)
+
+
+def make_stage(services: LinkServices, settings: LinkSettings) -> Callable[[], Stage]:
+    """What makes the stages of a listener's connections."""
+    return partial(DeviceStage, services, settings)
+
+
+__all__ = ["DeviceStage", "LinksCounters", "Phase", "make_stage"]

@@ -1,0 +1,218 @@
+"""What devices reported last, what is desired of them, and the difference.
+
+The two halves are records of their own, because they have different writers: what is reported belongs to the node
+that the device is connected to, and is written lazily; what is desired is swapped in the grid by whoever sets it, with
+the version that he saw. The difference is published on ``shadow/<target>/delta`` when it changes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from iot_mqtt.broker.accompanying import SPECIAL
+from iot_mqtt.broker.driving import done, drive
+from iot_mqtt.codec import Properties
+from iot_mqtt.codec.properties import passed_on
+from iot_mqtt.devices.changes import Changes
+from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.errors import MqttError, ReasonCode, Refused
+from iot_mqtt.ports.devices import DeviceStore, StoredShadow, owner_of
+from iot_mqtt.values import Message
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.publication import Publication
+
+log = logging.getLogger(__name__)
+
+SHADOW = SPECIAL[2]
+#: Shadows written in one turn.
+WRITTEN_AT_ONCE = 500
+#: What is reported is remembered of so many devices; of others it is read again.
+REMEMBERED = 50_000
+
+Delta = dict[str, Any]
+
+
+class Shadows:
+    """Of the devices that report here."""
+
+    def __init__(self, broker: Broker, store: DeviceStore, changes: Changes, settings: DevicesSettings) -> None:
+        self._broker = broker
+        self._store = store
+        self._changes = changes
+        self._settings = settings
+        self._reported: dict[str, StoredShadow] = {}
+        #: Reported since the last write: tag → (value, milliseconds).
+        self._pending: dict[str, dict[str, tuple[Any, int]]] = {}
+        self._writing = False
+        self._next_write = 0.0
+        #: The last difference that was published, of those that have one.
+        self._deltas: dict[str, Delta] = {}
+        #: Values that were not kept because the shadow was full.
+        self.refused = 0
+
+    # Reporting.
+
+    def report(self, target: str, values: Mapping[str, Any], at: int) -> None:
+        """A device says how it is; ``at`` in milliseconds since 1970. An older value does not replace a newer one."""
+        pending = self._pending.get(target)
+        if pending is None:
+            pending = self._pending[target] = {}
+        for tag, value in values.items():
+            known = pending.get(tag)
+            if known is None or known[1] <= at:
+                pending[tag] = (value, at)
+
+    def sweep(self) -> None:
+        """Write what was reported, now and then."""
+        now = self._broker.clock.monotonic()
+        if self._writing or not self._pending or now < self._next_write:
+            return
+        self._next_write = now + self._settings.shadow_interval
+        targets = list(self._pending)[:WRITTEN_AT_ONCE]
+        self._writing = True
+        drive(self._write(targets), self._written, self._not_written)
+
+    def _written(self, _: None) -> None:
+        self._writing = False
+
+    def _not_written(self, error: BaseException) -> None:
+        self._writing = False
+        log.error("shadows cannot be written now; trying again: %s", error)
+
+    async def _write(self, targets: list[str]) -> None:
+        for target in targets:
+            before = self._reported.get(target)
+            if before is None:
+                before = await self._store.reported(target)
+            pending = self._pending.pop(target, None)
+            if pending is None:
+                continue
+            after = self._merged(before, pending)
+            if after is not before:
+                self._remember(target, after)
+                self._changes.reported(target, after)
+                desired = await self._store.desired(target)
+                if desired.values or target in self._deltas:
+                    self._compare(target, after, desired)
+
+    def _merged(self, before: StoredShadow, pending: Mapping[str, tuple[Any, int]]) -> StoredShadow:
+        values, times = dict(before.values), dict(before.times)
+        for tag, (value, at) in pending.items():
+            if times.get(tag, 0) <= at:
+                values[tag], times[tag] = value, at
+        if values == before.values and times == before.times:
+            return before
+        if _size(values) > self._settings.max_shadow_bytes:
+            self.refused += len(pending)
+            return before
+        return StoredShadow(before.version + 1, values, times)
+
+    def _remember(self, target: str, shadow: StoredShadow) -> None:
+        self._reported.pop(target, None)
+        if len(self._reported) >= REMEMBERED:
+            del self._reported[next(iter(self._reported))]
+        self._reported[target] = shadow
+
+    def forget(self, client_id: str) -> None:
+        """Its devices report elsewhere from now on."""
+        for target in [target for target in self._reported if owner_of(target) == client_id]:
+            del self._reported[target]
+
+    # Desiring.
+
+    async def desire(self, target: str, values: Mapping[str, Any], version: int | None) -> StoredShadow:
+        """Set what is desired: tags that are null are taken away, others stay. ``version``: the one that it is based
+        on, None: whatever there is. Committed when this returns. Raises ``Refused``.
+        """
+        if not owner_of(target) or any(character in target for character in "+#\0"):
+            raise Refused(f"{target!r} is no target: name a client, or GATEWAY/DEVICE")
+        for _ in range(3):
+            before = await self._store.desired(target)
+            if version is not None and version != before.version:
+                raise Refused(f"what is desired has version {before.version}, not {version}", ReasonCode.QUOTA_EXCEEDED)
+            merged = {tag: value for tag, value in {**before.values, **values}.items() if value is not None}
+            if _size(merged) > self._settings.max_shadow_bytes:
+                raise Refused(f"a shadow has at most {self._settings.max_shadow_bytes} bytes")
+            now = round(self._broker.clock.wall() * 1000)
+            times = {tag: now if tag in values else before.times.get(tag, now) for tag in merged}
+            after = StoredShadow(before.version + 1, merged, times)
+            if await self._store.swap_desired(target, after):
+                reported = self._reported.get(target) or await self._store.reported(target)
+                self._compare(target, reported, after)
+                return after
+        raise Refused("somebody else sets what is desired all the time; try again", ReasonCode.QUOTA_EXCEEDED)
+
+    def _compare(self, target: str, reported: StoredShadow, desired: StoredShadow) -> None:
+        """Publish the difference if it is another one than before."""
+        delta = difference(reported, desired)
+        if delta == self._deltas.get(target, {}):
+            return
+        if delta:
+            self._deltas[target] = delta
+        else:
+            self._deltas.pop(target, None)
+        body = {"version": desired.version, "delta": delta}
+        payload = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        properties = passed_on(Properties(content_type="application/json"))
+        self._broker.publish(Message(SHADOW + target.encode() + b"/delta", payload, 1, properties=properties))
+
+    async def get(self, target: str) -> tuple[StoredShadow, StoredShadow]:
+        """(reported, desired)"""
+        reported = self._reported.get(target) or await self._store.reported(target)
+        if target in self._pending:
+            reported = self._merged(reported, self._pending[target])
+        return reported, await self._store.desired(target)
+
+    # By MQTT.
+
+    def published(self, publication: Publication, connection: Connection | None) -> None:
+        """``shadow/<target>/reported`` by the device itself, ``shadow/<target>/desired`` by whoever may."""
+        target, _, what = publication.topic[len(SHADOW) :].decode().rpartition("/")
+        if not target or connection is None or what not in ("reported", "desired"):
+            return
+        for message in publication.messages:
+            body = _read(message.payload)
+            if body is None:
+                self.refused += 1
+                log.warning("a shadow is not understood", extra={"client": publication.publisher, "target": target})
+            elif what == "reported" and owner_of(target) == publication.publisher:
+                self.report(target, body, round(self._broker.clock.wall() * 1000))
+            elif what == "desired":
+                version = body.pop("version", None) if "desired" in body else None
+                values = body.get("desired", body)
+                if isinstance(values, dict) and isinstance(version, int | None):
+                    drive(self.desire(target, values, version), done, partial(self._not_desired, target))
+
+    def _not_desired(self, target: str, error: BaseException) -> None:
+        """Whoever set it is told where differences are told, too."""
+        detail = error.detail if isinstance(error, MqttError) else "the store does not answer"
+        payload = json.dumps({"error": detail}).encode()
+        self._broker.publish(Message(SHADOW + target.encode() + b"/refused", payload, 1))
+
+
+def difference(reported: StoredShadow, desired: StoredShadow) -> Delta:
+    """What is desired and not reported so."""
+    return {
+        tag: value
+        for tag, value in desired.values.items()
+        if tag not in reported.values or reported.values[tag] != value
+    }
+
+
+def _size(values: Mapping[str, Any]) -> int:
+    return len(json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _read(payload: bytes) -> dict[str, Any] | None:
+    try:
+        body = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None

@@ -1,0 +1,65 @@
+"""Telling what has become of a command: on ``status/<target>/<command id>``, and to whoever sent it.
+
+Every state is told after its commit, so a restart between the two can make one be told twice, and none be missed:
+what changed last before a stop is told again at the start. Nothing is retained; a state can be asked for any time.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.accompanying import SPECIAL
+from iot_mqtt.codec import Properties
+from iot_mqtt.codec.properties import passed_on
+from iot_mqtt.ports.devices import StoredCommand
+from iot_mqtt.values import Message
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+
+STATUS = "status/"
+
+
+def status_payload(command: StoredCommand) -> bytes:
+    """What is published, as JSON."""
+    status: dict[str, object] = {
+        "id": command.id,
+        "target": command.target,
+        "state": command.state.value,
+        "detail": command.detail,
+        "values": None if command.values is None else dict(command.values),
+        "at": round(command.changed_at * 1000),
+    }
+    return json.dumps(status, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def may_answer_to(topic: str) -> bool:
+    """Whether the node publishes to a response topic: never what would be an order again."""
+    return bool(topic) and not topic.startswith("$") and not topic.encode("utf-8", "replace").startswith(SPECIAL)
+
+
+class Telling:
+    """Publishes states as the node."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def tell(self, command: StoredCommand) -> None:
+        """Everybody who wants to know, and the sender."""
+        payload = status_payload(command)
+        topic = f"{STATUS}{command.target}/{command.id}"
+        self._publish(topic, payload, command.correlation)
+        if command.response_topic and command.response_topic != topic:
+            self._publish(command.response_topic, payload, command.correlation)
+
+    def answer(self, command: StoredCommand, response_topic: str, correlation: bytes) -> None:
+        """Only who asks again for something that was accepted before, or that cannot be."""
+        if response_topic:
+            self._publish(response_topic, status_payload(command), correlation)
+
+    def _publish(self, topic: str, payload: bytes, correlation: bytes) -> None:
+        properties = passed_on(Properties(content_type="application/json", correlation_data=correlation or None))
+        self._broker.publish(Message(topic.encode("utf-8", "replace"), payload, 1, properties=properties))

@@ -1,0 +1,247 @@
+"""``ports.devices.DeviceStore`` on any grid.
+
+    cache      key                                     value
+    commands   client prefix │ "c" │ command id        JSON: a command
+               client prefix │ "b" │ command id        its body, as it came
+    devices    "d" │ client prefix │ device            JSON: a gateway (no device) or a device
+               "s" │ gateway                           epoch (8) │ sequence (8)
+    shadows    "r" │ target, "d" │ target              JSON: what was reported, what is desired
+
+The client prefix is that of the gateway, or of the MQTT device, whose session brings the commands. Every value has
+the version byte of ``grid.records`` in front; fields of the JSON objects that a reader does not know are passed over.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from struct import Struct
+from typing import Any, TypeVar
+
+from iot_mqtt.grid.records.base import VERSION, Unreadable, check_version
+from iot_mqtt.grid.records.keys import client_prefix
+from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow, owner_of
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_VERSION = bytes((VERSION,))
+_SEQUENCE = Struct(">QQ")
+_COMMAND, _BODY = b"c", b"b"
+
+
+class GridDeviceStore:
+    """Records that can't be read stay where they are; they are counted and told."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self.unreadable = 0
+
+    # Commands.
+
+    def put_command(self, batch: WriteBatch, command: StoredCommand) -> None:
+        batch.put(CacheName.COMMANDS, _command_key(command.owner, command.id), encode_command(command))
+
+    def put_body(self, batch: WriteBatch, target: str, command_id: str, body: bytes) -> None:
+        batch.put(CacheName.COMMANDS, _body_key(owner_of(target), command_id), _VERSION + body)
+
+    def remove_command(self, batch: WriteBatch, target: str, command_id: str) -> None:
+        owner = owner_of(target)
+        batch.remove(CacheName.COMMANDS, _command_key(owner, command_id))
+        batch.remove(CacheName.COMMANDS, _body_key(owner, command_id))
+
+    async def commands(self, owner: str | None = None) -> AsyncIterator[StoredCommand]:
+        prefix = b"" if owner is None else client_prefix(owner) + _COMMAND
+        async for key, value in scan(self._grid, CacheName.COMMANDS, prefix):
+            if _is_command(key):
+                command = self._read(CacheName.COMMANDS, decode_command, value)
+                if command is not None:
+                    yield command
+
+    async def command(self, owner: str, command_id: str) -> StoredCommand | None:
+        value = await self._grid.get(CacheName.COMMANDS, _command_key(owner, command_id))
+        return None if value is None else self._read(CacheName.COMMANDS, decode_command, value)
+
+    async def swap_command(self, before: StoredCommand, after: StoredCommand) -> bool:
+        key = _command_key(before.owner, before.id)
+        present = await self._grid.get(CacheName.COMMANDS, key)
+        if present is None or self._read(CacheName.COMMANDS, decode_command, present) != before:
+            return False
+        return await self._grid.compare_and_set(CacheName.COMMANDS, key, present, encode_command(after))
+
+    async def body(self, owner: str, command_id: str) -> bytes | None:
+        value = await self._grid.get(CacheName.COMMANDS, _body_key(owner, command_id))
+        return None if value is None else self._read(CacheName.COMMANDS, _behind_version, value)
+
+    # Gateways and devices.
+
+    def put_device(self, batch: WriteBatch, device: StoredDevice) -> None:
+        batch.put(CacheName.DEVICES, _device_key(device.gateway, device.device), encode_device(device))
+
+    def remove_device(self, batch: WriteBatch, gateway: str, device: str) -> None:
+        batch.remove(CacheName.DEVICES, _device_key(gateway, device))
+
+    async def devices(self, gateway: str | None = None) -> AsyncIterator[StoredDevice]:
+        prefix = b"d" if gateway is None else b"d" + client_prefix(gateway)
+        async for _, value in scan(self._grid, CacheName.DEVICES, prefix):
+            device = self._read(CacheName.DEVICES, decode_device, value)
+            if device is not None:
+                yield device
+
+    def put_sequence(self, batch: WriteBatch, gateway: str, epoch: int, sequence: int) -> None:
+        batch.put(CacheName.DEVICES, b"s" + gateway.encode(), _VERSION + _SEQUENCE.pack(epoch, sequence))
+
+    async def sequence(self, gateway: str) -> tuple[int, int] | None:
+        value = await self._grid.get(CacheName.DEVICES, b"s" + gateway.encode())
+        return None if value is None else self._read(CacheName.DEVICES, _decode_sequence, value)
+
+    # Shadows.
+
+    def put_reported(self, batch: WriteBatch, target: str, shadow: StoredShadow) -> None:
+        batch.put(CacheName.SHADOWS, b"r" + target.encode(), encode_shadow(shadow))
+
+    async def reported(self, target: str) -> StoredShadow:
+        return await self._shadow(b"r" + target.encode())
+
+    async def desired(self, target: str) -> StoredShadow:
+        return await self._shadow(b"d" + target.encode())
+
+    async def swap_desired(self, target: str, shadow: StoredShadow) -> bool:
+        key = b"d" + target.encode()
+        present = await self._grid.get(CacheName.SHADOWS, key)
+        before = StoredShadow() if present is None else decode_shadow(present)
+        if before.version != shadow.version - 1:
+            return False
+        return await self._grid.compare_and_set(CacheName.SHADOWS, key, present, encode_shadow(shadow))
+
+    async def _shadow(self, key: bytes) -> StoredShadow:
+        value = await self._grid.get(CacheName.SHADOWS, key)
+        if value is None:
+            return StoredShadow()
+        return self._read(CacheName.SHADOWS, decode_shadow, value) or StoredShadow()
+
+    def _read(self, cache: CacheName, decode: Callable[[bytes], T], value: bytes) -> T | None:
+        try:
+            return decode(value)
+        except Unreadable as error:
+            self.unreadable += 1
+            log.error("a record of %s can't be read: %s", cache.value, error)
+            return None
+
+
+def _command_key(owner: str, command_id: str) -> bytes:
+    return client_prefix(owner) + _COMMAND + command_id.encode()
+
+
+def _body_key(owner: str, command_id: str) -> bytes:
+    return client_prefix(owner) + _BODY + command_id.encode()
+
+
+def _is_command(key: bytes) -> bool:
+    behind = 2 + int.from_bytes(key[:2], "big")
+    return key[behind : behind + 1] == _COMMAND
+
+
+def _device_key(gateway: str, device: str) -> bytes:
+    return b"d" + client_prefix(gateway) + device.encode()
+
+
+def encode_command(command: StoredCommand) -> bytes:
+    """Without its body; what is empty is left out."""
+    record = {
+        "id": command.id,
+        "target": command.target,
+        "state": command.state.value,
+        "accepted_at": command.accepted_at,
+        "deadline": command.deadline,
+        "retry": command.retry,
+        "wants_reply": command.wants_reply,
+        "idempotency_key": command.idempotency_key,
+        "sender": command.sender,
+        "response_topic": command.response_topic,
+        "correlation": base64.b64encode(command.correlation).decode(),
+        "times": dict(command.times),
+        "attempts": command.attempts,
+        "detail": command.detail,
+        "values": None if command.values is None else dict(command.values),
+    }
+    return _written({name: value for name, value in record.items() if value or name == "accepted_at"})
+
+
+def decode_command(value: bytes) -> StoredCommand:
+    record = _object(value)
+    try:
+        return StoredCommand(
+            id=str(record["id"]),
+            target=str(record["target"]),
+            state=State(record["state"]),
+            accepted_at=float(record["accepted_at"]),
+            deadline=None if record.get("deadline") is None else float(record["deadline"]),
+            retry=bool(record.get("retry")),
+            wants_reply=bool(record.get("wants_reply")),
+            idempotency_key=str(record.get("idempotency_key", "")),
+            sender=str(record.get("sender", "")),
+            response_topic=str(record.get("response_topic", "")),
+            correlation=base64.b64decode(record.get("correlation", "")),
+            times={str(name): float(at) for name, at in record.get("times", {}).items()},
+            attempts=int(record.get("attempts", 0)),
+            detail=str(record.get("detail", "")),
+            values=record.get("values"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unreadable(f"a command: {error!r}") from error
+
+
+def encode_device(device: StoredDevice) -> bytes:
+    return _written({name: getattr(device, name) for name in StoredDevice.__slots__})
+
+
+def decode_device(value: bytes) -> StoredDevice:
+    record = _object(value)
+    try:
+        return StoredDevice(**{name: record[name] for name in StoredDevice.__slots__ if name in record})
+    except TypeError as error:
+        raise Unreadable(f"a device: {error}") from error
+
+
+def encode_shadow(shadow: StoredShadow) -> bytes:
+    return _written({"version": shadow.version, "values": dict(shadow.values), "times": dict(shadow.times)})
+
+
+def decode_shadow(value: bytes) -> StoredShadow:
+    record = _object(value)
+    try:
+        return StoredShadow(int(record["version"]), dict(record["values"]), dict(record.get("times", {})))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"a shadow: {error!r}") from error
+
+
+def _decode_sequence(value: bytes) -> tuple[int, int]:
+    found = _behind_version(value)
+    if len(found) < _SEQUENCE.size:
+        raise Unreadable("a sequence cut short")
+    epoch, sequence = _SEQUENCE.unpack_from(found)
+    return epoch, sequence
+
+
+def _written(record: Mapping[str, Any]) -> bytes:
+    return _VERSION + json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _object(value: bytes) -> dict[str, Any]:
+    try:
+        record = json.loads(_behind_version(value))
+    except ValueError as error:
+        raise Unreadable("a record that is no JSON") from error
+    if not isinstance(record, dict):
+        raise Unreadable("a record that is no JSON object")
+    return record
+
+
+def _behind_version(value: bytes) -> bytes:
+    check_version(value)
+    return value[1:]

@@ -1,0 +1,40 @@
+"""Figures of commands, devices and shadows as Prometheus text; asked for at each scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from iot_mqtt.ports.devices import DeviceFigures, State
+
+_GAUGES = (
+    ("waiting", "iot_mqtt_commands_waiting", "Commands of clients at home here that are not over."),
+    ("devices", "iot_mqtt_devices_known", "Gateways and devices that this node remembers."),
+    ("gateways", "iot_mqtt_gateways_online", "Gateways that are connected here."),
+)
+_COUNTERS = (
+    ("duplicates", "iot_mqtt_gateway_duplicates", "Frames of gateways that had been taken before."),
+    ("bad_replies", "iot_mqtt_command_replies_bad", "Replies to commands that were not understood."),
+    ("shadows_refused", "iot_mqtt_shadow_values_refused", "Reported values that were wrong or too many."),
+    ("unreadable", "iot_mqtt_device_records_unreadable", "Records of devices that this version cannot read."),
+)
+
+
+class DevicesCollector(Collector):
+    """Every state has a sample from the start, so that rates can be taken."""
+
+    def __init__(self, figures: Callable[[], DeviceFigures]) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        figures = self._figures()
+        states = CounterMetricFamily("iot_mqtt_command_states", "Commands that came to a state.", labels=["state"])
+        for state in State:
+            states.add_metric([state.value], figures.states.get(state.value, 0))
+        yield states
+        for name, metric, text in _GAUGES:
+            yield GaugeMetricFamily(metric, text, value=getattr(figures, name))
+        for name, metric, text in _COUNTERS:
+            yield CounterMetricFamily(metric, text, value=getattr(figures, name))

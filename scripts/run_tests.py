@@ -1,0 +1,125 @@
+"""Run all tests in two processes side by side, and say at the end what came of both in one line.
+
+Most tests wait: for servers to start, for clients to be idle, for a disk. The parts share nothing: each starts its own
+servers, in its own temporary directories, at ports of its own range, and only one of them starts Ignite and ZooKeeper.
+
+    python scripts/run_tests.py [arguments for both]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[1]
+#: A word of pytest's last line, such as "3 passed".
+_COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
+_ORDER: Final = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warning", "error")
+#: pytest's exit code when there was nothing to run.
+_NOTHING: Final = 5
+
+
+class Part(NamedTuple):
+    """What one process runs."""
+
+    name: str
+    folders: tuple[str, ...]
+    #: Brokers and proxies of its tests listen from here on (``systemkit.ports``).
+    ports_from: int
+
+
+#: As long as each other, about.
+PARTS: Final = (
+    Part("servers", ("tests/contract", "tests/cluster", "tests/simulation", "tests/property"), 20_000),
+    Part("brokers", ("tests/unit", "tests/wire", "tests/system"), 8_000),
+)
+
+
+class Running:
+    """One part under way; its lines appear as they come, with its name in front."""
+
+    def __init__(self, part: Part, arguments: list[str]) -> None:
+        self._part = part
+        self._last = ""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *arguments, *part.folders],
+            cwd=ROOT,
+            env={**os.environ, "TEST_PORTS_FROM": str(part.ports_from), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # An interrupt comes to this process, which passes it on once: a second would cut short how tests clean up.
+            process_group=0,
+        )
+        assert self._process.stdout is not None
+        self._reading = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reading.start()
+
+    def _read(self, lines: IO[str]) -> None:
+        for line in lines:
+            print(f"{self._part.name} │ {line}", end="", flush=True)
+            if line.strip():
+                self._last = line
+
+    def wait(self) -> int:
+        """Its exit code, when all it had to say has been said."""
+        code = self._process.wait()
+        # What it has started and not ended may hold its output open.
+        self._reading.join(timeout=5)
+        return 0 if code == _NOTHING else code
+
+    def interrupt(self) -> None:
+        """End it as Ctrl-C does, if it is there still: what its tests have started ends with them."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+
+    def counts(self) -> Counter[str]:
+        return counts_of(self._last)
+
+
+def counts_of(line: str) -> Counter[str]:
+    """How many of each kind pytest's last line has."""
+    found: Counter[str] = Counter()
+    for number, kind in _COUNT.findall(line):
+        if kind.rstrip("s") in _ORDER or kind in _ORDER:
+            found[kind if kind in _ORDER else kind.rstrip("s")] += int(number)
+    return found
+
+
+def closing_line(counts: Counter[str], seconds: float) -> str:
+    """As pytest has it, of all parts."""
+    words = ", ".join(f"{counts[kind]} {kind}" for kind in _ORDER if counts[kind])
+    return f" {words or 'no tests ran'} in {seconds:.0f}s ".center(80, "=")
+
+
+def main(arguments: list[str]) -> int:
+    """The worst exit code of all parts."""
+    began = time.monotonic()
+    # Also where a shell in the background has made it ignore interrupts, which its children would do, too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    running: list[Running] = []
+    try:
+        for part in PARTS:
+            running.append(Running(part, arguments))
+        codes = [one.wait() for one in running]
+    except KeyboardInterrupt:
+        for one in running:
+            one.interrupt()
+        codes = [one.wait() for one in running] or [1]
+    print(closing_line(sum((one.counts() for one in running), Counter()), time.monotonic() - began))
+    return max(codes, key=abs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""What is kept of devices, on every grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iot_mqtt.grid.devices import decode_command, decode_device, decode_shadow, encode_command
+from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.ignite import IgniteGrid
+from iot_mqtt.grid.memory import MemoryGrid
+from tests.contract.devices_suite import FULL, PLAIN, DevicesSuite
+from tests.contract.driving import Pump, ReactorPump
+from tests.contract.ignitekit import clear, make
+from tests.enginekit.servers import Server
+
+
+class TestInMemory(DevicesSuite):
+    """The reference."""
+
+    def make(self, directory: Path, pump: Pump) -> MemoryGrid:
+        return MemoryGrid()
+
+
+class TestOnDisk(DevicesSuite):
+    """RocksDB."""
+
+    def make(self, directory: Path, pump: Pump) -> EmbeddedGrid:
+        return EmbeddedGrid(directory, pump.cross)
+
+
+class TestOnIgnite(DevicesSuite):
+    """A real server."""
+
+    server: Server
+
+    @pytest.fixture(autouse=True)
+    def clean(self, ignite: Server) -> None:
+        self.server = ignite
+        clear(ReactorPump(), [ignite])
+
+    def pump(self) -> Pump:
+        return ReactorPump()
+
+    def make(self, directory: Path, pump: Pump) -> IgniteGrid:
+        assert isinstance(pump, ReactorPump)
+        return make(pump, [self.server])
+
+
+def test_the_formats_are_frozen() -> None:
+    """Written by an earlier version, with a field of a later one: read by this one."""
+    assert decode_command(b'\x10{"id":"c1","target":"d1","state":"queued","accepted_at":1000.5,"new":1}') == PLAIN
+    assert encode_command(PLAIN) == b'\x10{"id":"c1","target":"d1","state":"queued","accepted_at":1000.5}'
+    assert decode_command(encode_command(FULL)) == FULL
+    device = decode_device(b'\x10{"gateway":"g","device":"d","first_seen":1.0,"last_seen":2.0,"new":true}')
+    assert (device.target, device.readings) == ("g/d", 0)
+    assert decode_shadow(b'\x11{"version":3,"values":{"t":1}}').values == {"t": 1}

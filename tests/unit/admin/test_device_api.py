@@ -1,0 +1,123 @@
+"""Commands, devices and shadows over the API, on a real broker in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.admin.device_shapes import device_schemas
+from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.devices.devicekit import DeviceNode, confirm
+
+
+@pytest.fixture
+def node() -> DeviceNode:
+    return DeviceNode()
+
+
+@pytest.fixture
+def browser(node: DeviceNode) -> Browser:
+    return make_browser(FakeView(), devices=node.accompanied)
+
+
+def send(node: DeviceNode, browser: Browser, **order: object) -> dict[str, object]:
+    """What a command looks like once it is accepted."""
+    answer = browser.post("/api/v1/commands", {"target": "d1", **order})
+    assert answer.status == 200, answer.json
+    node.turn()
+    found: dict[str, object] = answer.json
+    return found
+
+
+def test_a_command_is_sent_and_shown(node: DeviceNode, browser: Browser) -> None:
+    """A body of JSON travels as such; the state is that of the moment."""
+    device = node.device()
+    sent = send(node, browser, body={"speed": 3}, retry=True, id="c1")
+    assert set(sent) == set(device_schemas()["Command"]["required"])
+    (message,) = device.messages()
+    assert message.payload == b'{"speed":3}'
+    confirm(device, [message])
+    shown = browser.get("/api/v1/commands/c1").json
+    assert (shown["state"], shown["body"], shown["attempts"]) == ("acked", '{"speed":3}', 1)
+    assert set(shown) == set(device_schemas()["CommandWithBody"]["required"])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 10])
+def test_commands_are_paged_and_filtered(node: DeviceNode, browser: Browser, limit: int) -> None:
+    """Each once, whatever the page; by target with what is below it, and by state."""
+    for name in ("d1", "d2"):
+        node.device(name).lose()
+        for number in range(2):
+            send(node, browser, target=f"{name}/x", id=f"{name}-{number}")
+    assert [one["id"] for one in pages(browser, "commands?", limit)] == ["d1-0", "d1-1", "d2-0", "d2-1"]
+    assert [one["id"] for one in pages(browser, "commands?target=d2&", limit)] == ["d2-0", "d2-1"]
+    assert pages(browser, "commands?state=acked&", limit) == []
+
+
+def pages(browser: Browser, path: str, limit: int) -> list[dict[str, object]]:
+    """The items of all pages."""
+    found: list[dict[str, object]] = []
+    after = ""
+    while True:
+        page = browser.get(f"/api/v1/{path}limit={limit}{after}").json
+        found += page["items"]
+        if page["after"] is None:
+            return found
+        after = f"&after={page['after']}"
+
+
+@pytest.mark.parametrize(
+    ("order", "detail"),
+    [
+        ({}, "target is missing"),
+        ({"target": "d1", "body": "x", "body_base64": "eA=="}, "exclude each other"),
+        ({"target": "d1", "deadline": 1, "expires_in": 1}, "exclude each other"),
+        ({"target": "d1", "expires_in": "soon"}, "expires_in must be seconds"),
+        ({"target": "d1", "id": "a b"}, "a command id has"),
+        ({"target": "d1", "colour": 1}, "unknown field colour"),
+        ({"target": "/"}, "is no target"),
+    ],
+)
+def test_what_is_wrong_is_said(browser: Browser, order: dict[str, object], detail: str) -> None:
+    """With 400."""
+    answer = browser.post("/api/v1/commands", order)
+    assert answer.status == 400
+    assert detail in answer.json["detail"]
+
+
+def test_a_command_is_taken_back(node: DeviceNode, browser: Browser) -> None:
+    """Once; then it is over."""
+    node.device().lose()
+    send(node, browser, id="c1")
+    assert browser.delete("/api/v1/commands/c1").status == 204
+    assert browser.delete("/api/v1/commands/c1").status == 400
+    assert browser.delete("/api/v1/commands/nobody").status == 404
+    assert browser.get("/api/v1/commands/nobody").status == 404
+
+
+def test_devices_are_listed(node: DeviceNode, browser: Browser) -> None:
+    """A gateway before its devices; a target's slash is encoded."""
+    devices = node.accompanied.devices
+    devices.login("gw", codec="acme", version="1", peer="p")
+    devices.seen("gw", "a")
+    node.pass_time(1)
+    assert [one["target"] for one in pages(browser, "devices?", 1)] == ["gw", "gw/a"]
+    shown = browser.get("/api/v1/devices/gw%2Fa").json
+    assert (shown["device"], shown["readings"]) == ("a", 1)
+    assert set(shown) == set(device_schemas()["Device"]["required"])
+    assert browser.get("/api/v1/devices/gw%2Fb").status == 404
+
+
+def test_a_shadow_is_desired(browser: Browser) -> None:
+    """A version that is not the present one is refused."""
+    found = browser.post("/api/v1/shadows/gw%2Fa", {"desired": {"t": 1}}).json
+    assert (found["desired"]["version"], found["delta"]) == (1, {"t": 1})
+    assert set(found) == set(device_schemas()["Shadow"]["required"])
+    assert browser.post("/api/v1/shadows/gw%2Fa", {"desired": {"t": 2}, "version": 0}).status == 409
+    assert browser.get("/api/v1/shadows/gw%2Fa").json == found
+    assert browser.post("/api/v1/shadows/gw%2Fa", {}).status == 400
+
+
+def test_all_of_it_is_described(browser: Browser) -> None:
+    """In OpenAPI."""
+    paths = browser.get("/api/v1/openapi.json").json["paths"]
+    assert {"/commands", "/commands/{command}", "/devices", "/devices/{target}", "/shadows/{target}"} <= set(paths)

@@ -1,0 +1,117 @@
+"""A node with commands, devices and shadows on the broker's harness; and what its clients say and hear."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from iot_mqtt.codec import Ack, PacketType, Publish
+from iot_mqtt.devices import Accompanied, DevicesSettings
+from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.grid.devices import GridDeviceStore
+from iot_mqtt.ports.devices import StoredCommand
+from tests.unit.broker.harness import Client, Node, run
+
+
+class DeviceNode(Node):
+    """``restart`` takes everything with it but the grid, as for the broker."""
+
+    def __init__(self, devices: DevicesSettings | None = None, **rest: Any) -> None:
+        self.devices_settings = devices or DevicesSettings()
+        super().__init__(**rest)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.kept = GridDeviceStore(self.grid)
+        self.accompanied = Accompanied(self.broker, self.kept, self.devices_settings)
+        run(self.accompanied.load())
+        self.turn()
+
+    def pass_time(self, seconds: float) -> None:
+        """With the sweep that the service makes."""
+        self.advance(seconds)
+        self.accompanied.sweep()
+        self.turn()
+
+    def listener(self, *filters: str) -> Client:
+        """Somebody who hears all states, across any number of lives."""
+        client = self.connect("listener", expiry=3600)
+        client.subscribe(*(filters or ("status/#",)), qos=1)
+        return client
+
+    def device(self, client_id: str = "d1", *, filter: str | None = None, **rest: Any) -> Client:
+        """An MQTT device with a session, connected."""
+        client = self.connect(client_id, clean=False, expiry=3600, **rest)
+        client.subscribe(filter or f"down/{client_id}/#", qos=1)
+        return client
+
+    def record(self, command_id: str) -> StoredCommand:
+        """What the store has of a command."""
+
+        async def find() -> StoredCommand:
+            async for record in self.kept.commands():
+                if record.id == command_id:
+                    return record
+            raise AssertionError(f"no record of {command_id}")
+
+        return run(find())
+
+    def state(self, command_id: str) -> str:
+        return self.record(command_id).state.value
+
+    def count(self) -> int:
+        """Records of commands in the store."""
+
+        async def everything() -> list[StoredCommand]:
+            return [record async for record in self.kept.commands()]
+
+        return len(run(everything()))
+
+    def begin(self, command_id: str) -> list[Verdict]:
+        """What a gateway's link is told."""
+        told: list[Verdict] = []
+        self.accompanied.commands.begin(command_id, told.append)
+        self.turn()
+        return told
+
+
+def order(sender: Client, target: str, body: bytes = b"{}", *, id: str = "c1", qos: int = 1, **options: Any) -> None:
+    """Send a command; ``options`` are ``retry``, ``key``, ``reply``, ``response_topic`` …"""
+    pairs = [("command-id", id)] if id else []
+    for name, written in (("retry", "retry"), ("key", "idempotency-key"), ("reply", "wants-reply")):
+        if name in options:
+            pairs.append((written, options.pop(name)))
+    (answer,) = sender.publish(f"down/{target}", body, qos=qos, user_properties=tuple(pairs), **options)
+    assert isinstance(answer, Ack)
+    assert answer.reason < 0x80, answer
+
+
+def states(listener: Client) -> list[str]:
+    """The states that came since, in order; everything is confirmed."""
+    return [status["state"] for status in statuses(listener)]
+
+
+def statuses(listener: Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while messages := listener.messages():
+        found += [json.loads(message.payload) for message in messages]
+        listener.ack(PacketType.PUBACK, *(message.packet_id for message in messages))
+    return found
+
+
+def confirm(device: Client, messages: list[Publish]) -> None:
+    device.ack(PacketType.PUBACK, *(message.packet_id for message in messages))
+
+
+def command_of(message: Publish) -> str | None:
+    return next((value for name, value in message.properties.user_properties or () if name == "command-id"), None)
+
+
+def until(node: DeviceNode, call: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Let time pass until something is so."""
+    passed = 0.0
+    while not call():
+        assert passed < seconds, "it never is"
+        node.pass_time(0.25)
+        passed += 0.25

@@ -1,0 +1,256 @@
+"""A gateway's connection to a broker in this process, with a codec of lines that says just what a test wants.
+
+::
+
+    world = World()
+    gateway = world.gateway("line-1")           # connected and logged in
+    gateway.say('r press {"t": 1} 7', "safe 7")  # a reading with the number 7, and "tell me when it is safe"
+    assert gateway.heard() == ["safe 7"]
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from iot_mqtt.broker.connection import Connection
+from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
+from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
+from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.pipeline import ConnectTimeoutStage, IdleStage, Layout
+from iot_mqtt.pipeline.embedded import EmbeddedChannel
+from iot_mqtt.plugins.calling import Calling
+from iot_mqtt.plugins.checking import Checker
+from iot_mqtt.plugins.inline import InlineRunner
+from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
+from iot_mqtt.sdk import (
+    Answer,
+    BadFrame,
+    CannotEncode,
+    Close,
+    Codec,
+    Command,
+    Event,
+    Heartbeat,
+    Line,
+    Login,
+    Readings,
+    Schema,
+    Send,
+    Value,
+    WhenSafe,
+)
+from tests.unit.broker.harness import Node
+
+
+class Lines(Codec):
+    """Every line is one event."""
+
+    framing = Line(max_frame=4096)
+    schema = Schema(version=3)
+    version = "1.2"
+
+    def decode(self, frame: bytes) -> Iterable[Event]:
+        word, _, rest = frame.decode().partition(" ")
+        match word:
+            case "login":
+                name, _, user = rest.partition(" ")
+                return [Login(name, user or None, b"secret" if user else None, heartbeat=10)]
+            case "r":
+                device, _, values = rest.partition(" ")
+                found, end = json.JSONDecoder().raw_decode(values)
+                number = values[end:].strip()
+                return [Readings(device, found, time=1_000, sequence=int(number) if number else None)]
+            case "safe":
+                return [WhenSafe(int(rest))]
+            case "answer":
+                number, _, text = rest.partition(" ")
+                return [Answer(int(number), text == "ok", "" if text == "ok" else text, {"seen": 1})]
+            case "beat":
+                return [Heartbeat(), Send(b"beat\n")]
+            case "bye":
+                return [Close("it said so")]
+            case "crash":
+                raise RuntimeError("a bug")
+        raise BadFrame("unknown_word", word)
+
+    def welcome(self) -> bytes:
+        return b"welcome\n"
+
+    def refuse(self, reason: str) -> bytes:
+        return f"refused {reason}\n".encode()
+
+    def safe(self, token: int) -> bytes:
+        return f"safe {token}\n".encode()
+
+    def encode(self, command: Command) -> bytes:
+        if command.values.get("impossible"):
+            raise CannotEncode("no such register")
+        return f"do {command.number} {command.device} {command.body.decode()}\n".encode()
+
+    def idle(self) -> Iterable[Event]:
+        return [Send(b"there?\n")]
+
+
+class OneCodec:
+    """``Plugins`` with one codec, which can be away."""
+
+    def __init__(self) -> None:
+        self.away: str | None = None
+        self.opened: list[Opened] = []
+
+    def open(self, name: str, peer: str, sink: Sink) -> Opened:
+        if self.away is not None:
+            raise NotAvailable("disabled", self.away)
+        calling = Calling(
+            Lines, None, Checker(), peer=peer, log=logging.getLogger("lines"), count=lambda _name, _count: None
+        )
+        runner = InlineRunner(calling, sink, Lenient(), peer=peer, slow=1e9, now=lambda: 0.0)
+        opened = Opened(runner, Lines.framing, name, Lines.version, Lines.schema.version)
+        self.opened.append(opened)
+        return opened
+
+
+class Lenient:
+    """Nobody is judged."""
+
+    def failed(self, runner: InlineRunner, kind: str, detail: str) -> None: ...
+
+    def took(self, runner: InlineRunner, seconds: float, frames: int) -> None: ...
+
+    def closed(self, runner: InlineRunner) -> None: ...
+
+
+class Notes:
+    """``Devices`` and ``Commands`` that write down what they are told."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[object, ...]] = []
+        self.highest: dict[str, int] = {}
+        self.verdict = Verdict(send=True)
+        self.retry: set[str] = set()
+        self.waiting: list[Callable[[], None]] | None = None
+
+    def known(self, gateway: str, done: Callable[[], None]) -> None:
+        if self.waiting is None:
+            done()
+        else:
+            self.waiting.append(done)
+
+    def login(self, gateway: str, *, codec: str, version: str, peer: str, epoch: int = 0) -> int:
+        self.log.append(("login", gateway, codec, version))
+        return self.highest.get(gateway, 0)
+
+    def left(self, gateway: str, peer: str = "") -> None:
+        self.log.append(("left", gateway))
+
+    def seen(self, gateway: str, device: str, *, readings: int = 1, at: int | None = None) -> None:
+        self.log.append(("seen", gateway, device, readings))
+
+    def values(self, gateway: str, device: str, values: Mapping[str, Value], at: int) -> None:
+        self.log.append(("values", device, dict(values), at))
+
+    def is_fresh(self, gateway: str, sequence: int) -> bool:
+        return sequence > self.highest.get(gateway, 0)
+
+    def taken(self, gateway: str, sequence: int) -> None:
+        self.highest[gateway] = sequence
+
+    def not_taken(self, gateway: str, sequence: int) -> None:
+        self.highest[gateway] = sequence
+
+    def begin(self, command_id: str, done: Callable[[Verdict], None]) -> None:
+        self.log.append(("begin", command_id))
+        done(self.verdict)
+
+    def answered(self, command_id: str, ok: bool, detail: str = "", values: Mapping[str, Value] | None = None) -> None:
+        self.log.append(("answered", command_id, ok, detail))
+
+    def failed(self, command_id: str, reason: str) -> None:
+        self.log.append(("failed", command_id, reason))
+
+    def link_lost(self, command_ids: Iterable[str]) -> None:
+        if ids := list(command_ids):
+            self.log.append(("lost", *ids))
+
+    def allows_retry(self, command_id: str) -> bool:
+        return command_id in self.retry
+
+    def deadline(self, command_id: str) -> int | None:
+        return None
+
+
+class World:
+    """A node with a listener of gateways."""
+
+    def __init__(self, node: Node | None = None, captures: Path | None = None, **settings: int) -> None:
+        self.node = node or Node()
+        self.plugins = OneCodec()
+        self.notes = Notes()
+        self.links = LinksCounters()
+        node = self.node
+        self.captures = Captures(captures or Path("captures"), node.clock)
+        services = LinkServices(
+            "n1",
+            self.plugins,
+            self.notes,
+            self.notes,
+            self.links,
+            self.captures,
+            now=lambda: int(node.clock.wall() * 1000),
+            call_soon=node._soon.append,
+        )
+        told = LinkSettings("lines", **settings)
+        broker = node.broker
+        self.layout = Layout(
+            [
+                ("connect-timeout", lambda: ConnectTimeoutStage(broker.settings.connect_timeout)),
+                ("device", lambda: DeviceStage(services, told)),
+                ("idle", IdleStage),
+                ("broker", lambda: Connection(broker, patient=True)),
+            ]
+        )
+
+    @property
+    def counters(self) -> LinkCounters:
+        return self.links.of("lines")
+
+    def open(self) -> Gateway:
+        """A gateway that has said nothing."""
+        return Gateway(self)
+
+    def gateway(self, name: str = "line-1", user: str = "") -> Gateway:
+        """A gateway that is let in."""
+        gateway = self.open()
+        gateway.say(f"login {name} {user}".strip())
+        assert gateway.heard() == ["welcome"]
+        return gateway
+
+
+class Gateway:
+    """One connection from the gateway's side."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.wire = EmbeddedChannel(world.layout, clock=world.node.clock, wheel=world.node.wheel)
+        world.node.turn()
+
+    def say(self, *lines: str) -> None:
+        """These lines in one piece; then the turn ends."""
+        self.wire.feed("".join(f"{line}\n" for line in lines).encode())
+        self.world.node.turn()
+
+    def heard(self) -> list[str]:
+        """What came since the last time."""
+        return self.wire.take().decode().split("\n")[:-1]
+
+    @property
+    def closed(self) -> bool:
+        return self.wire.closed
+
+    def hang_up(self) -> None:
+        """The cable is pulled."""
+        self.wire.peer_closes()
+        self.world.node.turn()

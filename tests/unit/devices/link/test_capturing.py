@@ -1,0 +1,72 @@
+"""What goes over a link is written down, and nothing else is changed by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iot_mqtt.devices.link import CaptureError
+from iot_mqtt.sdk.capture import read_header, read_records
+from tests.unit.devices.link.linkkit import World
+
+
+def test_a_capture_of_a_codec_has_every_byte_and_what_was_made_of_it(tmp_path: Path) -> None:
+    """From the first byte of a connection to its end."""
+    world = World(captures=tmp_path)
+    begun = world.captures.start("lines", None, 60, 1 << 20)
+    gateway = world.gateway("line-1")
+    gateway.say('r press {"t": 1} 7', "safe 7")
+    assert gateway.heard() == ["safe 7"]
+    gateway.hang_up()
+    ended = world.captures.stop(begun.id)
+    assert ended.state == "stopped" and ended.connections == 1
+    first, *rest = Path(ended.file).read_bytes().splitlines(keepends=True)
+    found = list(read_records(rest))
+    assert read_header(first).codec == "lines"
+    up = b"".join(one.data for one in found if one.kind == "up")
+    down = b"".join(one.data for one in found if one.kind == "down")
+    assert up == b'login line-1\nr press {"t": 1} 7\nsafe 7\n' and down == b"welcome\nsafe 7\n"
+    assert len([one for one in found if one.kind == "event"]) == 3
+    assert found[0].kind == "opened" and found[-1].kind == "closed"
+
+
+def test_a_capture_of_a_gateway_leaves_its_password_out(tmp_path: Path) -> None:
+    """And what others say."""
+    world = World(captures=tmp_path)
+    world.gateway("other")
+    begun = world.captures.start("lines", "line-1", 60, 1 << 20)
+    gateway = world.gateway("line-1", "user")
+    gateway.say("beat")
+    world.gateway("third").say("beat")
+    text = Path(world.captures.stop(begun.id).file).read_text()
+    assert b"beat\n".hex() in text and b"user".hex() not in text and text.count('"opened"') == 1
+
+
+def test_a_capture_ends_by_itself(tmp_path: Path) -> None:
+    """After its time, or at its size; the link goes on."""
+    world = World(captures=tmp_path)
+    gateway = world.gateway("line-1")
+    world.captures.start("lines", None, 5, 1 << 20)
+    world.node.advance(6)
+    world.captures.start("lines", None, 60, 2000)
+    gateway.say("beat")
+    world.gateway("line-2").say(*["beat"] * 100)
+    assert [one.state for one in world.captures.info()] == ["time", "size"]
+    assert max(one.bytes for one in world.captures.info()) <= 2000
+    gateway.say("beat")
+    assert gateway.heard() == ["beat", "beat"]
+
+
+def test_there_are_bounds(tmp_path: Path) -> None:
+    """Of number, time and size."""
+    world = World(captures=tmp_path)
+    with pytest.raises(CaptureError, match="at most"):
+        world.captures.start("lines", None, 0, 1)
+    for _ in range(8):
+        world.captures.start("lines", None, 60, 1 << 20)
+    with pytest.raises(CaptureError, match="running already"):
+        world.captures.start("lines", None, 60, 1 << 20)
+    with pytest.raises(CaptureError, match="no capture"):
+        world.captures.stop("x")
+    world.captures.close()

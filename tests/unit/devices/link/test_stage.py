@@ -1,0 +1,385 @@
+"""A gateway's connection: from its first word to its last, with a broker behind it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.devices.link import DeviceStage
+from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.sdk import Readings
+from tests.unit.broker.harness import Node
+from tests.unit.devices.link.linkkit import World
+
+
+def test_readings_reach_subscribers_as_unified_messages() -> None:
+    """One message for each reading, on the topic of its device."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway("line-1")
+    gateway.say('r press {"t": 21.5, "on": true} 7', 'r oven {"t": null}')
+    first, second = (json.loads(one.payload) for one in reader.messages())
+    now = int(world.node.clock.wall() * 1000)
+    assert first == {
+        "id": "line-1/press/7",
+        "node": "n1",
+        "gateway": "line-1",
+        "device": "press",
+        "ts": 1000,
+        "ingest_ts": now,
+        "seq": 7,
+        "values": {"t": 21.5, "on": True},
+        "codec": "lines/1.2",
+        "schema": 3,
+    }
+    assert second["device"] == "oven" and second["seq"] is None and second["id"].startswith("line-1/oven/")
+    assert world.notes.log[:2] == [("login", "line-1", "lines", "1.2"), ("seen", "line-1", "press", 1)]
+    assert ("values", "press", {"t": 21.5, "on": True}, 1000) in world.notes.log
+
+
+def test_runs_of_one_device_are_published_as_one() -> None:
+    """Order is kept between devices, and ids do not run out."""
+    world = World()
+    reader = world.node.connect("reader", receive_maximum=65_535)
+    reader.subscribe("up/#", qos=0)
+    gateway = world.gateway()
+    for round in range(70):
+        gateway.say(*[f'r d{n // 500} {{"n": {n}}} {round * 1000 + n + 1}' for n in range(1000)])
+    found = [json.loads(one.payload)["values"]["n"] for one in reader.messages()]
+    assert found == list(range(1000)) * 70
+    assert world.counters.readings == 70_000
+
+
+def test_a_gateway_is_told_what_is_safe_only_after_the_commit() -> None:
+    """What it asked about before the commit is answered by the last number."""
+    world = World()
+    keeper = world.node.connect("keeper", expiry=3600)
+    keeper.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    world.node.hold()
+    gateway.say('r d {"t": 1} 1', "safe 1", 'r d {"t": 2} 2', "safe 2")
+    assert gateway.heard() == []
+    world.node.release()
+    assert gateway.heard() == ["safe 2"]
+    gateway.say("safe 3")
+    assert gateway.heard() == ["safe 3"]
+
+
+def test_what_comes_again_is_not_published_again_but_is_safe() -> None:
+    """A gateway that reconnects and sends again all that it is not sure of."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    gateway.say('r a {"t": 1} 5', 'r b {"t": 1} 5', 'r a {"t": 2} 6')
+    gateway.hang_up()
+    again = world.gateway()
+    again.say('r a {"t": 1} 5', 'r b {"t": 1} 5', 'r a {"t": 2} 6', 'r a {"t": 3} 7', "safe 7")
+    assert again.heard() == ["safe 7"]
+    assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [5, 5, 6, 7]
+    assert world.counters.duplicates == 3
+
+
+def test_what_is_said_before_the_welcome_waits() -> None:
+    """Login and readings in one piece, while the broker still looks at the login."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    world.notes.waiting = []
+    gateway = world.open()
+    gateway.say("login line-1", 'r d {"t": 1} 1', "safe 1", "beat")
+    assert gateway.heard() == [] and not gateway.wire.channel.reading
+    waiting, world.notes.waiting = world.notes.waiting, None
+    waiting[0]()
+    world.node.turn()
+    assert gateway.heard() == ["welcome", "beat", "safe 1"]
+    assert len(reader.messages()) == 1 and gateway.wire.channel.reading
+
+
+def test_data_without_a_login_closes_the_connection() -> None:
+    """And is counted by its reason."""
+    world = World()
+    gateway = world.open()
+    gateway.say('r d {"t": 1}')
+    assert gateway.closed and world.counters.refused == {"no_login": 1}
+
+
+@pytest.mark.parametrize("name", ["a/b", "a+", "#", "$x", "a\x7f", "x" * 65], ids=ascii)
+def test_a_name_that_is_no_level_of_a_topic_is_refused(name: str) -> None:
+    """By the stage or by what looks at the codec's words before it."""
+    world = World()
+    gateway = world.open()
+    gateway.say(f"login {name}")
+    assert gateway.closed and world.counters.refused + world.counters.faults
+
+
+def test_a_second_login_closes_the_connection() -> None:
+    """One gateway, one connection."""
+    world = World()
+    gateway = world.gateway()
+    gateway.say("login other")
+    assert gateway.closed and world.counters.refused == {"unexpected": 1}
+
+
+def test_a_bad_frame_closes_the_connection_and_what_stood_before_it_counts() -> None:
+    """The reason is the codec's."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    gateway.say('r d {"t": 1} 1', "nonsense", 'r d {"t": 2} 2')
+    assert gateway.closed and world.counters.refused == {"unknown_word": 1}
+    assert len(reader.messages()) == 1
+    assert world.notes.log[-1] == ("left", "line-1")
+
+
+def test_a_frame_that_is_too_long_closes_the_connection() -> None:
+    """Framing has reasons of its own."""
+    world = World()
+    gateway = world.gateway()
+    gateway.say("x" * 5000)
+    assert gateway.closed and world.counters.refused == {"too_long": 1}
+
+
+def test_a_bug_of_the_codec_closes_the_connection_and_is_its_fault() -> None:
+    """Nobody else notices."""
+    world = World()
+    other = world.gateway("line-2")
+    gateway = world.gateway()
+    gateway.say("crash")
+    assert gateway.closed and world.counters.faults == {"exception": 1}
+    other.say("beat")
+    assert other.heard() == ["beat"]
+
+
+def test_a_codec_that_is_away_closes_the_connection() -> None:
+    """With the reason, and without a trace in the sessions."""
+    world = World()
+    world.plugins.away = "disabled by an operator"
+    gateway = world.open()
+    assert gateway.closed and world.counters.refused == {"no_codec": 1}
+    assert not list(world.node.broker.sessions)
+
+
+def test_a_gateway_that_comes_again_takes_its_place() -> None:
+    """As MQTT clients do."""
+    world = World()
+    gateway = world.gateway()
+    again = world.gateway()
+    assert gateway.closed and not again.closed
+    assert world.counters.refused["session_taken_over"] == 1
+
+
+def test_a_silent_gateway_is_asked_and_then_closed() -> None:
+    """Heartbeat 10: asked after two thirds of it, closed after one and a half."""
+    world = World()
+    gateway = world.gateway()
+    world.node.advance(7.5)
+    assert gateway.heard() == ["there?"]
+    gateway.say("beat")
+    world.node.advance(7.5)
+    assert gateway.heard() == ["beat", "there?"] and not gateway.closed
+    world.node.advance(15.0)
+    assert gateway.closed
+
+
+def test_a_gateway_that_is_not_let_in_is_refused_in_its_own_words() -> None:
+    """Whatever the broker's reason is."""
+    world = World()
+    gateway = world.open()
+    world.node.broker.refusing = Refused("not now", ReasonCode.SERVER_UNAVAILABLE)
+    gateway.say("login line-1")
+    assert gateway.heard() == ["refused server_unavailable"] and gateway.closed
+    assert world.counters.refused == {"server_unavailable": 1}
+
+
+def command(world: World, body: bytes, device: str = "press", **properties: Any) -> None:
+    sender = world.node.connect("sender")
+    sender.publish(f"down/line-1/{device}", body, qos=1, **properties)
+
+
+def test_a_command_is_begun_encoded_written_and_answered() -> None:
+    """And the broker forgets it when it has left."""
+    world = World()
+    gateway = world.gateway()
+    command(world, b'{"speed":3}', user_properties=(("command-id", "c1"),))
+    assert gateway.heard() == ['do 1 press {"speed":3}']
+    assert not len(world.node.session("line-1").outbound)
+    gateway.say("answer 1 ok")
+    gateway.say("answer 1 ok", "answer 9 ok")
+    assert [one for one in world.notes.log if one[0] in ("begin", "answered")] == [
+        ("begin", "c1"),
+        ("answered", "c1", True, ""),
+    ]
+
+
+def test_a_command_that_is_not_to_be_sent_is_not() -> None:
+    """It may have been sent before, or be expired."""
+    world = World()
+    gateway = world.gateway()
+    world.notes.verdict = Verdict(send=False, why="expired")
+    command(world, b"{}", user_properties=(("command-id", "c1"),))
+    assert gateway.heard() == [] and not len(world.node.session("line-1").outbound)
+
+
+def test_a_command_that_cannot_be_said_has_failed() -> None:
+    """With the codec's reason."""
+    world = World()
+    gateway = world.gateway()
+    command(world, b'{"impossible":1}', user_properties=(("command-id", "c1"),))
+    assert gateway.heard() == [] and ("failed", "c1", "no such register") in world.notes.log
+    assert not len(world.node.session("line-1").outbound)
+
+
+def test_a_command_that_may_be_sent_again_is_kept_until_it_is_answered() -> None:
+    """The next connection gets it."""
+    world = World()
+    world.notes.retry.add("c1")
+    gateway = world.gateway()
+    command(world, b"{}", user_properties=(("command-id", "c1"),))
+    assert gateway.heard() == ["do 1 press {}"]
+    gateway.hang_up()
+    assert ("lost", "c1") in world.notes.log
+    again = world.open()
+    again.say("login line-1")
+    assert again.heard() == ["welcome", "do 1 press {}"]
+    again.say("answer 1 broken")
+    assert ("answered", "c1", False, "broken") in world.notes.log
+    assert not len(world.node.session("line-1").outbound)
+
+
+def test_a_command_that_may_not_be_sent_again_is_not() -> None:
+    """The lost connection is told of, and the broker has forgotten it."""
+    world = World()
+    gateway = world.gateway()
+    command(world, b"{}", user_properties=(("command-id", "c1"),))
+    assert gateway.heard() == ["do 1 press {}"]
+    gateway.hang_up()
+    assert ("lost", "c1") in world.notes.log
+    assert world.gateway().heard() == []
+
+
+def test_commands_wait_while_the_gateway_is_away() -> None:
+    """Its session is kept."""
+    world = World()
+    world.gateway().hang_up()
+    command(world, b'{"a":1}', user_properties=(("command-id", "c1"),))
+    again = world.open()
+    again.say("login line-1")
+    assert again.heard() == ["welcome", 'do 1 press {"a":1}']
+
+
+def test_a_command_without_a_record_is_delivered_all_the_same() -> None:
+    """Somebody publishes to the topic by hand."""
+    world = World()
+    gateway = world.gateway()
+    command(world, b"raw")
+    assert gateway.heard() == ["do 1 press raw"] and not len(world.node.session("line-1").outbound)
+
+
+@pytest.mark.parametrize("device", ["press/deeper", ""])
+def test_a_command_to_no_device_is_dropped_and_counted(device: str) -> None:
+    """It must not stay in the session for ever."""
+    world = World()
+    gateway = world.gateway()
+    command(world, b"{}", device)
+    assert gateway.heard() == [] and world.counters.commands_refused == {"no_device": 1}
+    assert not len(world.node.session("line-1").outbound)
+
+
+def test_no_more_is_read_than_the_broker_acknowledges() -> None:
+    """Receive Maximum is kept, and everything arrives in the end."""
+    world = World(Node(MqttSettings(receive_maximum=10)))
+    keeper = world.node.connect("keeper", expiry=3600)
+    keeper.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    world.node.hold()
+    gateway.say(*[f'r d {{"n": {n}}} {n}' for n in range(1, 101)], "safe 100")
+    assert not gateway.wire.channel.reading and not gateway.closed
+    world.node.release()
+    world.node.turn()
+    assert gateway.heard() == ["safe 100"] and gateway.wire.channel.reading
+    assert [json.loads(one)["seq"] for one in keeper.drain()] == list(range(1, 101))
+
+
+def test_values_that_json_does_not_have_are_dropped_and_counted() -> None:
+    """One reading's fault is not its gateway's."""
+    world = World()
+    gateway = world.gateway()
+    gateway.say('r d {"t": NaN} 1', 'r d {"t": 1} 2', "safe 2")
+    assert gateway.heard() == ["safe 2"] or gateway.closed
+    assert world.counters.dropped == {"bad_value": 1} or world.counters.faults == {"garbage": 1}
+
+
+def test_a_gateway_that_may_not_publish_is_not_told_that_its_data_is_safe() -> None:
+    """It is closed, and the drop is counted."""
+
+    class ReadOnly:
+        unrestricted = False
+        version = 0
+
+        def allows(self, *_arguments: object) -> bool:
+            return False
+
+    world = World()
+    gateway = world.gateway()
+    connection = next(iter(world.node.broker.connections))
+    connection.permissions = ReadOnly()
+    gateway.say('r d {"t": 1} 1', "safe 1")
+    assert gateway.heard() == ["refused not_taken"] and gateway.closed
+    assert world.counters.dropped == {"not_authorized": 1}
+
+
+def test_what_was_refused_is_taken_when_it_comes_again() -> None:
+    """It was published, refused, and must not count as a duplicate."""
+
+    class ReadOnly:
+        unrestricted = False
+        version = 0
+
+        def allows(self, *_arguments: object) -> bool:
+            return False
+
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    gateway.say('r d {"t": 1} 1')
+    connection = next(one for one in world.node.broker.connections if one.connect and one.connect.client_id == "line-1")
+    connection.permissions = ReadOnly()
+    gateway.say('r d {"t": 2} 2', 'r d {"t": 3} 3')
+    assert gateway.closed and world.notes.highest == {"line-1": 1}
+    again = world.gateway()
+    again.say('r d {"t": 2} 2', 'r d {"t": 3} 3', "safe 3")
+    assert again.heard() == ["safe 3"]
+    assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [1, 2, 3]
+
+
+def test_a_frame_that_comes_twice_in_one_piece_is_published_once() -> None:
+    """A gateway that is too eager."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    gateway.say('r a {"t": 1} 1', 'r b {"t": 1} 1', 'r a {"t": 2} 2', 'r a {"t": 1} 1', 'r b {"t": 1} 1')
+    assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [1, 1, 2]
+
+
+def test_what_the_broker_holds_back_is_not_called_taken() -> None:
+    """It would be lost if the node ended now."""
+    world = World()
+    gateway = world.gateway()
+    stage = gateway.wire.pipeline.get("device")
+    context = gateway.wire.pipeline.context("device")
+    assert isinstance(stage, DeviceStage) and context is not None
+    stage.set_reading(context, on=False)
+    stage.events([Readings("d", {"t": 1}, sequence=1)])
+    assert world.notes.highest == {} and not gateway.wire.channel.reading
+    stage.set_reading(context, on=True)
+    world.node.turn()
+    assert world.notes.highest == {"line-1": 1} and gateway.wire.channel.reading

@@ -1,0 +1,406 @@
+"""Commands to MQTT devices: every one ends, says how, and leaves once unless its sender allowed more."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.codec import Ack, PacketType
+from iot_mqtt.devices import DevicesSettings, NewCommand
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.grid import CacheName
+from tests.unit.broker.harness import V311, run
+from tests.unit.devices.devicekit import DeviceNode, command_of, confirm, order, states, statuses, until
+
+
+def test_a_command_is_queued_sent_and_acked() -> None:
+    """The device gets it with its id; every state is told, also where the sender asked for it."""
+    node = DeviceNode()
+    listener, device = node.listener("status/#", "answers/me"), node.device()
+    order(node.connect("s"), "d1/valve", b'{"open":1}', response_topic="answers/me", correlation_data=b"\1\2")
+    (message,) = device.messages()
+    assert (message.topic, message.payload, command_of(message)) == (b"down/d1/valve", b'{"open":1}', "c1")
+    confirm(device, [message])
+    heard = listener.messages()
+    assert [one.topic for one in heard] == [b"status/d1/valve/c1", b"answers/me"] * 3
+    assert {one.properties.correlation_data for one in heard} == {b"\1\2"}
+    record = node.record("c1")
+    assert (record.state, record.attempts, record.target, record.sender) == ("acked", 1, "d1/valve", "s")
+    assert list(record.times) == ["queued", "sent", "acked"]
+
+
+def test_the_record_is_committed_before_the_sender_is_acknowledged() -> None:
+    """And ``sent`` before the device gets a byte."""
+    node = DeviceNode()
+    device, sender = node.device(), node.connect("s")
+    node.hold()
+    assert sender.publish("down/d1", b"x", qos=1, user_properties=(("command-id", "c1"),)) == []
+    assert not device.messages()
+    node.release()
+    assert sender.acks(PacketType.PUBACK)
+    assert node.state("c1") == "sent"
+    assert len(device.messages()) == 1
+
+
+def test_sent_is_committed_before_it_leaves() -> None:
+    """A crash right after the device got it must not make a restart believe that it had not."""
+    node = DeviceNode()
+    device, sender = node.device(), node.connect("s")
+    device.lose()
+    order(sender, "d1")
+    node.hold()
+    device = node.connect("d1", clean=False, expiry=3600)
+    node.turn()
+    assert not device.messages()
+    node.release()
+    assert node.state("c1") == "sent"
+    assert len(device.messages()) == 1
+
+
+def test_offline_it_waits_over_a_restart() -> None:
+    """Queued, then delivered when the device comes."""
+    node = DeviceNode()
+    node.device().lose()
+    order(node.connect("s"), "d1")
+    node.restart(written=True)
+    assert node.state("c1") == "queued"
+    listener = node.connect("l")
+    listener.subscribe("status/#", qos=1)
+    device = node.connect("d1", clean=False, expiry=3600)
+    confirm(device, device.messages())
+    assert states(listener) == ["sent", "acked"]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["reconnect", "restart"])
+@pytest.mark.parametrize(("retry", "times", "state"), [("no", 0, "uncertain"), ("yes", 1, "acked")])
+def test_sent_and_not_confirmed_it_leaves_again_only_if_that_was_allowed(
+    retry: str, times: int, state: str, *, restart: bool
+) -> None:
+    """Without leave it is openly uncertain; the flight is gone and what follows is delivered."""
+    node = DeviceNode()
+    device = node.device()
+    order(node.connect("s"), "d1", retry=retry)
+    assert len(device.messages()) == 1
+    device.lose()
+    if restart:
+        node.restart()
+    device = node.connect("d1", clean=False, expiry=3600)
+    again = device.messages()
+    assert len(again) == times
+    confirm(device, again)
+    assert node.state("c1") == state
+    order(node.connect("s"), "d1", id="c2")
+    (after,) = device.messages()
+    assert command_of(after) == "c2"
+    assert len(node.session("d1").outbound) == 1
+
+
+def test_a_takeover_sends_nothing_twice() -> None:
+    """The newcomer has the same session and not the command."""
+    node = DeviceNode()
+    first = node.device()
+    order(node.connect("s"), "d1")
+    assert len(first.messages()) == 1
+    second = node.connect("d1", clean=False, expiry=3600)
+    assert second.messages() == []
+    assert node.state("c1") == "uncertain"
+
+
+def test_a_deadline_expires_what_waits_to_the_second() -> None:
+    """Not before, and the device never gets it."""
+    node = DeviceNode()
+    listener = node.listener()
+    node.device().lose()
+    order(node.connect("s"), "d1", message_expiry_interval=5)
+    for _ in range(19):
+        node.pass_time(0.25)
+    assert states(listener) == ["queued"]
+    node.pass_time(0.25)
+    (status,) = statuses(listener)
+    assert status["state"] == "expired"
+    assert node.device().messages() == []
+
+
+def test_a_deadline_makes_what_was_sent_uncertain() -> None:
+    """And a confirmation that comes late settles it after all."""
+    node = DeviceNode()
+    listener, device = node.listener(), node.device()
+    order(node.connect("s"), "d1", message_expiry_interval=2)
+    (message,) = device.messages()
+    node.pass_time(2.0)
+    assert states(listener) == ["queued", "sent", "uncertain"]
+    confirm(device, [message])
+    assert states(listener) == ["acked"]
+
+
+def test_a_deadline_survives_a_restart() -> None:
+    """The sweep of the next life finds it."""
+    node = DeviceNode()
+    node.device().lose()
+    order(node.connect("s"), "d1", message_expiry_interval=5)
+    node.restart(written=True)
+    node.pass_time(4.75)
+    assert node.state("c1") == "queued"
+    node.pass_time(0.25)
+    assert node.state("c1") == "expired"
+
+
+def test_a_device_may_answer_for_itself() -> None:
+    """With ``wants-reply`` PUBACK is not enough; the reply has details; nobody else can give it."""
+    node = DeviceNode()
+    listener, device, sender = node.listener(), node.device(), node.connect("s")
+    order(sender, "d1", reply="yes")
+    confirm(device, device.messages())
+    sender.publish("reply/c1", b'{"ok": false}', qos=1)
+    assert states(listener) == ["queued", "sent"]
+    device.publish("reply/c1", b"no json", qos=1)
+    assert states(listener) == []
+    (ack,) = device.publish("reply/c1", b'{"ok": false, "detail": "stuck", "values": {"pos": 3}}', qos=1)
+    assert isinstance(ack, Ack)
+    (status,) = statuses(listener)
+    assert (status["state"], status["detail"], status["values"]) == ("failed", "stuck", {"pos": 3})
+
+
+def test_a_refusing_puback_fails_it() -> None:
+    """A reason of 0x80 or more is an answer, too."""
+    node = DeviceNode()
+    device = node.device()
+    order(node.connect("s"), "d1")
+    (message,) = device.messages()
+    device.ack(PacketType.PUBACK, message.packet_id, reason=ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
+    assert node.state("c1") == "failed"
+
+
+def test_qos_2_is_acked_with_pubrec() -> None:
+    """From there on the device has it, whatever becomes of the rest."""
+    node = DeviceNode()
+    device = node.connect("d1", clean=False, expiry=3600)
+    device.subscribe("down/d1", qos=2)
+    order(node.connect("s"), "d1", qos=2)
+    (message,) = device.messages()
+    device.ack(PacketType.PUBREC, message.packet_id)
+    assert node.state("c1") == "acked"
+
+
+@pytest.mark.parametrize(
+    ("expiry", "filter", "qos", "why"),
+    [(None, None, 0, "no session"), (3600, "down/other", 1, "not subscribed"), (3600, "down/d1", 0, "QoS 0")],
+)
+def test_what_nobody_would_get_fails_at_once(expiry: int | None, filter: str | None, qos: int, why: str) -> None:
+    """With a reason, and nothing is sent."""
+    node = DeviceNode()
+    listener = node.listener()
+    device = None
+    if filter is not None:
+        device = node.connect("d1", expiry=expiry)
+        device.subscribe(filter, qos=qos)
+    order(node.connect("s"), "d1")
+    (status,) = statuses(listener)
+    assert status["state"] == "failed"
+    assert why in status["detail"]
+    assert device is None or device.messages() == []
+
+
+def test_the_end_of_a_session_ends_its_commands() -> None:
+    """What was not sent has failed, what was sent is uncertain; at once for one that ends with its connection."""
+    node = DeviceNode()
+    listener = node.listener()
+    device = node.connect("d1")
+    device.subscribe("down/d1", qos=1)
+    order(node.connect("s"), "d1")
+    assert len(device.messages()) == 1
+    device.lose()
+    assert states(listener) == ["queued", "sent", "uncertain"]
+    node.device("d2").lose()
+    order(node.connect("s"), "d2", id="c2")
+    node.connect("d2", clean=True, expiry=3600)
+    assert states(listener) == ["queued", "failed"]
+
+
+def test_an_idempotency_key_sends_once() -> None:
+    """The same command is told of instead, in the new sender's words, during its life and after a restart."""
+    node = DeviceNode()
+    device, sender = node.device(), node.connect("s")
+    sender.subscribe("answers", qos=1)
+    order(sender, "d1", id="", key="k")
+    (message,) = device.messages()
+    confirm(device, [message])
+    order(sender, "d1", id="", key="k", response_topic="answers", correlation_data=b"2")
+    (answer,) = sender.messages()
+    assert answer.properties.correlation_data == b"2"
+    assert b'"acked"' in answer.payload
+    assert (command_of(message) or "?").encode() in answer.payload
+    node.restart()
+    device = node.connect("d1", clean=False, expiry=3600)
+    order(node.connect("s"), "d1", id="", key="k")
+    assert device.messages() == []
+    order(node.connect("s"), "d1", id="", key="another")
+    assert len(device.messages()) == 1
+
+
+def test_the_same_id_again_is_the_same_command() -> None:
+    """A sender that never saw its PUBACK may send again."""
+    node = DeviceNode()
+    device, sender = node.device(), node.connect("s")
+    order(sender, "d1")
+    order(sender, "d1")
+    assert len(device.messages()) == 1
+    node.device("d2")
+    (answer,) = sender.publish("down/d2", b"", qos=1, user_properties=(("command-id", "c1"),))
+    assert isinstance(answer, Ack)
+    assert answer.reason is ReasonCode.QUOTA_EXCEEDED
+
+
+def test_a_sender_of_3_1_1_gets_the_defaults() -> None:
+    """An id is given, nothing is repeated."""
+    node = DeviceNode()
+    device = node.device()
+    sender = node.connect("s", V311)
+    sender.publish("down/d1", b"a", b"b", qos=1)
+    messages = device.messages()
+    assert [message.payload for message in messages] == [b"a", b"b"]
+    ids = [command_of(message) for message in messages]
+    assert len({*ids}) == 2
+    assert None not in ids
+
+
+def test_a_device_of_3_1_1_is_served_too() -> None:
+    """It sees no id; PUBACK is its answer."""
+    node = DeviceNode()
+    device = node.connect("d1", V311, clean=False)
+    device.subscribe("down/d1", qos=1)
+    order(node.connect("s"), "d1")
+    confirm(device, device.messages())
+    assert node.state("c1") == "acked"
+
+
+def test_who_listens_in_confirms_nothing() -> None:
+    """Only the target's own session counts."""
+    node = DeviceNode()
+    device, monitor = node.device(), node.connect("monitor", expiry=100)
+    monitor.subscribe("down/#", qos=1)
+    order(node.connect("s"), "d1")
+    confirm(monitor, monitor.messages())
+    assert node.state("c1") == "sent"
+    confirm(device, device.messages())
+    assert node.state("c1") == "acked"
+
+
+def test_qos_0_and_retained_are_messages_like_others() -> None:
+    """They have no state."""
+    node = DeviceNode()
+    device, sender = node.device(), node.connect("s")
+    sender.publish("down/d1", b"0")
+    sender.publish("down/d1", b"r", qos=1, retain=True)
+    assert device.payloads() == [b"0", b"r"]
+    assert node.count() == 0
+
+
+def test_it_can_be_cancelled_until_it_is_sent() -> None:
+    """The device never gets it; later it is refused."""
+    node = DeviceNode()
+    commands = node.accompanied.commands
+    node.device().lose()
+    order(node.connect("s"), "d1")
+    order(node.connect("s"), "d1", id="c2")
+    node.broker.call_soon(lambda: None)
+    commands.cancel_here("c1")
+    node.turn()
+    record = node.record("c1")
+    assert (record.state, record.detail) == ("failed", "cancelled")
+    device = node.connect("d1", clean=False, expiry=3600)
+    assert [command_of(message) for message in device.messages()] == ["c2"]
+    with pytest.raises(Refused, match="sent"):
+        commands.cancel_here("c2")
+    assert node.dropped() == {"command_over": 1}
+
+
+def test_it_is_submitted_without_a_client() -> None:
+    """As the API and the uplink do."""
+    node = DeviceNode()
+    device = node.device()
+    record = run(node.accompanied.commands.submit(NewCommand("d1/valve", b"go", retry=True), "api"))
+    node.turn()
+    (message,) = device.messages()
+    assert (message.payload, command_of(message)) == (b"go", record.id)
+    found = run(node.accompanied.commands.find(record.id))
+    assert found is not None
+    assert (found.body, found.retry, found.sender) == (b"go", True, "api")
+    for target in ("", "/x", "a/#"):
+        with pytest.raises(Refused, match="target"):
+            run(node.accompanied.commands.submit(NewCommand(target)))
+
+
+def test_too_many_are_refused() -> None:
+    """The sender is told 0x97."""
+    node = DeviceNode(DevicesSettings(max_commands=1))
+    node.device().lose()
+    sender = node.connect("s")
+    order(sender, "d1")
+    (answer,) = sender.publish("down/d1", b"", qos=1)
+    assert isinstance(answer, Ack)
+    assert answer.reason is ReasonCode.QUOTA_EXCEEDED
+
+
+def test_what_is_over_is_kept_for_a_time_and_in_bounds() -> None:
+    """Then nothing is left of it, the body included; the key may be used anew."""
+    node = DeviceNode(DevicesSettings(keep_commands=60, max_finished_commands=2))
+    device, sender = node.device(), node.connect("s")
+    for number in range(3):
+        order(sender, "d1", id=f"c{number}", key=f"k{number}")
+        confirm(device, device.messages())
+    node.pass_time(0.25)
+    assert node.count() == 2
+    node.pass_time(61)
+    assert node.count() == 0
+    assert node.records(CacheName.COMMANDS) == 0
+    order(sender, "d1", id="c0", key="k0")
+    assert len(device.messages()) == 1
+
+
+def test_what_was_removed_is_not_sent_by_an_old_message() -> None:
+    """A device that comes back after all of that gets nothing that nobody remembers."""
+    node = DeviceNode(DevicesSettings(keep_commands=1, longest_command=5))
+    node.device(keep_alive=0).lose()
+    order(node.connect("s"), "d1")
+    node.pass_time(6)
+    assert node.state("c1") == "expired"
+    node.pass_time(6)
+    assert node.count() == 0
+    device = node.connect("d1", clean=False, expiry=3600)
+    until(node, lambda: True)
+    assert device.messages() == []
+
+
+def test_the_last_states_are_told_again_after_a_stop() -> None:
+    """A kill between the commit and the telling leaves nobody in the dark."""
+    node = DeviceNode()
+    listener = node.listener()
+    node.device().lose()
+    order(node.connect("s"), "d1")
+    statuses(listener)
+    listener.lose()
+    node.restart()
+    listener = node.connect("listener", clean=False, expiry=3600)
+    assert states(listener) == ["queued"]
+
+
+def test_nobody_is_answered_where_he_may_not_listen() -> None:
+    """The node is no way around the rules, and never sends an order as an answer."""
+    node = DeviceNode()
+    device, sender = node.device(), node.connect("s")
+    order(sender, "d1", response_topic="down/d1")
+    assert len(device.messages()) == 1
+    assert node.record("c1").response_topic == ""
+
+
+def test_many_go_with_one_commit() -> None:
+    """What is lined up together becomes ``sent`` together."""
+    node = DeviceNode()
+    node.device().lose()
+    sender = node.connect("s")
+    for number in range(50):
+        order(sender, "d1", id=f"c{number}")
+    before = node.counters.commits
+    device = node.connect("d1", clean=False, expiry=3600)
+    assert len(device.messages()) == 50
+    assert node.counters.commits - before < 12

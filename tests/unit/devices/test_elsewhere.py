@@ -1,0 +1,141 @@
+"""Commands among several nodes: who decides, who learns of them, and what is nobody's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+
+from iot_mqtt.errors import Refused
+from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.grid import WriteBatch
+from tests.unit.broker.harness import run
+from tests.unit.devices.devicekit import DeviceNode, command_of, order
+
+
+class Other:
+    """Another node that is asked; what it answers is set."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Callable[[bytes], bytes]] = {}
+        self.asked: list[tuple[str, bytes]] = []
+        self.word: bytes | str = b""
+
+    def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]:
+        self.asked.append((name, body))
+        answered: Deferred[Mapping[int, bytes | str]] = succeed({2: self.word})
+        return answered
+
+
+def among_others(node: DeviceNode) -> Other:
+    """From now on only clients with a session here are at home here."""
+    other = Other()
+    node.accompanied.join(other)
+    return other
+
+
+def put(node: DeviceNode, record: StoredCommand) -> None:
+    """Another node accepted it."""
+    batch = WriteBatch()
+    node.kept.put_command(batch, record)
+    run(node.grid.commit(batch))
+
+
+def queued(id: str, target: str, at: float, **rest: Any) -> StoredCommand:
+    return StoredCommand(id, target, State.QUEUED, at, times={"queued": at}, **rest)
+
+
+def test_a_command_that_was_accepted_elsewhere_is_told_of() -> None:
+    """The home of its target reads it at once, and keeps its deadline."""
+    node = DeviceNode()
+    other = among_others(node)
+    node.device().lose()
+    now = node.clock.wall()
+    put(node, queued("c1", "d1", now, deadline=now + 5))
+    put(node, queued("c2", "somebody", now, deadline=now + 5))
+    other.answers["commands.accepted"](json.dumps([["d1", "c1"], ["somebody", "c2"]]).encode())
+    node.turn()
+    node.pass_time(5)
+    assert (node.state("c1"), node.state("c2")) == ("expired", "queued")
+
+
+def test_what_nobody_told_of_is_found() -> None:
+    """By the look through the store."""
+    node = DeviceNode()
+    among_others(node)
+    node.device().lose()
+    now = node.clock.wall()
+    put(node, queued("c1", "d1", now, deadline=now + 40))
+    node.pass_time(31)
+    node.pass_time(9)
+    assert node.state("c1") == "expired"
+
+
+def test_what_is_nobodys_is_ended_by_one() -> None:
+    """A minute after its time, when no home has done it."""
+    node = DeviceNode()
+    among_others(node)
+    now = node.clock.wall()
+    put(node, queued("c1", "gone", now, deadline=now + 5))
+    put(node, queued("c2", "gone", now, deadline=now + 5, attempts=1))
+    node.pass_time(40)
+    assert node.state("c1") == "queued"
+    node.pass_time(31)
+    assert (node.state("c1"), node.state("c2")) == ("expired", "uncertain")
+
+
+def test_a_session_that_comes_brings_its_commands() -> None:
+    """And one that leaves takes them along: their deadlines are kept where they are at home."""
+    node = DeviceNode()
+    among_others(node)
+    node.device().lose()
+    now = node.clock.wall()
+    put(node, queued("c1", "d1", now, deadline=now + 5))
+    node.accompanied.session_came("d1")
+    node.accompanied.session_left("d1")
+    node.pass_time(6)
+    assert node.state("c1") == "queued"
+    node.accompanied.session_came("d1")
+    node.pass_time(0.25)
+    assert node.state("c1") == "expired"
+
+
+def test_a_command_that_is_read_before_it_is_known_is_looked_up() -> None:
+    """Its record decides: one that is over never leaves, one that was sent before neither."""
+    node = DeviceNode()
+    device = node.device()
+    device.lose()
+    sender = node.connect("s")
+    for name in ("open", "over", "sent"):
+        order(sender, "d1", id=name)
+    node.accompanied.commands.cancel_here("over")
+    node.turn()
+    among_others(node)
+    book = node.accompanied.book
+    sent = book.get("sent")
+    assert sent is not None
+    book.sent(sent)
+    node.turn()
+    node.accompanied.session_left("d1")
+    device = node.connect("d1", clean=False, expiry=3600)
+    assert [command_of(message) for message in device.messages()] == ["open"]
+    assert (node.state("open"), node.state("sent")) == ("sent", "uncertain")
+
+
+def test_the_home_is_asked_to_cancel() -> None:
+    """And its word counts."""
+    node = DeviceNode()
+    other = among_others(node)
+    put(node, queued("c1", "elsewhere", node.clock.wall()))
+    other.word = b"the command is sent: only one that was never sent can be taken back"
+    with pytest.raises(Refused, match="sent"):
+        run(node.accompanied.commands.cancel("c1"))
+    other.word = b"cancelled"
+    assert run(node.accompanied.commands.cancel("c1")) is not None
+    node.device().lose()
+    order(node.connect("s"), "d1", id="mine")
+    assert other.answers["commands.cancel"](b"mine") == b"cancelled"
+    assert other.answers["commands.cancel"](b"nobody") == b""

@@ -1,0 +1,212 @@
+"""Commands of gateways: what their links are told, and what becomes of what they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.devices import DevicesSettings
+from iot_mqtt.devices.link.services import Verdict
+from tests.unit.broker.harness import Client, run
+from tests.unit.devices.devicekit import DeviceNode, confirm, order, states
+
+
+def gateway(node: DeviceNode, *, epoch: int = 0, peer: str = "p1") -> Client:
+    """What ``DeviceStage`` does."""
+    devices = node.accompanied.devices
+    devices.known("gw", lambda: None)
+    devices.login("gw", codec="acme", version="1.2", peer=peer, epoch=epoch)
+    client = node.connect("gw", clean=False, expiry=3600)
+    client.subscribe("down/gw/#", qos=1)
+    return client
+
+
+def test_puback_of_a_gateway_is_no_answer() -> None:
+    """It is sent when the link begins, and acked when the device has answered."""
+    node = DeviceNode()
+    listener, link = node.listener(), gateway(node)
+    order(node.connect("s"), "gw/dev1")
+    (message,) = link.messages()
+    assert states(listener) == ["queued"]
+    assert node.begin("c1") == [Verdict(send=True)]
+    confirm(link, [message])
+    assert states(listener) == ["sent"]
+    node.accompanied.commands.answered("c1", True, "done", {"n": 1})
+    node.turn()
+    assert states(listener) == ["acked"]
+    assert node.record("c1").values == {"n": 1}
+
+
+def test_begin_answers_only_after_the_commit() -> None:
+    """Nothing is written that a restart could take for not sent."""
+    node = DeviceNode()
+    gateway(node)
+    order(node.connect("s"), "gw/dev1")
+    node.hold()
+    told: list[Verdict] = []
+    node.accompanied.commands.begin("c1", told.append)
+    node.turn()
+    assert told == []
+    node.release()
+    assert told == [Verdict(send=True)]
+
+
+@pytest.mark.parametrize(
+    ("retry", "answer"), [("yes", Verdict(send=True)), ("no", Verdict(send=False, why="uncertain"))]
+)
+@pytest.mark.parametrize("restart", [False, True], ids=["reconnect", "restart"])
+def test_a_second_begin_needs_leave(retry: str, answer: Verdict, *, restart: bool) -> None:
+    """The link was cut before PUBACK; over a restart as well."""
+    node = DeviceNode()
+    link = gateway(node)
+    order(node.connect("s"), "gw/dev1", retry=retry)
+    assert len(link.messages()) == 1
+    node.begin("c1")
+    node.accompanied.commands.link_lost(["c1"])
+    node.accompanied.devices.left("gw", "p1")
+    link.lose()
+    if restart:
+        node.restart()
+    link = gateway(node, peer="p2")
+    assert len(link.messages()) == 1
+    assert node.begin("c1") == [answer]
+
+
+def test_a_lost_link_without_deadline_is_uncertain_after_the_grace() -> None:
+    """With one, at the deadline; a command that was answered is not touched."""
+    node = DeviceNode(DevicesSettings(grace=10))
+    gateway(node)
+    sender = node.connect("s")
+    order(sender, "gw/dev1", id="plain")
+    order(sender, "gw/dev1", id="timed", message_expiry_interval=20)
+    order(sender, "gw/dev1", id="done")
+    for command in ("plain", "timed", "done"):
+        node.begin(command)
+    node.accompanied.commands.answered("done", True)
+    node.accompanied.commands.link_lost(["plain", "timed", "done"])
+    node.turn()
+    node.pass_time(9.75)
+    assert [node.state(one) for one in ("plain", "timed", "done")] == ["sent", "sent", "acked"]
+    node.pass_time(0.25)
+    assert [node.state(one) for one in ("plain", "timed")] == ["uncertain", "sent"]
+    node.pass_time(10)
+    assert node.state("timed") == "uncertain"
+
+
+def test_what_cannot_be_encoded_has_failed() -> None:
+    """With the codec's reason."""
+    node = DeviceNode()
+    gateway(node)
+    order(node.connect("s"), "gw/dev1")
+    node.begin("c1")
+    node.accompanied.commands.failed("c1", "no such register")
+    node.turn()
+    assert (node.record("c1").state, node.record("c1").detail) == ("failed", "no such register")
+
+
+def test_a_late_answer_settles_what_was_uncertain_and_nothing_else() -> None:
+    """An answer after an answer is not heard."""
+    node = DeviceNode(DevicesSettings(grace=1))
+    gateway(node)
+    order(node.connect("s"), "gw/dev1")
+    node.begin("c1")
+    node.accompanied.commands.link_lost(["c1"])
+    node.pass_time(1)
+    assert node.state("c1") == "uncertain"
+    node.accompanied.commands.answered("c1", False, "jammed")
+    node.accompanied.commands.answered("c1", True)
+    node.turn()
+    assert node.record("c1").detail == "jammed"
+
+
+def test_begin_of_what_is_over_says_why() -> None:
+    """Also of what nobody knows."""
+    node = DeviceNode()
+    link = gateway(node)
+    order(node.connect("s"), "gw/dev1", message_expiry_interval=5)
+    assert len(link.messages()) == 1
+    node.advance(5)
+    assert node.begin("c1") == [Verdict(send=False, why="expired")]
+    assert node.begin("nobody") == [Verdict(send=False, why="unknown")]
+
+
+def test_sequences_are_known_over_restarts_and_begin_anew_with_an_epoch() -> None:
+    """A gateway that sends again is recognised; one that counts anew is not taken for that."""
+    node = DeviceNode()
+    gateway(node, epoch=7)
+    devices = node.accompanied.devices
+    assert [devices.fresh("gw", number) for number in (1, 2, 2, 1, 5)] == [True, True, False, False, True]
+    node.broker.plan_turn()
+    node.turn()
+    node.restart()
+    devices = node.accompanied.devices
+    devices.known("gw", lambda: None)
+    assert devices.login("gw", codec="acme", version="1", peer="p", epoch=7) == 5
+    assert not devices.fresh("gw", 5)
+    assert devices.login("gw", codec="acme", version="1", peer="p", epoch=8) == 0
+    assert devices.fresh("gw", 1)
+
+
+def test_a_sequence_is_safe_exactly_with_its_readings() -> None:
+    """One batch has both: a crash before it loses both, one after it keeps both."""
+    for written in (False, True):
+        node = DeviceNode()
+        link = gateway(node)
+        reader = node.connect("reader", clean=False, expiry=3600)
+        reader.subscribe("up/#", qos=1)
+        reader.lose()
+        node.hold()
+        node.accompanied.devices.fresh("gw", 1)
+        link.publish("up/gw/dev1", b"{}", qos=1)
+        node.restart(written=written)
+        devices = node.accompanied.devices
+        devices.known("gw", lambda: None)
+        safe = devices.login("gw", codec="acme", version="1", peer="p")
+        reader = node.connect("reader", clean=False, expiry=3600)
+        assert (safe, len(reader.messages())) == ((1, 1) if written else (0, 0))
+
+
+def test_gateways_and_devices_are_remembered() -> None:
+    """When they were seen, what they speak, and whether they are there; over a restart."""
+    node = DeviceNode(DevicesSettings(seen_interval=10))
+    gateway(node)
+    devices = node.accompanied.devices
+    devices.seen("gw", "dev1", readings=3)
+    node.pass_time(1)
+    began = node.clock.wall()
+    (first, second) = run(devices.page(None, None, 10))
+    assert (first.target, first.online, first.codec, first.version, first.address) == ("gw", True, "acme", "1.2", "p1")
+    assert (second.target, second.readings) == ("gw/dev1", 3)
+    node.advance(5)
+    devices.seen("gw", "dev1")
+    node.accompanied.stopping()
+    node.turn()
+    node.restart()
+    devices = node.accompanied.devices
+    node.pass_time(0)
+    found = run(devices.find("gw", "dev1"))
+    assert found is not None
+    assert (found.readings, found.last_seen) == (4, began + 5)
+    gone = run(devices.find("gw", ""))
+    assert gone is not None
+    assert not gone.online
+
+
+def test_the_number_of_devices_is_bounded() -> None:
+    """Those that were seen longest ago make room, in the store as well."""
+    node = DeviceNode(DevicesSettings(max_devices=3, seen_interval=0.1))
+    devices = node.accompanied.devices
+    for number in range(10):
+        devices.seen("gw", f"dev{number}")
+        node.pass_time(1)
+    assert [one.device for one in run(devices.page("gw", None, 10))] == ["dev7", "dev8", "dev9"]
+
+
+def test_one_takes_over_from_another() -> None:
+    """The old connection's end does not make the gateway look gone."""
+    node = DeviceNode()
+    gateway(node, peer="p1")
+    gateway(node, peer="p2")
+    node.accompanied.devices.left("gw", "p1")
+    assert "gw" in node.accompanied.commands.gateways
+    node.accompanied.devices.left("gw", "p2")
+    assert "gw" not in node.accompanied.commands.gateways

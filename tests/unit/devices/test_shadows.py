@@ -1,0 +1,111 @@
+"""Shadows: what is reported and desired, and the difference."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from iot_mqtt.devices import DevicesSettings
+from iot_mqtt.errors import Refused
+from iot_mqtt.ports.devices import StoredShadow
+from tests.unit.broker.harness import Client, run
+from tests.unit.devices.devicekit import DeviceNode
+
+
+def deltas(client: Client) -> list[Any]:
+    return [json.loads(message.payload) for message in client.messages()]
+
+
+def shadow(node: DeviceNode, target: str) -> tuple[StoredShadow, StoredShadow]:
+    return run(node.accompanied.shadows.get(target))
+
+
+def test_what_is_reported_is_merged_and_written_lazily() -> None:
+    """By tag, the newest counts, once an interval, and it is there after a restart."""
+    node = DeviceNode()
+    shadows = node.accompanied.shadows
+    node.pass_time(5)
+    shadows.report("gw/d", {"t": 20, "p": 1}, 1000)
+    node.pass_time(1)
+    commits = node.counters.commits
+    shadows.report("gw/d", {"t": 21}, 2000)
+    shadows.report("gw/d", {"t": 19, "p": 2}, 1500)
+    reported, _ = shadow(node, "gw/d")
+    assert (reported.values, reported.times) == ({"t": 21, "p": 2}, {"t": 2000, "p": 1500})
+    node.turn()
+    assert node.counters.commits == commits
+    node.pass_time(1)
+    assert node.counters.commits == commits + 1
+    node.restart()
+    reported, _ = shadow(node, "gw/d")
+    assert (reported.values, reported.version) == ({"t": 21, "p": 2}, 2)
+
+
+def test_the_difference_is_published_when_it_changes() -> None:
+    """Once each time, and once more when there is none."""
+    node = DeviceNode()
+    shadows, client = node.accompanied.shadows, node.connect("c")
+    client.subscribe("shadow/+/+/delta", qos=1)
+    shadows.report("gw/d", {"t": 20}, 1000)
+    node.pass_time(1)
+    assert deltas(client) == []
+    run(shadows.desire("gw/d", {"t": 25, "m": "auto"}, None))
+    node.turn()
+    assert deltas(client) == [{"version": 1, "delta": {"t": 25, "m": "auto"}}]
+    shadows.report("gw/d", {"t": 25}, 2000)
+    node.pass_time(1)
+    assert deltas(client) == [{"version": 1, "delta": {"m": "auto"}}]
+    shadows.report("gw/d", {"t": 25}, 3000)
+    node.pass_time(1)
+    assert deltas(client) == []
+    run(shadows.desire("gw/d", {"m": None}, 1))
+    node.turn()
+    assert deltas(client) == [{"version": 2, "delta": {}}]
+
+
+def test_versions_keep_two_writers_apart() -> None:
+    """Who has not seen the last change is told its version."""
+    node = DeviceNode()
+    shadows = node.accompanied.shadows
+    assert run(shadows.desire("d", {"a": 1}, 0)).version == 1
+    with pytest.raises(Refused, match="version 1, not 0"):
+        run(shadows.desire("d", {"a": 2}, 0))
+    assert shadow(node, "d")[1].values == {"a": 1}
+
+
+def test_mqtt_clients_report_for_themselves_only() -> None:
+    """And desire what the rules let them publish; a wrong version is told."""
+    node = DeviceNode()
+    device, other = node.connect("d"), node.connect("other")
+    other.subscribe("shadow/d/refused", qos=1)
+    device.publish("shadow/d/reported", b'{"t": 1}', qos=1)
+    other.publish("shadow/d/reported", b'{"t": 99}', qos=1)
+    other.publish("shadow/d/desired", b'{"t": 2}', qos=1)
+    other.publish("shadow/d/desired", b'{"desired": {"t": 3}, "version": 7}', qos=1)
+    other.publish("shadow/d/desired", b"[1]", qos=1)
+    node.pass_time(1)
+    reported, desired = shadow(node, "d")
+    assert (reported.values, desired.values) == ({"t": 1}, {"t": 2})
+    (refused,) = other.messages()
+    assert b"version 1, not 7" in refused.payload
+
+
+def test_a_shadow_is_bounded() -> None:
+    """What would make it larger is refused or counted."""
+    node = DeviceNode(DevicesSettings(max_shadow_bytes=100))
+    shadows = node.accompanied.shadows
+    with pytest.raises(Refused, match="100 bytes"):
+        run(shadows.desire("d", {"a": "x" * 100}, None))
+    shadows.report("d", {"a": "x" * 100}, 1)
+    node.pass_time(1)
+    assert shadow(node, "d")[0].values == {}
+    assert shadows.refused == 1
+
+
+@pytest.mark.parametrize("target", ["", "/d", "a/#", "+"])
+def test_a_target_names_a_device(target: str) -> None:
+    """Nothing else."""
+    with pytest.raises(Refused, match="target"):
+        run(DeviceNode().accompanied.shadows.desire(target, {}, None))

@@ -1,0 +1,51 @@
+"""The two test processes side by side: nothing is left out, nothing runs twice, and one line says what came of it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scripts.run_tests import PARTS, closing_line, counts_of
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_folder_of_tests_is_in_one_part() -> None:
+    """As pyproject.toml names them."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    assert sorted(folder for part in PARTS for folder in part.folders) == sorted(options["testpaths"])
+
+
+def test_parts_have_ports_of_their_own() -> None:
+    """12,000 each, below those that the kernel gives to clients."""
+    first, second = sorted(part.ports_from for part in PARTS)
+    assert first + 12_000 <= second
+    assert second + 12_000 <= 32_768
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("=== 388 passed in 4.07s ===", {"passed": 388}),
+        ("20 passed, 368 deselected in 4.45s", {"passed": 20, "deselected": 368}),
+        (
+            "= 1 failed, 2 passed, 1 warning, 3 errors in 61.00s (0:01:01) =",
+            {"failed": 1, "passed": 2, "warning": 1, "error": 3},
+        ),
+        ("=== no tests ran in 0.01s ===", {}),
+        ("OSError: No space left on device", {}),
+    ],
+)
+def test_the_last_line_of_a_part_is_understood(line: str, counts: dict[str, int]) -> None:
+    """Whatever pytest has to say."""
+    assert counts_of(line) == Counter(counts)
+
+
+def test_the_closing_line_is_of_all_parts() -> None:
+    """What failed comes first."""
+    line = closing_line(Counter({"passed": 5000, "skipped": 2}) + Counter({"passed": 7, "failed": 1}), 1000.4)
+    assert line.strip("= ") == "1 failed, 5007 passed, 2 skipped in 1000s"
+    assert closing_line(Counter(), 1).strip("= ") == "no tests ran in 1s"
