@@ -79,8 +79,8 @@ class Channels:
         return await self._take(client_id.encode(), record)
 
     async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
-        """Remove our record, and no other: as a compare-and-set, because a removal that is repeated after its answer was
-        lost would take away what another node has written meanwhile.
+        """Remove our record, and no other: as a compare-and-set, because a removal that is repeated after its answer
+        was lost would take away what another node has written meanwhile.
         """
         record = await self.get(client_id)
         if record is not None and read(record).life == self._own and unused():

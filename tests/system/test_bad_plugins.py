@@ -18,7 +18,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.plugins.running import NotAvailable
-from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, house, settings, write_plugin
+from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, house, settings, vendors, write_plugin
 
 #: What it does with a frame, and what its connections are told.
 BAD = {
@@ -80,15 +80,15 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
     failures: list[tuple[object, ...]] = []
     pids: set[int] = set()
     begun = time.monotonic()
-    while plugins.info()[0].state != "quarantined":
-        assert time.monotonic() - begun < 10, plugins.info()[0]
+    while vendors(plugins)[0].state != "quarantined":
+        assert time.monotonic() - begun < 10, vendors(plugins)[0]
         try:
             opened, sink = here.connect("bad")
         except NotAvailable:
             neighbour.send()
             here.turning.turn()
             continue
-        pids.add(plugins.info()[0].pid or 0)
+        pids.add(vendors(plugins)[0].pid or 0)
         opened.runner.decode([b"x"])
         while sink.failure is None:
             neighbour.send()
@@ -115,10 +115,10 @@ def test_a_plugin_that_is_bad_at_import_stops_no_start(here: House, deed: str) -
     write_plugin(here.site, "good", "1.0")
     write_plugin(here.site, "bad", "1.0", deed + "\n" + PLAIN)
     plugins = here.start(good=settings("process"), bad=settings("process", start_within=1.5))
-    assert plugins.info()[1].state == "ready"
+    assert vendors(plugins)[1].state == "ready"
     neighbour = Neighbour(here)
     neighbour.send()
-    here.turning.until(lambda: plugins.info()[0].state == "quarantined", 10)
+    here.turning.until(lambda: vendors(plugins)[0].state == "quarantined", 10)
     neighbour.check()
 
 
@@ -133,9 +133,9 @@ def test_a_reload_of_a_better_version_ends_the_quarantine(here: House) -> None:
     plugins = here.start(bad=settings("process", grave_faults=1))
     opened, sink = here.connect("bad")
     opened.runner.decode([b"x"])
-    here.turning.until(lambda: plugins.info()[0].state == "quarantined")
+    here.turning.until(lambda: vendors(plugins)[0].state == "quarantined")
     assert sink.failure == ("codec_failed", "died")
-    assert plugins.info()[0].faults == {"died": 1}
+    assert vendors(plugins)[0].faults == {"died": 1}
     write_plugin(here.site, "bad", "2.0")
     assert here.turning.run(plugins.reload("bad")).state == "ready"
     opened, sink = here.connect("bad")
@@ -157,12 +157,12 @@ def test_a_quarantine_passes(here: House) -> None:
     plugins = here.start(bad=settings("process", grave_faults=1, quarantine=0.3))
     opened, _ = here.connect("bad")
     opened.runner.decode([b"x"])
-    here.turning.until(lambda: plugins.info()[0].state == "quarantined")
-    here.turning.until(lambda: plugins.info()[0].state == "ready")
+    here.turning.until(lambda: vendors(plugins)[0].state == "quarantined")
+    here.turning.until(lambda: vendors(plugins)[0].state == "ready")
     opened, sink = here.connect("bad")
     opened.runner.decode([b"y"])
     here.turning.until(lambda: bool(sink.readings))
-    assert plugins.info()[0].restarts == 1
+    assert vendors(plugins)[0].restarts == 1
 
 
 def test_a_slow_worker_makes_the_connection_wait_and_nothing_is_lost(here: House) -> None:
@@ -189,7 +189,7 @@ def test_workers_end_with_the_broker_whatever_they_do(here: House) -> None:
     """Even in the midst of a loop: the kernel sees to it. Here the parent goes on, so it is told by its socket."""
     write_plugin(here.site, "good", "1.0")
     plugins = here.start(good=settings("process"))
-    pid = plugins.info()[0].pid
+    pid = vendors(plugins)[0].pid
     assert pid is not None and _runs(pid)
     plugins.stop()
     here.turning.until(lambda: not _runs(pid))
@@ -205,7 +205,7 @@ def test_reloads_under_load_lose_nothing_and_decode_nothing_twice(here: House) -
     for _ in range(10):
         opened, sink = here.connect("acme")
         sinks.append(sink)
-        pids.add(plugins.info()[0].pid or 0)
+        pids.add(vendors(plugins)[0].pid or 0)
         reloaded: list[object] = []
         _start(plugins.rollback("acme"), reloaded)
         while not reloaded:
@@ -251,7 +251,7 @@ def test_the_kernel_ends_a_worker_whose_broker_was_killed(here: House, tmp_path:
         plugins = here.start(bad=settings("process", answer_within=600.0))
         here.connect("bad")[0].runner.decode([b"x"])
         for _ in range(20): here.turning.turn()
-        print(plugins.info()[0].pid, flush=True)
+        print(vendors(plugins)[0].pid, flush=True)
         sys.stdin.read()
         """
     )

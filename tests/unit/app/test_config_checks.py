@@ -35,7 +35,11 @@ def test_what_is_not_built_yet_is_refused_by_name(setting: str, key: str) -> Non
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
-        (["plugins.codecs=[{nmae: acme}]"], "plugins.codecs", "entry 1: unknown key 'nmae'; did you mean name?"),
+        (
+            ["plugins.codecs=[{isolate: acme}]"],
+            "plugins.codecs",
+            "unknown key 'isolate'; did you mean isolation?",
+        ),
         (["plugins.codecs=[{name: 'a b'}]"], "plugins.codecs", "entry 1: needs a name"),
         (["plugins.codecs=[{name: a, isolation: none}]"], "plugins.codecs", "isolation must be one of inline, process"),
         (["plugins.codecs=[{name: a, enabled: 1}]"], "plugins.codecs", "enabled must be true or false"),

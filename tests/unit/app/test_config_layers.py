@@ -31,10 +31,10 @@ def problems(path: str | None, sets: tuple[str, ...] = (), environ: dict[str, st
 
 
 def test_without_any_layer_the_defaults_of_the_design_hold(directory: Path) -> None:
-    """1883, 8083 under /mqtt and 18083, on loopback, anonymous."""
+    """1883, 8083 under /mqtt, 9600 and 18083, on loopback, anonymous."""
     config = load_config(None, (), {})
     listening = {name: (item.host, item.port) for name, item in config.enabled_listeners.items()}
-    assert listening == {"mqtt": ("127.0.0.1", 1883), "ws": ("127.0.0.1", 8083)}
+    assert listening == {"mqtt": ("127.0.0.1", 1883), "ws": ("127.0.0.1", 8083), "gateway": ("127.0.0.1", 9600)}
     assert (config.admin.host, config.admin.port) == ("127.0.0.1", 18083)
     assert (config.listeners["ws"].path, config.listeners["gateway"].port) == ("/mqtt", 9600)
     assert (config.grid.kind, config.registry.kind, config.uplink.kind) == ("embedded", "none", "none")

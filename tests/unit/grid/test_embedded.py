@@ -315,6 +315,10 @@ def test_every_cache_has_a_tag_of_its_own() -> None:
         "segments": "11",
         "groups": "12",
         "shares": "13",
+        "devices": "14",
+        "shadows": "15",
+        "commands": "16",
+        "plugins": "17",
     }
 
 

@@ -18,6 +18,7 @@ from twisted.internet.process import reapAllProcesses
 from twisted.python.failure import Failure
 
 from iot_mqtt.plugins.catalog import Plugins
+from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.plugins.running import Opened
 from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.sdk import Event, Readings
@@ -170,6 +171,16 @@ class House:
         opened = self.plugins.open(name, peer, sink)
         opened.runner.opened()
         return opened, sink
+
+
+def vendors(plugins: Plugins) -> list[PluginInfo]:
+    """Without the bundled protocols, which are installed wherever the tests run."""
+    return [one for one in plugins.info() if not one.bundled]
+
+
+def info_of(plugins: Plugins, name: str) -> PluginInfo:
+    """One plugin among those that are installed."""
+    return next(one for one in plugins.info() if one.name == name)
 
 
 @contextmanager

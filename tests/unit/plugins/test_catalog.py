@@ -13,7 +13,7 @@ import pytest
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.sdk import Command
-from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, collect, settings, write_plugin
+from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, collect, info_of, settings, vendors, write_plugin
 
 BOTH = pytest.mark.parametrize("isolation", ["inline", "process"])
 
@@ -66,7 +66,7 @@ def test_new_connections_use_the_new_version_and_old_ones_finish_on_theirs(here:
     here.turning.until(lambda: bool(old_sink.readings))
     assert old_sink.readings[0].values == {"version": "1.0", "frame": "late", "lazy": "1.0"}
     old.runner.close()
-    assert [(one.version, one.loaded) for one in plugins.info()[0].versions] == [("1.0", False), ("2.0", True)]
+    assert [(one.version, one.loaded) for one in vendors(plugins)[0].versions] == [("1.0", False), ("2.0", True)]
 
 
 @BOTH
@@ -105,7 +105,7 @@ def test_drain_asks_old_connections_to_close_one_after_another(here: House, isol
     here.turning.until(lambda: len(asked) == 3)
     assert min(after - before for before, after in pairwise(times)) > 0.015
     assert sorted(asked) == [0, 1, 2]
-    assert plugins.info()[0].connections == 0
+    assert vendors(plugins)[0].connections == 0
 
 
 BAD = {
@@ -155,7 +155,7 @@ def test_configuration_is_read_strictly(here: House, isolation: str) -> None:
     write_plugin(here.site, "one", "1.0", source)
     write_plugin(here.site, "two", "1.0", source)
     plugins = here.start(one=settings(isolation, {"word": "hi"}), two=settings(isolation, {"words": "hi"}))
-    assert "did you mean word" in (plugins.info()[1].reason or "")
+    assert "did you mean word" in (info_of(plugins, "two").reason or "")
     opened, sink = here.connect("one")
     opened.runner.welcome()
     here.turning.until(lambda: bool(sink.told))
@@ -179,7 +179,7 @@ def test_enabling_and_disabling_is_remembered(here: House) -> None:
     assert drained == [True]
     plugins.stop()
     plugins = here.start(acme=settings("inline"))
-    assert plugins.info()[0].state == "disabled"
+    assert vendors(plugins)[0].state == "disabled"
     assert json.loads((here.folder / "state.json").read_text())["plugins"]["acme"]["enabled"] is False
 
 
@@ -197,7 +197,7 @@ def test_a_state_file_that_cannot_be_read_stops_nothing(here: House) -> None:
 def test_a_name_that_nobody_brings_is_told(here: House) -> None:
     """With what to do about it."""
     plugins = here.start(ghost=settings("process"))
-    info = plugins.info()[0]
+    info = info_of(plugins, "ghost")
     assert info.state == "refused" and "ctl plugins install" in (info.reason or "")
     with pytest.raises(NotAvailable, match="no codec 'other'"):
         plugins.open("other", "p:1", FakeSink())

@@ -8,7 +8,7 @@ import pytest
 
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.sdk import Command
-from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, settings, write_plugin
+from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, settings, vendors, write_plugin
 
 COMMAND = Command(1, "d", {"v": 1}, b"", None)
 
@@ -46,7 +46,7 @@ def test_what_came_before_a_bad_frame_is_not_lost(here: House, deed: str) -> Non
     runner.welcome()
     assert sink.told == [expected]
     assert len(sink.readings) == (0 if expected[-1] == "garbage" or "Exit" in deed else 2)
-    info = here.plugins.info()[0]
+    info = vendors(here.plugins)[0]
     assert info.connections == 0
     assert info.faults == ({} if expected[0] == "bad_frame" else {expected[1]: 1})
 
@@ -59,7 +59,7 @@ def test_a_call_that_holds_everybody_up_is_a_quarantine_at_once(here: House) -> 
     assert sink.failure == other.failure == ("codec_failed", "quarantined")
     with pytest.raises(NotAvailable, match="in quarantine"):
         here.connect("acme")
-    info = here.plugins.info()[0]
+    info = vendors(here.plugins)[0]
     assert (info.state, info.quarantines, info.faults) == ("quarantined", 1, {"slow": 1})
     assert here.turning.run(here.plugins.reload("acme")).state == "ready"
 
@@ -88,7 +88,7 @@ def test_a_codec_that_fails_as_it_is_made_closes_that_connection(here: House) ->
     with pytest.raises(NotAvailable, match="on this address"):
         here.connect("acme")
     here.connect("acme", "10.0.0.2:1")
-    assert here.plugins.info()[0].turned_away == {"held_off": 1}
+    assert vendors(here.plugins)[0].turned_away == {"held_off": 1}
 
 
 @pytest.mark.parametrize("isolation", ["inline", "process"])
@@ -105,6 +105,6 @@ def test_what_a_codec_counts_is_bounded(here: House, isolation: str) -> None:
         end = here.turning.reactor.seconds() + 1.1
         here.turning.until(lambda: here.turning.reactor.seconds() > end)
         opened.runner.decode([b"x"])
-        here.turning.until(lambda: bool(here.plugins.info()[0].counters))
-    counters = here.plugins.info()[0].counters
+        here.turning.until(lambda: bool(vendors(here.plugins)[0].counters))
+    counters = vendors(here.plugins)[0].counters
     assert len(counters) == 32 and counters["n0"] in (2, 4)

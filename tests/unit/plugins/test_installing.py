@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from iot_mqtt.plugins.info import PluginError
-from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, settings
+from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, info_of, settings
 
 
 def project(folder: Path, version: str, *, group: str = "iot_mqtt.codecs") -> Path:
@@ -51,7 +51,7 @@ def test_a_project_is_installed_enabled_replaced_and_rolled_back(here: House, tm
     assert here.turning.run(plugins.rollback("vendor")).version == "1.0"
     plugins.stop()
     plugins = here.start()
-    assert [one.version for one in plugins.info()[0].versions if one.current] == ["1.0"]
+    assert [one.version for one in info_of(plugins, "vendor").versions if one.current] == ["1.0"]
     opened = plugins.open("vendor", "p:1", FakeSink())
     assert opened.version == "1.0"
     assert "vendor_codec" not in sys.modules
