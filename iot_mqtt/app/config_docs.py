@@ -75,7 +75,8 @@ KEYS = {
     "listeners.*.durable_sessions": "false: sessions of clients that come here end with the node.",
     "listeners.*.outbox.limit": "Never more than this: QoS 0 is dropped and counted, QoS 1 and 2 wait in the session.",
     "plugins.codecs": (
-        "A list of {name, enabled, isolation, config, limits}. isolation: inline (in this process; the bundled "
+        "A list of {name, enabled, isolation, config, limits}; `plugins: {NAME: {isolation: ...}}` says the same. "
+        "isolation: inline (in this process; the bundled "
         "protocols' default) or process (a child process with limits and a watchdog; everybody else's). A codec that a "
         "listener names needs no entry."
     ),

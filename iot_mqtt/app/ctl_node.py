@@ -79,8 +79,9 @@ class Node:
     def delete(self, *path: str) -> None:
         self._send("DELETE", _api(path, None))
 
-    def post(self, *path: str, body: Json) -> Json:
-        return json.loads(self._send("POST", _api(path, None), json.dumps(body).encode()))
+    def post(self, *path: str, body: Json, patience: float = _TIMEOUT) -> Json:
+        """``patience``: seconds, for what takes a node long."""
+        return json.loads(self._send("POST", _api(path, None), json.dumps(body).encode(), patience))
 
     def text(self, path: str) -> str:
         """A page outside the API, as it is."""
@@ -99,13 +100,13 @@ class Node:
                 return
             after = {"after": page["after"]}
 
-    def _send(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def _send(self, method: str, path: str, body: bytes | None = None, patience: float = _TIMEOUT) -> bytes:
         headers = {"Authorization": f"Bearer {self._token}"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         request = Request(f"{self.url}{path}", body, headers, method=method)  # noqa: S310 - checked in __init__
         try:
-            with self._opener.open(request, timeout=_TIMEOUT) as response:
+            with self._opener.open(request, timeout=patience) as response:
                 data: bytes = response.read()
                 return data
         except HTTPError as error:

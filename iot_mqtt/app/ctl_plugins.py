@@ -46,6 +46,8 @@ _VERSIONS = (
     number("connections", "CONNS"),
 )
 _REASON = 80
+#: Seconds; pip builds a project's directory.
+_INSTALLING = 330.0
 
 
 @plugins.command("list")
@@ -72,7 +74,7 @@ def plugins_install(node: Node, as_json: bool, path: str) -> None:
     Nothing that runs is changed: `enable` or `reload` use it. Versions are kept for `rollback`. Dependencies are not
     installed.
     """
-    found = node.post("plugins", body={"path": str(Path(path).resolve())})["items"]
+    found = node.post("plugins", body={"path": str(Path(path).resolve())}, patience=_INSTALLING)["items"]
     if as_json:
         print_json(found)
         return

@@ -8,18 +8,14 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import paho.mqtt.client as paho
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
+from systemkit.listener import Listener
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker
 
@@ -31,38 +27,6 @@ pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no gateways")
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "gateway-node" / "gateway.mjs"
 UPLINK = {"uplink.kind": "file", "uplink.file.rotate_seconds": 0.2}
-
-
-class Listener:
-    """A subscriber that keeps all it gets."""
-
-    def __init__(self, broker: BrokerProcess, *filters: str) -> None:
-        self.messages: list[tuple[str, Any]] = []
-        self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
-        self._client.on_message = lambda _client, _data, message: self.messages.append(
-            (message.topic, json.loads(message.payload))
-        )
-        ready = threading.Event()
-        self._client.on_subscribe = lambda *_: ready.set()
-        self._client.connect("127.0.0.1", broker.ports["mqtt"])
-        self._client.subscribe([(filter, 1) for filter in filters])
-        self._client.loop_start()
-        assert ready.wait(10)
-
-    def publish(self, topic: str, body: object, **properties: Any) -> None:
-        """At QoS 1, until it is acknowledged."""
-        told = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-        for name, value in properties.items():
-            setattr(told, name, value)
-        self._client.publish(topic, json.dumps(body), qos=1, properties=told).wait_for_publish(10)
-
-    def of(self, start: str) -> list[Any]:
-        """What came on topics that begin so."""
-        return [payload for topic, payload in list(self.messages) if topic.startswith(start)]
-
-    def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
 
 
 @pytest.fixture
