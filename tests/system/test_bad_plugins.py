@@ -74,7 +74,7 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
         PLAIN.replace("        from {package}.lazy", f"        {deed}\n        from {{package}}.lazy"),
     )
     plugins = here.start(good=settings("process"), bad=settings("process"))
-    states = {info.name: info.state for info in plugins.info()}
+    states = {info.name: info.state for info in vendors(plugins)}
     assert states == {"good": "ready", "bad": "ready"}
     neighbour = Neighbour(here)
     failures: list[tuple[object, ...]] = []
@@ -246,7 +246,7 @@ def test_the_kernel_ends_a_worker_whose_broker_was_killed(here: House, tmp_path:
         f"""
         import sys; sys.path[:0] = [{str(here.site)!r}, {os.getcwd()!r}]
         from pathlib import Path
-        from tests.unit.plugins.plugkit import House, settings
+        from tests.unit.plugins.plugkit import House, settings, vendors
         here = House(Path({str(tmp_path)!r}))
         plugins = here.start(bad=settings("process", answer_within=600.0))
         here.connect("bad")[0].runner.decode([b"x"])
