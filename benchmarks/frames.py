@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from benchmarks.durable import Node, say
@@ -29,6 +30,7 @@ from iot_mqtt.custom_protocols.gateway.codec import GatewayCodec
 from iot_mqtt.custom_protocols.gateway.wire import Type
 
 FRAME = 64
+DEVICE = "hall-2-hydro-press1"
 GATEWAYS = 4
 #: Frames a second that are wanted, by isolation.
 WANTED = {"inline": 100_000, "process": 20_000}
@@ -43,15 +45,10 @@ def frame(number: int, *, ack: bool = False) -> bytes:
         ("temp", Type.F32, 20.0 + number % 100 / 8),
         ("on", Type.BOOL, True),
     ]
-    made = client.data([("press-1", readings)], sequence=number, time=1_700_000_000_000 + number, wants_ack=ack)
-    if len(made) > FRAME:
+    made = client.data([(DEVICE, readings)], sequence=number, time=1_700_000_000_000 + number, wants_ack=ack)
+    if len(made) != FRAME:
         raise SystemExit(f"the frame has {len(made)} bytes")
-    return client.data(
-        [("press-1" + "x" * (FRAME - len(made)), readings)],
-        sequence=number,
-        time=1_700_000_000_000 + number,
-        wants_ack=ack,
-    )
+    return made
 
 
 class Gateways(Node):
@@ -97,7 +94,7 @@ class Line:
         return messages
 
 
-def _flood(port: int, name: str, count: int, begin: float, found: Queue[tuple[float, float]]) -> None:
+def _flood(port: int, name: str, count: int, ready: Barrier, found: Queue[tuple[float, float]]) -> None:
     """Send so many frames as fast as they are taken; tell when the last one was safe."""
     line = Line(port, name)
     numbers = range(1, count + 1)
@@ -105,7 +102,7 @@ def _flood(port: int, name: str, count: int, begin: float, found: Queue[tuple[fl
         b"".join(frame(number, ack=number == count or number % 4096 == 0) for number in numbers[at : at + _CHUNK])
         for at in range(0, count, _CHUNK)
     ]
-    time.sleep(max(0.0, begin - time.monotonic()))
+    ready.wait()
     started = time.monotonic()
     line.socket.settimeout(60)
     for chunk in chunks:
@@ -115,7 +112,7 @@ def _flood(port: int, name: str, count: int, begin: float, found: Queue[tuple[fl
     found.put((started, time.monotonic()))
 
 
-def _paced(port: int, name: str, rate: float, seconds: float, begin: float, found: Queue[list[float]]) -> None:
+def _paced(port: int, name: str, rate: float, seconds: float, ready: Barrier, found: Queue[list[float]]) -> None:
     """A chunk every two milliseconds, whose last frame asks to be confirmed; how long that took."""
     line = Line(port, name)
     line.socket.settimeout(0)
@@ -127,7 +124,8 @@ def _paced(port: int, name: str, rate: float, seconds: float, begin: float, foun
     ]
     sent: dict[int, float] = {}
     took: list[float] = []
-    due, next_tick = max(begin, time.monotonic()), 0
+    ready.wait()
+    due, next_tick = time.monotonic(), 0
     while len(took) < ticks and time.monotonic() < due + seconds + 30:
         now = time.monotonic()
         while next_tick < ticks and due + next_tick * _TICK <= now:
@@ -183,14 +181,15 @@ def _codec() -> GatewayCodec:
 def through(node: Gateways, count: int) -> None:
     """As fast as it goes."""
     found: Queue[tuple[float, float]] = multiprocessing.Queue()
-    begin = time.monotonic() + 6.0
+    # The frames of all are made before the first is sent.
+    ready = multiprocessing.Barrier(GATEWAYS + 1)
     senders = [
-        multiprocessing.Process(target=_flood, args=(node.gateway_port, f"gw-{n}", count, begin, found), daemon=True)
+        multiprocessing.Process(target=_flood, args=(node.gateway_port, f"gw-{n}", count, ready, found), daemon=True)
         for n in range(GATEWAYS)
     ]
     for sender in senders:
         sender.start()
-    time.sleep(max(0.0, begin - time.monotonic() - 0.2))
+    ready.wait()
     busy = cpu_seconds(node.pid)
     ends = [found.get(timeout=120) for _ in senders]
     used = cpu_seconds(node.pid) - busy
@@ -202,17 +201,18 @@ def through(node: Gateways, count: int) -> None:
 def latency(node: Gateways, rate: int, seconds: float) -> None:
     """At a fixed rate."""
     found: Queue[list[float]] = multiprocessing.Queue()
-    begin = time.monotonic() + 6.0
+    ready = multiprocessing.Barrier(GATEWAYS + 1)
     senders = [
         multiprocessing.Process(
             target=_paced,
-            args=(node.gateway_port, f"paced-{n}", rate / GATEWAYS, seconds, begin, found),
+            args=(node.gateway_port, f"paced-{n}", rate / GATEWAYS, seconds, ready, found),
             daemon=True,
         )
         for n in range(GATEWAYS)
     ]
     for sender in senders:
         sender.start()
+    ready.wait()
     took = sorted(one for _ in senders for one in found.get(timeout=seconds + 60))
     say(
         f"latency at {rate:,}/s",
