@@ -36,6 +36,8 @@ GATEWAYS = 4
 WANTED = {"inline": 100_000, "process": 20_000}
 _CHUNK = 256
 _TICK = 0.002
+#: Seconds at the beginning whose confirmations are not counted: caches fill, layouts are learnt.
+_WARM = 1.0
 
 
 def frame(number: int, *, ack: bool = False) -> bytes:
@@ -143,7 +145,7 @@ def _paced(port: int, name: str, rate: float, seconds: float, ready: Barrier, fo
         now = time.monotonic()
         for number in [number for number in sent if number <= line.safe]:
             took.append(now - sent.pop(number))
-    found.put(took)
+    found.put(took[int(_WARM / _TICK) :])
 
 
 def decode(seconds: float) -> None:

@@ -61,6 +61,7 @@ class Connection(Stage):
         "problem_information",
         "durable_sessions",
         "patient",
+        "curious",
         "_verdicts",
         "_verdicts_version",
         "_out",
@@ -73,6 +74,8 @@ class Connection(Stage):
         self.broker = broker
         #: Its publishes wait for room on the disk rather than be refused, whatever its version.
         self.patient = patient
+        #: It is told when nobody had subscribed to what it published [MQTT5 3.4.2.1]: a gateway cannot be.
+        self.curious = not patient
         #: Whether sessions that begin here are kept in the store, if they outlive their connection.
         self.durable_sessions = durable_sessions
         self.ctx: Context | None = None
