@@ -187,17 +187,3 @@ def _same_place(one: tuple[str, int], other: tuple[str, int]) -> bool:
 def _problem(loaded: LoadedConfig, key: str, text: str) -> Problem:
     origin = loaded.origin(key)
     return Problem(None if origin.layer is Layer.DEFAULT else origin, key, text)
-
-
-_CHECKS = (
-    _not_yet,
-    _cluster,
-    _log_topics,
-    _uplink_rules,
-    _plugins,
-    _outboxes,
-    _certificates,
-    _files,
-    _exposure,
-    _collisions,
-)

@@ -18,7 +18,6 @@ are unacknowledged as the broker allows.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
@@ -42,13 +41,13 @@ from iot_mqtt.codec import (
     Suback,
     Subscribe,
     encode,
-    run_of,
 )
 from iot_mqtt.codec.frames import framer_of
 from iot_mqtt.devices.link.capturing import Tap, TapStage
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.downlink import Downlink
-from iot_mqtt.devices.link.messages import Composer, Device, is_name
+from iot_mqtt.devices.link.messages import Composer, is_name
+from iot_mqtt.devices.link.posting import Bounds, Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import CloseReason, Context, FrameRefused, FramesStage, IdleEvent, IdleStage, Stage
@@ -87,20 +86,10 @@ class DeviceStage(Stage):
         "_codec",
         "_login",
         "_mqtt",
-        "_composer",
         "_downlink",
         "_stash",
-        "_window",
-        "_largest",
-        "_published",
-        "_acknowledged",
-        "_tokens",
-        "_sequence",
-        "_again",
-        "_whole",
-        "_handed",
-        "_marks",
         "_safe",
+        "_posting",
         "_full",
         "_paused",
         "_reading",
@@ -120,26 +109,11 @@ class DeviceStage(Stage):
         self._gateway = ""
         self._login: Login | None = None
         self._mqtt = Decoder(role=Role.CLIENT, version=ProtocolVersion.V5)
-        self._composer: Composer | None = None
+        self._posting: Posting | None = None
         self._downlink: Downlink | None = None
         #: What the codec said that cannot be dealt with yet.
         self._stash: deque[Event] = deque()
-        self._window = _MOST_UNACKNOWLEDGED
-        #: Bytes of the longest payload that the broker takes.
-        self._largest = 0
-        #: How many messages were given to the broker, and how many of these it has acknowledged; it does so in order.
-        self._published = self._acknowledged = 0
-        #: What the codec asked to be told, and the messages that stand before it.
-        self._tokens: deque[tuple[int, int]] = deque()
-        #: The number of the frame whose readings come now, and whether it has been safe before.
-        self._sequence: int | None = None
-        self._again = False
-        #: The last frame all of whose readings were given to the broker; 0: none since the registry was told.
-        self._whole = 0
-        #: The greatest number that came on this connection.
-        self._handed = 0
-        #: What the registry was told is taken, and the messages that stand before that; and what of it is safe.
-        self._marks: deque[tuple[int, int]] = deque()
+        #: The greatest number of a frame that was safe before this connection.
         self._safe = 0
         #: The codec takes no more; the broker takes no more; what was told to the transport.
         self._full = self._paused = False
@@ -313,47 +287,58 @@ class DeviceStage(Stage):
 
     def _takes_more(self) -> bool:
         if self._phase is Phase.OPEN:
-            return not self._paused and self._published - self._acknowledged < self._window
+            assert self._posting is not None
+            return not self._paused and not self._posting.is_full
         return self._phase is Phase.WAITING
 
     def _take(self, events: Sequence[Event]) -> None:
         """Do what the events say; the rest is kept when the broker takes no more."""
         self._taking = True
-        publishing = _Publishing(self)
-        published = self._published
         try:
-            for position, event in enumerate(events):
-                if self._phase is Phase.CLOSED:
-                    return
-                kind = event.__class__
-                if self._phase is Phase.OPEN:
-                    if kind is Readings:
-                        if self._paused or publishing.count + self._published - self._acknowledged >= self._window:
-                            self._keep(events, position)
-                            break
-                        self._reading_came(publishing, event)  # type: ignore[arg-type]
-                        continue
-                    if kind is WhenSafe:
-                        assert isinstance(event, WhenSafe)
-                        self._tokens.append((event.token, self._published + publishing.count))
-                        continue
-                elif self._phase is not Phase.WAITING:
-                    self._keep(events, position)
-                    break
-                publishing.flush()
-                self._handle(event)
-            else:
-                self._frame_is_whole()
-            publishing.flush()
+            self._take_each(events)
         finally:
             self._taking = False
-        self._tell_taken()
-        if self._phase is Phase.OPEN:
-            if self._published != published:
-                self._spoke = False
-            elif self._spoke:
-                self._alive()
-            self._tell_safe()
+
+    def _take_each(self, events: Sequence[Event]) -> None:
+        posting = self._posting if self._phase is Phase.OPEN else None
+        published = 0 if posting is None else posting.published
+        for position, event in enumerate(events):
+            if self._phase is Phase.CLOSED:
+                return
+            kind = event.__class__
+            if posting is not None:
+                if kind is Readings:
+                    if self._paused or posting.is_full:
+                        self._keep(events, position)
+                        break
+                    posting.reading(event)  # type: ignore[arg-type]
+                    continue
+                if kind is WhenSafe:
+                    posting.when_safe(event.token)  # type: ignore[attr-defined]
+                    continue
+                posting.flush()
+            elif self._phase is not Phase.WAITING:
+                self._keep(events, position)
+                break
+            self._handle(event)
+        else:
+            if posting is not None:
+                posting.end_of_frames()
+        if posting is not None and self._phase is Phase.OPEN:
+            self._post(posting, published)
+
+    def _post(self, posting: Posting, published: int) -> None:
+        """What has gathered goes to the broker, which had so many messages before."""
+        posting.flush()
+        if self._phase is not Phase.OPEN:
+            return
+        if not self._paused:
+            posting.tell_taken()
+        if posting.published != published:
+            self._spoke = False
+        elif self._spoke:
+            self._alive()
+        self._tell_safe()
 
     def _keep(self, events: Sequence[Event], position: int) -> None:
         rest = list(events)[position:]
@@ -416,61 +401,6 @@ class DeviceStage(Stage):
         if self._ctx is not None:
             self._ctx.fire_read([PINGREQ])
 
-    def _reading_came(self, publishing: _Publishing, readings: Readings) -> None:
-        sequence = readings.sequence
-        if sequence is not None and sequence != self._sequence:
-            self._frame_is_whole()
-            self._sequence = sequence
-            self._again = sequence <= self._handed or not self._services.devices.is_fresh(self._gateway, sequence)
-            self._handed = max(self._handed, sequence)
-        self._counters.readings += 1
-        if sequence is not None and self._again:
-            self._counters.duplicates += 1
-            return
-        assert self._composer is not None
-        device = self._composer.device(readings.device)
-        if device is None:
-            self._counters.dropped["bad_name"] += 1
-            return
-        try:
-            message = self._composer.compose(device, readings, self._services.now())
-        except (TypeError, ValueError):
-            self._counters.dropped["bad_value"] += 1
-            return
-        if len(message) > self._largest:
-            self._counters.dropped["too_large"] += 1
-            return
-        publishing.add(device, message, readings)
-
-    def _frame_is_whole(self) -> None:
-        if self._sequence is not None and not self._again:
-            self._whole = self._sequence
-
-    def _tell_taken(self) -> None:
-        """In the turn in which they were published, so that both are committed together. What the broker holds back is
-        published later, and is not taken before: rather twice than never.
-        """
-        if self._whole and not self._paused and self._phase is Phase.OPEN:
-            self._services.devices.taken(self._gateway, self._whole)
-            self._marks.append((self._published, self._whole))
-            self._whole = 0
-
-    def publish(self, device: Device, messages: list[bytes], latest: Readings) -> None:
-        """A run of messages of one device. ``_Publishing`` calls this."""
-        count = len(messages)
-        first = self._published % 65_535
-        if first + count <= 65_535:
-            ids = list(range(first + 1, first + count + 1))
-        else:
-            ids = [(first + more) % 65_535 + 1 for more in range(count)]
-        self._published += count
-        devices = self._services.devices
-        devices.seen(self._gateway, device.name, readings=count)
-        values = json.loads(latest.values) if isinstance(latest.values, bytes) else latest.values
-        devices.values(self._gateway, device.name, values, latest.time or self._services.now())
-        assert self._ctx is not None
-        self._ctx.fire_read([run_of(device.topic, messages, ids)])
-
     # From the broker.
 
     def write(self, ctx: Context, batch: list[object]) -> None:
@@ -516,10 +446,20 @@ class DeviceStage(Stage):
             self._flush()
             return
         found = connack.properties
-        self._window = min(_MOST_UNACKNOWLEDGED, found.receive_maximum or _MOST_UNACKNOWLEDGED)
-        self._largest = (found.maximum_packet_size or 1 << 28) - _AROUND - 2 * len(self._gateway)
         opened, services = self._opened, self._services
-        self._composer = Composer(services.node_id, self._gateway, self._codec, opened.schema_version)
+        self._posting = Posting(
+            self._gateway,
+            Composer(services.node_id, self._gateway, self._codec, opened.schema_version),
+            services.devices,
+            self._counters,
+            Bounds(
+                min(_MOST_UNACKNOWLEDGED, found.receive_maximum or _MOST_UNACKNOWLEDGED),
+                (found.maximum_packet_size or 1 << 28) - _AROUND - 2 * len(self._gateway),
+            ),
+            self._safe,
+            services.now,
+            lambda run: self._tell([run]),
+        )
         self._downlink = Downlink(self._gateway, services.commands, services.now, opened.runner, self._acknowledge)
         heartbeat = self._login.heartbeat or self._settings.heartbeat
         quiet = self._ctx.pipeline.get("quiet")
@@ -547,25 +487,19 @@ class DeviceStage(Stage):
             self._flush()
 
     def _puback(self, run: AckRun) -> None:
-        if run.reason >= ReasonCode.UNSPECIFIED_ERROR:
-            # It is not safe, and nothing behind it may be called so: let the gateway send it again.
-            self._counters.dropped[run.reason.name.lower()] += len(run.ids)
-            self._services.devices.not_taken(self._gateway, self._safe)
-            self._close("not_taken", run.reason.name.lower())
+        assert self._posting is not None
+        refused = self._posting.acknowledged(run)
+        if refused is not None:
+            # Nothing behind it may be called safe, either.
+            self._close("not_taken", refused)
             return
-        self._acknowledged += len(run.ids)
-        while self._marks and self._marks[0][0] <= self._acknowledged:
-            self._safe = self._marks.popleft()[1]
         self._tell_safe()
 
     def _tell_safe(self) -> None:
-        tokens, acknowledged = self._tokens, self._acknowledged
-        last = None
-        while tokens and tokens[0][1] <= acknowledged:
-            last = tokens.popleft()[0]
-            self._counters.confirmed += 1
-        if last is not None and self._opened is not None:
-            self._opened.runner.safe(last)
+        assert self._posting is not None
+        token = self._posting.safe_token()
+        if token is not None and self._opened is not None:
+            self._opened.runner.safe(token)
 
     def _command(self, run: PublishRun) -> None:
         packets: list[Publish] = run.packets()
@@ -605,34 +539,6 @@ class DeviceStage(Stage):
         if reading != self._reading and self._ctx is not None and self._phase is not Phase.CLOSED:
             self._reading = reading
             self._ctx.set_reading(reading)
-
-
-class _Publishing:
-    """Messages that gather to a run, as long as they are of one device."""
-
-    __slots__ = ("count", "_stage", "_device", "_messages", "_latest")
-
-    def __init__(self, stage: DeviceStage) -> None:
-        self._stage = stage
-        self._device: Device | None = None
-        self._messages: list[bytes] = []
-        self._latest: Readings | None = None
-        #: Messages that gather now.
-        self.count = 0
-
-    def add(self, device: Device, message: bytes, readings: Readings) -> None:
-        if device is not self._device:
-            self.flush()
-            self._device = device
-        self._messages.append(message)
-        self._latest = readings
-        self.count += 1
-
-    def flush(self) -> None:
-        if self._messages:
-            assert self._device is not None and self._latest is not None
-            messages, self._messages, self.count = self._messages, [], 0
-            self._stage.publish(self._device, messages, self._latest)
 
 
 def make_stage(services: LinkServices, settings: LinkSettings) -> Callable[[], Stage]:
