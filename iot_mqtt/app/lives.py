@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
@@ -115,6 +116,7 @@ def run(config: Config) -> int:
     reactor.addSystemEventTrigger("before", "shutdown", lives.stop)
     reactor.callWhenRunning(lives.begin)
     _stop_on_signals(reactor)
+    _reap_children(reactor)
     reactor.run(installSignalHandlers=False)
     return exit_codes[0]
 
@@ -134,3 +136,10 @@ def _stop_on_signals(reactor: Any) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+
+
+def _reap_children(reactor: Any) -> None:
+    """Hear of every child that ends (codecs' workers, pip). Without this Twisted looks once, when the child's pipes
+    are closed, and waits for ever if it ends a moment later.
+    """
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: reactor.callFromThread(reapAllProcesses))

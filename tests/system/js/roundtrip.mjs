@@ -55,6 +55,7 @@ const [kept] = await take(late, 1)
 assert.deepEqual([kept.payload, kept.packet.retain], ['kept', true])
 await client.publishAsync(`js/${name}/kept`, '', { qos: 1, retain: true })
 await take(client, 1)
+await take(late, 1) // or its acknowledgement would be written behind the end
 await late.endAsync()
 step('retained')
 
