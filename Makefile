@@ -10,7 +10,7 @@ CONFIG ?= application.yaml
 ARGS ?=
 NOX := .venv/bin/nox --session
 
-.PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
+.PHONY: help setup run test quick fmt lint type unit wire system bench docs-check lock changelog clean
 .PHONY: cluster-jars cluster-up cluster-down cluster-test sim
 
 help: ## Print this list
@@ -25,6 +25,10 @@ run: setup ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
 test: setup ## Run every check and every test
 	@scripts/setup.sh tests
 	@$(NOX) lint type docs test -- $(ARGS)
+
+quick: setup ## Run every test in two processes side by side
+	@scripts/setup.sh tests
+	@$(NOX) quick
 
 fmt: setup ## Format the code and mend what ruff can mend
 	@$(NOX) fmt

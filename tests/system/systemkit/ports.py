@@ -17,15 +17,24 @@ _HIGH = _LOW + 12_000
 _random = random.SystemRandom()
 
 
+#: Given out by this process: nobody listens there yet, perhaps, so that they look free.
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 that could be bound just now."""
+    """A TCP port on 127.0.0.1 that could be bound just now, another one each time."""
+    if len(_given) > (_HIGH - _LOW) // 2:
+        _given.clear()
     for _ in range(500):
         port = _random.randrange(_LOW, _HIGH)
+        if port in _given:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.add(port)
             return port
     raise RuntimeError(f"no free port between {_LOW} and {_HIGH}")
