@@ -61,7 +61,6 @@ class Connection(Stage):
         "problem_information",
         "durable_sessions",
         "patient",
-        "curious",
         "_verdicts",
         "_verdicts_version",
         "_out",
@@ -72,10 +71,9 @@ class Connection(Stage):
 
     def __init__(self, broker: Broker, *, durable_sessions: bool = True, patient: bool = False) -> None:
         self.broker = broker
-        #: Its publishes wait for room on the disk rather than be refused, whatever its version.
+        #: A gateway, behind whose codec nobody understands reason codes: its publishes wait for room on the disk rather
+        #: than be refused, and it is not told that nobody has subscribed to them.
         self.patient = patient
-        #: It is told when nobody had subscribed to what it published [MQTT5 3.4.2.1]: a gateway cannot be.
-        self.curious = not patient
         #: Whether sessions that begin here are kept in the store, if they outlive their connection.
         self.durable_sessions = durable_sessions
         self.ctx: Context | None = None

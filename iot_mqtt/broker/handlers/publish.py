@@ -207,7 +207,7 @@ def _acknowledge(connection: Connection, type: PacketType, ids: list[int], outco
         for position, packet_id in enumerate(ids):
             reason = ReasonCode.QUOTA_EXCEEDED if position in full else ReasonCode.SUCCESS
             connection.answer(type, [packet_id], outcome.ticket, reason)
-    elif outcome.nobody and connection.curious:
+    elif outcome.nobody and not connection.patient:
         connection.answer(type, ids, outcome.ticket, ReasonCode.NO_MATCHING_SUBSCRIBERS)
     else:
         connection.answer(type, ids, outcome.ticket)
