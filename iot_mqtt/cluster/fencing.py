@@ -25,6 +25,10 @@ class SharedGrid(Grid, Protocol):
         """When this returns, nothing is written any more by that life of that node, nor by an earlier one."""
         ...
 
+    async def finish(self, node: int, boot: int) -> None:
+        """When this returns, a batch in the middle of which such a life was fenced is there whole or not at all."""
+        ...
+
 
 class Fences:
     """What has been fenced from here."""
@@ -57,6 +61,7 @@ class Fences:
         self.asked += 1
         try:
             await self._grid.fence(number, boot)
+            await self._grid.finish(number, boot)
         except Exception as error:
             del self._waiting[key]
             for one in waiting:

@@ -77,11 +77,15 @@ async def join(grid: Grid, node_id: str) -> Place:
 
 
 async def enter(grid: SharedGrid, node_id: str) -> Place:
-    """Join; from when this returns no earlier life of this node writes any more, and this one does."""
+    """Join; from when this returns no earlier life of this node writes any more, and this one does. What such a life
+    was writing when it ended is whole.
+    """
     place = await join(grid, node_id)
     if place.boot > 1:
         await grid.fence(place.number, place.boot - 1)
     await grid.identify(place.number, place.boot)
+    if place.boot > 1:
+        await grid.finish(place.number, place.boot - 1)
     return place
 
 

@@ -24,8 +24,9 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.bridge import Bridge, Cross, Finish
 from iot_mqtt.grid.disk import measure
-from iot_mqtt.grid.engine import TAGS, Engine
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import OpenFault
+from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch

@@ -31,37 +31,11 @@ from rocksdict import (
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
+from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.grid.wal import survey
 from iot_mqtt.ports.grid import CacheName, Pair
 
 log = logging.getLogger(__name__)
-
-#: The byte in front of a cache's keys. On disk for ever: numbers are added, never changed or used again.
-TAGS: Final[Mapping[CacheName, bytes]] = {
-    CacheName.META: b"\x01",
-    CacheName.SESSIONS: b"\x02",
-    CacheName.CHANNELS: b"\x03",
-    CacheName.SUBSCRIPTIONS: b"\x04",
-    CacheName.ROUTES: b"\x05",
-    CacheName.RETAINED: b"\x06",
-    CacheName.QUEUE: b"\x07",
-    CacheName.DUP: b"\x08",
-    CacheName.PUBREL: b"\x09",
-    CacheName.RECEIVED: b"\x0a",
-    CacheName.WILLS: b"\x0b",
-    CacheName.LOG: b"\x0c",
-    CacheName.LOG_INDEX: b"\x0d",
-    CacheName.LOG_META: b"\x0e",
-    CacheName.LOG_TURNS: b"\x0f",
-    CacheName.PROGRESS: b"\x10",
-    CacheName.SEGMENTS: b"\x11",
-    CacheName.GROUPS: b"\x12",
-    CacheName.SHARES: b"\x13",
-    CacheName.DEVICES: b"\x14",
-    CacheName.SHADOWS: b"\x15",
-    CacheName.COMMANDS: b"\x16",
-    CacheName.PLUGINS: b"\x17",
-}
 
 #: Major: an older version cannot read it. Minor: it can, and skips what it does not know.
 FORMAT: Final = (1, 0)

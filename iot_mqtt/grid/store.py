@@ -136,6 +136,7 @@ class GridStore:
             for stager in self.stagers:
                 stager.stage(batch, self._submitted)
             batch.operations += self._gathering.operations
+            batch.whole = self._gathering.whole
             self._under_way, self._gathering, self._reserved = batch, WriteBatch(), False
             self._submitted_at = self._clock.monotonic()
             self._submit()
@@ -248,6 +249,7 @@ class GridStore:
         packet_id: int,
         shared: bool,
     ) -> None:
+        self._gathering.whole |= qos == 2
         value = encode_queue(self._encoded(message), qos, packet_id, retain, identifiers, shared)
         self._gathering.put(CacheName.QUEUE, queue_key(self._prefix(client_id), sequence), value)
 
@@ -256,6 +258,7 @@ class GridStore:
 
     def save_dup(self, client_id: str, packet_id: int, sequence: int) -> None:
         key = packet_key(self._prefix(client_id), packet_id)
+        self._gathering.whole = True
         self._gathering.put(CacheName.DUP, key, encode_dup(sequence, 0, sequence))
 
     def remove_dup(self, client_id: str, packet_id: int) -> None:
@@ -268,6 +271,8 @@ class GridStore:
         self._gathering.remove(CacheName.PROGRESS, session_key(client_id))
 
     def save_segment(self, client_id: str, number: int, flights: Sequence[StoredFlight]) -> None:
+        # Without the position, which is another record, a message would get a second id.
+        self._gathering.whole |= any(flight.qos == 2 for flight in flights)
         self._gathering.put(CacheName.SEGMENTS, queue_key(self._prefix(client_id), number), encode_segment(flights))
 
     def remove_segment(self, client_id: str, number: int) -> None:
@@ -280,6 +285,7 @@ class GridStore:
         self._gathering.remove(CacheName.GROUPS, session_key(filter))
 
     def save_group_segment(self, filter: str, number: int, references: Sequence[Reference]) -> None:
+        self._gathering.whole = True
         self._gathering.put(CacheName.SHARES, queue_key(self._prefix(filter), number), encode_share(references))
 
     def remove_group_segment(self, filter: str, number: int) -> None:
@@ -287,6 +293,7 @@ class GridStore:
 
     def save_pubrel(self, client_id: str, packet_id: int, order: int) -> None:
         key = packet_key(self._prefix(client_id), packet_id)
+        self._gathering.whole = True
         self._gathering.put(CacheName.PUBREL, key, encode_pubrel(order))
 
     def remove_pubrel(self, client_id: str, packet_id: int) -> None:
@@ -294,6 +301,7 @@ class GridStore:
 
     def save_received(self, client_id: str, ids: Iterable[int]) -> None:
         prefix, value = self._prefix(client_id), encode_received()
+        self._gathering.whole = True
         for packet_id in ids:
             self._gathering.put(CacheName.RECEIVED, packet_key(prefix, packet_id), value)
 
@@ -305,6 +313,7 @@ class GridStore:
         self._gathering.put(CacheName.WILLS, session_key(client_id), record)
 
     def remove_will(self, client_id: str) -> None:
+        self._gathering.whole = True
         self._gathering.remove(CacheName.WILLS, session_key(client_id))
 
     def save_retained(self, message: Message, version: int = 0) -> None:

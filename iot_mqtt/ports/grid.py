@@ -1,8 +1,9 @@
 """The data grid: named caches of bytes to bytes, written in batches.
 
 Everything is asynchronous and batched because the grid may be a process away. Keys are ordered as
-unsigned bytes; ``scan`` is by prefix and paged. A ``WriteBatch`` is atomic on the embedded grid; on a
-partitioned one each cache's part is, and records are written so that any prefix of a batch is safe.
+unsigned bytes; ``scan`` is by prefix and paged. A ``WriteBatch`` is atomic on the embedded grid. On a partitioned
+one a crash may leave a beginning of it, caches in the order of the batch and of each any entries; one that is
+``whole`` is there whole or not at all for whoever takes the place of its writer.
 
 An exception (``Unavailable``) means "not ready" and is never to be read as "absent".
 """
@@ -50,10 +51,13 @@ ChangeListener = Callable[[bytes, "bytes | None"], None]
 class WriteBatch:
     """Puts and removals in the order they were asked for; a later one on a key wins."""
 
-    __slots__ = ("operations",)
+    __slots__ = ("operations", "whole")
 
     def __init__(self) -> None:
         self.operations: list[tuple[CacheName, bytes, bytes | None]] = []
+        #: A beginning of it would be wrong, not just less: a message in the log, say, without the QoS 2 id by which its
+        #: repetition is known.
+        self.whole = False
 
     def put(self, cache: CacheName, key: bytes, value: bytes) -> None:
         self.operations.append((cache, key, value))

@@ -79,6 +79,8 @@ class Load:
             client.on_acked(partial(self._acked, client))
         #: Message → when and where it was acknowledged.
         self._acked_at: dict[bytes, tuple[float, int]] = {}
+        #: Reader and message → when, where and how it was delivered, at QoS 2.
+        self._delivered_at: dict[tuple[str, bytes], list[tuple[float, str]]] = {}
         #: What was done to the cluster, for the account of what came of it.
         self.events: list[tuple[float, str]] = []
         self.subscribers = [self._subscriber(index, name, ports) for index in range(subscribers)]
@@ -91,10 +93,17 @@ class Load:
             self._dice,
             version=4 + index % 2,
             filters=tuple((stream, 2) for stream in wanted),
-            on_delivery=self.ledger.delivered,
         )
+        client.on_delivery(partial(self._delivered, client))
         self.ledger.subscribe(client.client_id, wanted)
         return client
+
+    def _delivered(self, client: RovingClient, subscriber: str, topic: str, payload: bytes) -> None:
+        self.ledger.delivered(subscriber, topic, payload)
+        message = client.receiving
+        if message is not None and message.qos == 2:
+            how = f"{client.port} id {message.packet_id}{' DUP' if message.dup else ''}"
+            self._delivered_at.setdefault((subscriber, payload), []).append((time.monotonic(), how))
 
     @property
     def clients(self) -> list[RovingClient]:
@@ -103,9 +112,14 @@ class Load:
     async def start(self) -> None:
         """Subscribe first, then publish."""
         self._tasks += [asyncio.create_task(client.run()) for client in self.clients]
-        async with asyncio.timeout(60):
-            for client in self.clients:
-                await client.connected()
+        try:
+            async with asyncio.timeout(60):
+                for client in self.clients:
+                    await client.connected()
+        except TimeoutError:
+            out = [client for client in self.clients if not client.is_up]
+            told = [f"{client.client_id} at {client.port}, refused {dict(client.reasons)}" for client in out[:10]]
+            raise AssertionError(f"{len(out)} of {len(self.clients)} clients were not let in: {told}") from None
         self._last_ack = time.monotonic()
         shares: list[list[str]] = [[] for _ in self.publishers]
         for index, stream in enumerate(self.streams):
@@ -153,7 +167,8 @@ class Load:
             await asyncio.sleep(0.1)
         drained_in = time.monotonic() - began
         await asyncio.sleep(0.5)  # what comes twice comes late
-        outages = sorted(second for client in self.clients for second in [*client.outages, client.without_connection()])
+        outages = sorted(seconds for client in self.clients for _, seconds in client.away)
+        outages = sorted([*outages, *(client.without_connection() for client in self.clients)])
         reasons: Counter[int] = sum((client.reasons for client in self.clients), Counter())
         return Figures(
             self.ledger.check(),
@@ -180,7 +195,35 @@ class Load:
                     f"{payload.decode()} acknowledged at {port} (wall {time.time() - time.monotonic() + at:.3f}); "
                     f"{reader.client_id} let in {near}; {events}"
                 )
+            for (subscriber, payload), deliveries in self._delivered_at.items():
+                if subscriber == reader.client_id and len(deliveries) > 1:
+                    at = deliveries[0][0]
+                    ways = [f"{when - at:+.2f}s {how}" for when, how in deliveries]
+                    near = [f"{when - at:+.2f}s {where}" for when, where in reader.history if abs(when - at) < 30]
+                    events = [f"{when - at:+.2f}s {what}" for when, what in self.events if abs(when - at) < 30]
+                    lines.append(
+                        f"{payload.decode()} delivered to {subscriber} {ways} "
+                        f"(wall {time.time() - time.monotonic() + at:.3f}), let in {near}; {self._sent(payload, at)}; "
+                        f"{events}"
+                    )
         return "\n".join(lines[:limit])
+
+    def _sent(self, payload: bytes, since: float) -> str:
+        """Where the publisher of a message was, and when it was acknowledged."""
+        stream = payload.partition(b" ")[0].decode()
+        client = self.publishers[self.streams.index(stream) % len(self.publishers)]
+        near = [f"{when - since:+.2f}s {where}" for when, where in client.history if abs(when - since) < 40]
+        at, port = self._acked_at.get(payload, (0.0, 0))
+        return f"{client.client_id} let in {near}, acknowledged {at - since:+.2f}s by {port}"
+
+    def outages_by_event(self) -> str:
+        """How long clients were away that lost their connections within a second of what was done."""
+        lines = []
+        for at, what in self.events:
+            away = sorted(seconds for client in self.clients for when, seconds in client.away if 0 <= when - at < 1)
+            if away:
+                lines.append(f"  {what}: {len(away)} away, p50 {_at(away, 0.5):.1f} s, p99 {_at(away, 0.99):.1f} s")
+        return "\n".join(lines)
 
     async def stop(self) -> None:
         await stop(self._tasks)

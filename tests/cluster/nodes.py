@@ -23,7 +23,7 @@ from tests.contract.ignitekit import make
 from tests.enginekit.servers import Servers
 
 #: A dead node is out of the list of members after so many seconds (the default, which production has too).
-SESSION_SECONDS = 6.0
+SESSION_SECONDS = 5.0
 
 
 def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:

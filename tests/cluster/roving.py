@@ -25,7 +25,7 @@ TAKEN_OVER = 0x8E
 
 
 class RovingClient(DurableClient):
-    """``DurableClient`` with a choice of ports. How long it was without a connection is in ``outages``."""
+    """``DurableClient`` with a choice of ports. How long it was without a connection is in ``away``."""
 
     def __init__(self, client_id: str, ports: Sequence[int], dice: random.Random, **options: Any) -> None:
         super().__init__(client_id, ports[0], **options)
@@ -34,7 +34,8 @@ class RovingClient(DurableClient):
         self.fixed: int | None = None
         #: Where ports are that are not on the loopback interface.
         self.hosts: Mapping[int, str] = {}
-        self.outages: list[float] = []
+        #: When each time without a connection began, and how long it was.
+        self.away: list[tuple[float, float]] = []
         #: Why it was refused or sent away, by reason code; and how often it gave up by itself.
         self.reasons: Counter[int] = Counter()
         self.given_up = 0
@@ -54,7 +55,7 @@ class RovingClient(DurableClient):
                     self._was_up = True
                     self.history.append((time.monotonic(), self.port))
                     if self._lost_at:
-                        self.outages.append(time.monotonic() - self._lost_at)
+                        self.away.append((self._lost_at, time.monotonic() - self._lost_at))
                         self._lost_at = 0.0
                     await self._down.wait()
                 else:

@@ -50,6 +50,7 @@ def test_kill_9_of_a_node_loses_nothing_acknowledged(nodes: Nodes) -> None:
     load = Load(nodes.ports, dice, subscribers=SUBSCRIBERS, rate=RATE, name="killed")
     figures = asyncio.run(_run(nodes, load, dice))
     print(figures)
+    print(load.outages_by_event())
     load.check(figures)
     assert figures.account.acked > RATE * ROUNDS, "hardly any load"
     assert figures.outages[1] <= BACK_SECONDS, f"clients were away for too long: {figures}"

@@ -127,11 +127,13 @@ async def _run(three: Sites, dice: random.Random) -> None:
         for number in range(ROUNDS):
             await asyncio.sleep(2.0)
             first, second = dice.sample(range(len(three.nodes)), 2)
+            load.note(f"cut {first + 1} {'off' if number % 2 == 0 else f'to {second + 1}'}")
             if number % 2 == 0:
                 await asyncio.to_thread(cut_off, three, first)
             else:
                 await asyncio.to_thread(one_way, three, first, second)
             three.network.heal()
+            load.note("heal")
             healed = time.monotonic()
             converged = await asyncio.to_thread(eventually, lambda: speak(three.nodes), 60)
             taken = time.monotonic() - healed

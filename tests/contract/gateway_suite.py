@@ -12,6 +12,8 @@ import pytest
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Fenced, IgniteGrid, RefusedByGateway
+from iot_mqtt.grid.ignite.whole import claim_key, note_of
+from iot_mqtt.grid.watching import Operation
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import Pump
 
@@ -111,6 +113,76 @@ class GatewaySuite:
         driver.run(new.identify(11, next(self.boots)))
         driver.until(lambda: old.gateway.losses > losses)
         driver.run(put(new, b"k", b"v"))
+
+    # What is whole.
+
+    def test_whoever_fences_writes_the_rest_of_what_was_begun(
+        self, driver: Pump, opened: Callable[[], IgniteGrid], boot: int
+    ) -> None:
+        """Of a batch that must be whole; once, whoever else fences later, and never over what came since."""
+        dead, judge, other = opened(), opened(), opened()
+        driver.run(dead.identify(20, boot))
+        driver.run(judge.identify(21, boot))
+        driver.run(other.identify(22, boot))
+        operations: list[Operation] = [(CacheName.LOG, b"page", b"message"), (CacheName.RECEIVED, b"c/1", b"\x10")]
+        operations += [(CACHE, b"k", b"dead"), (CacheName.WILLS, b"c", None)]
+        driver.run(put(dead, b"k", b"before"))
+        parts, head = note_of(dead.identity, 1, operations)
+        begun = WriteBatch()
+        begun.operations = [*parts, head, operations[0]]
+        driver.run(dead.commit(begun))
+        for grid in (judge, other):
+            driver.run(grid.fence(20, boot))
+        driver.run(judge.finish(20, boot))
+        for cache, key, value in operations:
+            assert driver.run(judge.get(cache, key)) == value
+        driver.run(put(judge, b"k", b"since"))
+        driver.run(other.finish(20, boot))
+        assert driver.run(other.get(CACHE, b"k")) == b"since"
+        assert (judge.finisher.finished, other.finisher.finished) == (1, 0)
+        assert driver.run(judge.page(CacheName.META, b"whole/")) == []
+        assert driver.run(judge.page(CacheName.META, b"finishing/")) == []
+
+    def test_what_a_dead_node_was_finishing_is_finished_by_another(
+        self, driver: Pump, opened: Callable[[], IgniteGrid], boot: int
+    ) -> None:
+        """As soon as it is fenced; until then the others wait."""
+        dead, first, second = opened(), opened(), opened()
+        driver.run(dead.identify(20, boot))
+        driver.run(first.identify(21, boot))
+        driver.run(second.identify(22, boot))
+        parts, head = note_of(dead.identity, 1, [(CACHE, b"k", b"dead")])
+        begun = WriteBatch()
+        begun.operations = [*parts, head]
+        driver.run(dead.commit(begun))
+        driver.run(second.fence(20, boot))
+        claim = b"\x10" + bytes((21,)) + boot.to_bytes(8)
+        assert driver.run(first.compare_and_set(CacheName.META, claim_key(20), None, claim))
+        with pytest.raises(Unavailable, match="another node is still finishing"):
+            driver.run(second.finish(20, boot))
+        assert driver.run(second.get(CACHE, b"k")) is None
+        driver.run(second.fence(21, boot))
+        driver.run(second.finish(21, boot))
+        driver.run(second.finish(20, boot))
+        assert driver.run(second.get(CACHE, b"k")) == b"dead"
+
+    def test_a_note_is_gone_before_a_home_is_given_up(
+        self, driver: Pump, opened: Callable[[], IgniteGrid], boot: int
+    ) -> None:
+        """Or it would be written again over what the client's next home has written."""
+        grid, judge = opened(), opened()
+        driver.run(grid.identify(20, boot))
+        driver.run(judge.identify(21, boot))
+        whole = batch(b"k", b"ours")
+        whole.whole = True
+        driver.run(grid.commit(whole))
+        assert driver.run(judge.page(CacheName.META, b"whole/")) != []
+        assert driver.run(grid.compare_and_set(CACHE, b"home", None, b"given up"))
+        assert driver.run(judge.page(CacheName.META, b"whole/")) == []
+        driver.run(put(judge, b"k", b"theirs"))
+        driver.run(judge.fence(20, boot))
+        driver.run(judge.finish(20, boot))
+        assert driver.run(judge.get(CACHE, b"k")) == b"theirs"
 
     # Broken connections.
 

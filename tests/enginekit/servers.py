@@ -175,8 +175,15 @@ def running(
     folder: Path, *, ignite: int = 0, zookeeper: int = 0, kafka: int = 0, persistence: bool = False
 ) -> Iterator[Servers]:
     """Start so many servers of each kind on free ports, and end them whatever happens. Call it in the main thread."""
-    cluster = Cluster(folder, Places.find(), die_with_parent=True)
     plan = Plan.make(ignite=ignite, zookeeper=zookeeper, kafka=kafka, persistence=persistence)
+    with keeping(folder, Places.find(), plan) as servers:
+        yield servers
+
+
+@contextmanager
+def keeping(folder: Path, places: Places, plan: Plan) -> Iterator[Servers]:
+    """The same for a plan, from any places."""
+    cluster = Cluster(folder, places, die_with_parent=True)
     try:
         cluster.up(plan)
         servers = Servers(cluster)

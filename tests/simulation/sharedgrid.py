@@ -86,6 +86,9 @@ class GridDoor:
 
         await self._write(apply)
 
+    async def finish(self, node: int, boot: int) -> None:
+        """Every batch is whole here."""
+
     async def commit(self, batch: WriteBatch) -> None:
         await self._write(lambda: finish(self._grid.memory.commit(batch)))
 

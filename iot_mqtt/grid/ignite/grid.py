@@ -25,6 +25,7 @@ from iot_mqtt.grid.ignite.paging import Pages
 from iot_mqtt.grid.ignite.reader import Reader
 from iot_mqtt.grid.ignite.settings import IgniteSettings
 from iot_mqtt.grid.ignite.thread import name_of
+from iot_mqtt.grid.ignite.whole import Finisher, Life
 from iot_mqtt.grid.ignite.writing import Writer
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.clock import Clock
@@ -55,6 +56,7 @@ class IgniteGrid:
         self.gateway = Gateway(settings, reach, clock, rng)
         self.pages = Pages(settings, self.gateway, clock)
         self.writer = Writer(settings, self.gateway, clock, self._get, self._tell)
+        self.finisher = Finisher(self, clock)
         #: Called once, with the reason, when this life of the node was declared dead. The node is to end.
         self.on_fenced: Callable[[str], None] = _ignore
         self.gateway.on_connected = self._connected
@@ -133,6 +135,16 @@ class IgniteGrid:
         """When this returns, nothing is written any more by that life of that node, nor by an earlier one."""
         self._check()
         await self.writer.request(partial(frames.encode_fence, node=node, boot=boot))
+
+    async def finish(self, node: int, boot: int) -> None:
+        """When this returns, a batch in the middle of which such a life was fenced is there whole or not at all."""
+        self._check()
+        await self.finisher.finish(node, boot)
+
+    @property
+    def identity(self) -> Life:
+        """Who it writes as; (0, 0): nobody."""
+        return self.gateway.identity
 
     # Writing.
 

@@ -20,6 +20,8 @@ finished (HELLO supersedes), so what is read then is conclusive:
 * it is a third one: somebody else was last. False: whatever was swapped is gone.
 
 Nobody (node 0) is not superseded, so for it nothing is conclusive: it is told ``Unavailable`` and asks again.
+
+A turn with a batch that must be there whole begins with a note of all that it writes: see ``whole``.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from functools import partial
 from typing import Final
 
@@ -34,7 +37,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.ignite import frames
+from iot_mqtt.grid.ignite import frames, whole
 from iot_mqtt.grid.ignite.frames import Done, Status, Stretch
 from iot_mqtt.grid.ignite.gateway import NOBODY, Gateway
 from iot_mqtt.grid.ignite.packing import Packing, room_of
@@ -67,15 +70,26 @@ class _Entry:
 class _Commit(_Entry):
     """A batch, as the stretches of a frame or of several."""
 
-    __slots__ = ("size", "trouble")
+    __slots__ = ("size", "trouble", "whole")
 
     def __init__(self, batch: WriteBatch, finished: Finished) -> None:
         super().__init__(finished)
         self.operations = batch.operations
+        self.whole = batch.whole
         self.size = 0
         self.trouble: Unavailable | None = None
         for _, key, value in batch.operations:
             self.size += room_of(key, value)
+
+
+class _Noted(Enum):
+    """What there is of a note under our number."""
+
+    NOTHING = 0
+    #: Of a turn that is over: it goes before anything else is written.
+    DONE = 1
+    #: Of a turn that failed. It stands until what is repeated has a note of its own.
+    OPEN = 2
 
 
 class _Request(_Entry):
@@ -130,6 +144,10 @@ class Writer:
         # What is on its way: its entries, and the frames that are still to be sent.
         self._turn: list[_Entry] = []
         self._frames: deque[list[Stretch]] = deque()
+        self._noted = _Noted.NOTHING
+        #: Of the turn that is on its way: what there will be, if it goes well and if not.
+        self._noting = _Noted.NOTHING, _Noted.NOTHING
+        self._turns = 0
         self._doubtful: _Swap | None = None
         self._doubt: Timer | None = None
         self._reading = False
@@ -211,6 +229,10 @@ class Writer:
 
     def _begin(self) -> None:
         first = self._queue[0]
+        if isinstance(first, _Swap) and self._noted is _Noted.DONE:
+            # A client's home may be given up by it: from then on what is noted is another's.
+            self._queue.appendleft(_Commit(WriteBatch(), _nothing))
+            first = self._queue[0]
         if isinstance(first, _Request):
             self._queue.popleft()
             self._turn = [first]
@@ -245,10 +267,28 @@ class Writer:
             self._queued -= commit.size
             self._turn.append(commit)
             operations += len(commit.operations)
+        self._note(packing)
+        for commit in self._turn:
             packing.add(commit.operations)
         # An empty batch is a commit all the same: it is done when what was before it is.
         self._frames = deque(packing.frames or [[]])
         return None
+
+    def _note(self, packing: Packing) -> None:
+        """Begin a turn with the note of it, or with taking away that of the one before."""
+        noted, identity = self._noted, self._gateway.identity
+        self._noting = noted, noted
+        if any(isinstance(entry, _Commit) and entry.whole for entry in self._turn) and identity != NOBODY:
+            self._turns += 1
+            operations = [operation for entry in self._turn for operation in entry.operations]
+            room = self._gateway.frame_limit - whole.AROUND
+            parts, head = whole.note_of(identity, self._turns, operations, min(whole.PART, room))
+            packing.add(parts)
+            packing.add([head])
+            self._noting = _Noted.DONE, _Noted.OPEN
+        elif noted is _Noted.DONE:
+            packing.add([whole.gone(identity[0])])
+            self._noting = _Noted.NOTHING, noted
 
     def _send(self) -> None:
         self.frames += 1
@@ -297,6 +337,8 @@ class Writer:
         """The turn is over: tell everybody, in order, then go on."""
         turn, self._turn = self._turn, []
         self._frames.clear()
+        self._noted = self._noting[error is not None]
+        self._noting = self._noted, self._noted
         self._telling = True
         try:
             for entry in turn:
@@ -382,6 +424,10 @@ class Writer:
 
 async def _await(get: Awaitable[bytes | None]) -> bytes | None:
     return await get
+
+
+def _nothing(_: BaseException | None) -> None:
+    """Nobody waits for it."""
 
 
 def _call(finished: Finished, error: BaseException | None) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import TAGS, Engine
+from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import Pump
 

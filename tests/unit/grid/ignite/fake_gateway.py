@@ -79,6 +79,8 @@ class FakeServers:
         self.lose_answers = 0
         #: Likewise, and it has no effect.
         self.lose_requests = 0
+        #: So many entries of commits are written, then the server dies in the middle. None: it lives.
+        self.entries_left: int | None = None
         #: So many requests that write are answered "not ready".
         self.not_ready = 0
         #: So many pages likewise.
@@ -223,6 +225,8 @@ class Link:
             self.done(id, Status.NOT_READY, "not now")
             return
         status = self.effect(op, body)
+        if self.closed:
+            return
         if servers.lose_answers and op is not Op.PING:
             servers.lose_answers -= 1
             self.close()
@@ -239,6 +243,11 @@ class Link:
                         key, value = body.key(), body.value()
                         assert key not in seen, "a key occurs once in a stretch"
                         seen.add(key)
+                        if servers.entries_left is not None:
+                            if not servers.entries_left:
+                                self.close()
+                                return Status.NOT_READY
+                            servers.entries_left -= 1
                         store(cache, key, value)
             case Op.SWAP:
                 cache, key, expected, new = servers.caches[body.text()], body.key(), body.value(), body.value()
