@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh          what running and checking needs
 #   scripts/setup.sh jars     Ignite, ZooKeeper, Kafka and our gateway as jars, in cluster/target/jars
-#   scripts/setup.sh tests    the jars, and what only the tests need from outside Python: mosquitto and mqtt.js
+#   scripts/setup.sh spark    what Spark needs for Kafka as jars, in spark/target/jars
+#   scripts/setup.sh tests    all jars, and what only the tests need from outside Python: mosquitto and mqtt.js
 #
 # A stamp with a digest of everything that went in makes a second call cheap.
 set -euo pipefail
@@ -125,10 +126,32 @@ jars_part() {
     printf '%s' "$poms $sources" >$stamp
 }
 
+# The four jars of Spark's Kafka connector; Spark itself comes with pyspark.
+spark_part() {
+    local stamp=spark/target/.setup wanted missing=()
+    wanted=$(digest spark/pom.xml)
+    if [[ -f $stamp && $(<$stamp) == "$wanted" && -d spark/target/jars ]]; then
+        return
+    fi
+    present java || missing+=(openjdk-17-jdk-headless)
+    present mvn || missing+=(maven)
+    [[ ${#missing[@]} == 0 ]] || packages "${missing[@]}" || die "the jars need Java 17 and Maven"
+    say "making the jars of Spark's Kafka connector (Maven)"
+    # Of other versions nothing may stay on the class path.
+    rm -rf spark/target/jars
+    mkdir -p .venv
+    if ! MAVEN_OPTS="${MAVEN_OPTS:-} -Duser.home=$HOME" mvn -q -B -f spark/pom.xml package >.venv/maven.log 2>&1; then
+        tail -n 30 .venv/maven.log >&2
+        die "mvn failed; all of its words are in .venv/maven.log"
+    fi
+    printf '%s' "$wanted" >$stamp
+}
+
 export HOME="${HOME:-$PWD/.venv/home}"
 case ${1:-} in
     '') python_part ;;
     jars) jars_part ;;
-    tests) jars_part; tests_part ;;
-    *) die "unknown argument: $1 (nothing, jars or tests)" ;;
+    spark) spark_part ;;
+    tests) jars_part; spark_part; tests_part ;;
+    *) die "unknown argument: $1 (nothing, jars, spark or tests)" ;;
 esac

@@ -1,0 +1,178 @@
+"""From a job's name to a running job: what it needs is looked for, and this process becomes its driver.
+
+::
+
+    iot-mqtt pipeline run clean  ──exec──▶  python spark/jobs/clean.py  ──▶  bin/spark-submit … pyspark-shell (JVM)
+
+The driver starts ``spark-submit`` itself, as pyspark does it, with the arguments in PYSPARK_SUBMIT_ARGS. So signals
+reach the driver's Python, its exit code is the command's, and the JVM, which reads a pipe from the driver, ends when
+the driver does, even by SIGKILL. (``spark-submit job.py`` is the other way round: there the JVM is the parent, gets the
+signals and ends without a word to the job.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from iot_mqtt.app.engines import EngineError
+from iot_mqtt.app.engines.places import java
+from iot_mqtt.app.pipeline.errors import PipelineError
+
+JOBS = ("clean", "aggregate", "alarm", "compact")
+#: Of a job, instead of the checkout's.
+SPARK_DIR = "IOT_MQTT_SPARK_DIR"
+MAKE_JARS = "make spark-jars"
+INSTALL = "pip install 'iot-mqtt[pipeline]'"
+OLDEST_JAVA = 17
+
+#: What Spark says of itself, on standard error: warnings.
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+# These warn of what is as it should be on one machine.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.utils.name = org.apache.spark.util.Utils
+logger.utils.level = error
+logger.adaptive.name = org.apache.spark.sql.execution.streaming.ResolveWriteToStream
+logger.adaptive.level = error
+# And this one of options that only the writing or only the reading half of a Kafka client knows.
+logger.kafka.name = org.apache.kafka.clients
+logger.kafka.level = error
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One job that is about to run."""
+
+    job: str
+    #: The folder ``spark`` of the source.
+    folder: Path
+    settings: Path
+    master: str
+    memory: str
+    #: Where Spark finds its configuration.
+    conf: Path
+    jars: Sequence[Path] = ()
+    once: bool = False
+    extra: Sequence[str] = ()
+
+    @property
+    def command(self) -> list[str]:
+        """The driver."""
+        once = ["--once"] if self.once else []
+        job = str(self.folder / "jobs" / f"{self.job}.py")
+        return [sys.executable, job, "--settings", str(self.settings), *once]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nothing but this machine has to reach the driver."""
+        return self.master.startswith("local")
+
+    @property
+    def submit_arguments(self) -> list[str]:
+        """Of ``spark-submit``; what the user adds comes last, and wins."""
+        arguments = ["--master", self.master, "--name", f"iot-mqtt {self.job}", "--driver-memory", self.memory]
+        loopback = ("driver.bindAddress=127.0.0.1", "driver.host=127.0.0.1") if self.is_local else ()
+        for setting in (*loopback, "ui.enabled=false", "ui.showConsoleProgress=false", "sql.session.timeZone=UTC"):
+            arguments += ["--conf", f"spark.{setting}"]
+        if self.jars:
+            arguments += ["--jars", ",".join(map(str, self.jars))]
+        return [*arguments, *self.extra]
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Of the driver."""
+        found = {name: value for name, value in environ.items() if name not in ("SPARK_HOME", "SPARK_CONF_DIR")}
+        if not os.access(f"{found.get('JAVA_HOME')}/bin/java", os.X_OK):
+            found.pop("JAVA_HOME", None)
+        paths = [str(self.folder), *filter(None, [environ.get("PYTHONPATH")])]
+        return (
+            found
+            | {
+                "PYTHONPATH": os.pathsep.join(paths),
+                "PYTHONUNBUFFERED": "1",
+                "PYSPARK_PYTHON": sys.executable,
+                "PYSPARK_SUBMIT_ARGS": shlex.join([*self.submit_arguments, "pyspark-shell"]),
+                "SPARK_CONF_DIR": str(self.conf),
+            }
+            | ({"SPARK_LOCAL_IP": "127.0.0.1"} if self.is_local else {})
+        )
+
+    def become(self) -> None:
+        """Replace this process by the driver; does not return."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(self.command[0], self.command, self.environment(os.environ))  # noqa: S606
+
+
+def find_folder(environ: Mapping[str, str]) -> Path:
+    """The folder ``spark``: named in the environment, else of the checkout that this package runs from."""
+    if named := environ.get(SPARK_DIR):
+        if not (Path(named) / "jobs").is_dir():
+            raise PipelineError(f"{SPARK_DIR}: there is no {named}/jobs")
+        return Path(named).absolute()
+    for start in (Path(__file__).resolve(), Path.cwd() / "here"):
+        for folder in start.parents:
+            if (folder / "spark" / "jobs").is_dir() and (folder / "spark" / "iot_spark").is_dir():
+                return folder / "spark"
+    raise PipelineError(
+        "the jobs are not here: they are in the folder spark of the source, which is not installed with the package; "
+        f"run this inside a checkout, or name the folder in {SPARK_DIR}"
+    )
+
+
+def find_jars(folder: Path) -> list[Path]:
+    """What Spark needs to speak to Kafka."""
+    found = sorted((folder / "target" / "jars").glob("*.jar"))
+    if not found:
+        raise PipelineError(
+            f"there are no jars in {folder / 'target' / 'jars'}, and Spark needs them for Kafka: make them with "
+            f"`{MAKE_JARS}` (needs Java 17 and Maven)"
+        )
+    return found
+
+
+def check_pyspark() -> None:
+    """Whether the driver will find pyspark."""
+    if find_spec("pyspark") is None:
+        raise PipelineError(f"pyspark is not installed: {INSTALL}")
+
+
+def check_java() -> None:
+    """Whether spark-submit will find a Java that Spark runs on."""
+    try:
+        said = subprocess.run(  # noqa: S603
+            [java(), "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except EngineError as error:
+        raise PipelineError(str(error)) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PipelineError(f"{java()} does not run: {error}") from error
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = said.splitlines()[0] if said else "something else"
+        raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java()} is {found}; set JAVA_HOME")
+
+
+def write_conf(folder: Path) -> Path:
+    """Spark's configuration directory: none of the machine's, and quiet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+    except OSError as error:
+        raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
+    return folder

@@ -1,0 +1,85 @@
+"""The Spark session of a job: the same whether ``spark-submit`` starts it or Python does.
+
+What is set here holds for every job: time in UTC, no web page, loopback alone when the master is local. Memory and the
+connector's jars are for whoever starts the JVM: ``spark-submit``, or ``session`` where there is no JVM yet.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+#: Where ``mvn -f spark/pom.xml package`` puts the connector.
+JARS = Path(__file__).parent.parent / "target" / "jars"
+
+COMMON: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # What is on disk is as good as what ran: a file or an offset that is gone is an error and never passed over.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    # A table's directory holds data only; that a batch is whole is told by its name.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    # What a batch keeps is read a few times and gone: it is not worth packing.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Rows of a few days are written side by side, not sorted by day first.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
+    # Columns whose values hardly repeat: a dictionary of them costs more to make than all the rest of writing.
+    **{
+        f"spark.hadoop.parquet.enable.dictionary#{name}": "false"
+        for name in ("hash", "id", "ts", "ingest_ts", "came_ms")
+    },
+    # Times stay what a reader in any other library expects.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # State on disk, not in the heap: windows and alarms of many devices.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+
+LOCAL: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+#: Parts of a shuffle on one machine; a query with state keeps the number that it began with.
+MOST_PARTS = 16
+
+
+def session(name: str, master: str, more: Mapping[str, str] | None = None, jars: Sequence[Path] = ()) -> SparkSession:
+    """The session; what ``spark-submit`` was told about the master, memory and jars wins."""
+    builder = SparkSession.builder.appName(name).master(master)
+    options = dict(COMMON)
+    if master.startswith("local"):
+        options |= LOCAL
+        options["spark.sql.shuffle.partitions"] = str(min(cores(master), MOST_PARTS))
+    if jars:
+        options["spark.jars"] = ",".join(str(jar) for jar in jars)
+    for key, value in (options | dict(more or {})).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def cores(master: str) -> int:
+    """How many a local master uses: ``local``, ``local[2]``, ``local[*]``."""
+    told = re.fullmatch(r"local\[(\d+|\*)(?:,\d+)?\]", master)
+    if told is None:
+        return 1
+    return (os.cpu_count() or 1) if told[1] == "*" else int(told[1])
+
+
+def connector() -> list[Path]:
+    """The jars for Kafka, as far as they were brought."""
+    return sorted(JARS.glob("*.jar"))

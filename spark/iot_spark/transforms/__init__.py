@@ -1,0 +1,1 @@
+"""Functions from DataFrame to DataFrame; what they read and write is up to the jobs."""

@@ -1,0 +1,212 @@
+"""From records as they came to cleaned rows and dead letters: parse, judge, apply the rules.
+
+::
+
+    raw, topic, arrived ─▶ messages ─▶ (once_in_batch, see dedup) ─▶ values ─▶ good   one row for each tag
+                              │                                        └─────▶ bad    that tag as a dead letter
+                              └────────────────────────────────────────────▶ dead   the whole record as one
+
+Nothing leaves the way without a reason: ``problem`` is null for what is good, else a few words from a fixed list, so
+dead letters can be counted by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.types import StructField, StructType
+
+from iot_spark.rules import CleanRule
+from iot_spark.schema import BROKEN, CLEAN, FIRST, INVALID, message
+
+#: A device's clock that says less was never set. Milliseconds of the year 2000.
+OLDEST_MS = 946_684_800_000
+#: The last day that every reader of Parquet can tell; for times that are judged by no rule.
+NEWEST_MS = 253_402_300_799_000
+_TAGS = "map<string,variant>"
+
+
+def messages(records: DataFrame, future_seconds: int, version: int = FIRST) -> DataFrame:
+    """One row for each record: the fields of both shapes of message as one, ``tags``, and ``problem``."""
+    fields = [field for field in message(version) if field.name != BROKEN]
+    wanted = StructType([StructField("m", StructType(fields)), StructField(BROKEN, message(version)[BROKEN].dataType)])
+    # Wrapped once more, or what stands behind the object (a second one, say) would be passed over without a word.
+    text = F.concat(F.lit('{"m":'), F.coalesce(F.col("raw"), F.lit("")), F.lit("}"))
+    options = {"columnNameOfCorruptRecord": BROKEN, "allowNonNumericNumbers": "false"}
+    parsed = records.select("raw", "topic", "arrived", F.from_json(text, wanted, options).alias("p")).select(
+        "raw", "topic", "arrived", F.col(f"p.{BROKEN}").isNotNull().alias("broken"), "p.m"
+    )
+    return _judged(_as_one(parsed), text, future_seconds)
+
+
+def _as_one(parsed: DataFrame) -> DataFrame:
+    """Both shapes in the same columns; ``payload`` of a wrapped message becomes tags, a number and a time."""
+    m = F.col("m")
+    wrapped = m.client.isNotNull() & m.gateway.isNull()
+    told = parsed.select("*", wrapped.alias("wrapped")).select(
+        "*", F.when(F.col("wrapped"), F.try_variant_get(m.payload, "$", _TAGS)).alias("object")
+    )
+    inside = F.col("object")
+    seq, ts = _integer(inside, "seq"), _integer(inside, "ts")
+    of_payload = (
+        # It is the number, or the time, and no tag.
+        F.when(
+            inside.isNotNull(),
+            F.map_filter(
+                inside,
+                lambda key, value: ~((key == "seq") & _is_integer(value)) & ~((key == "ts") & _is_integer(value)),
+            ),
+        )
+        # A plain number or text: where it was published says what it is.
+        .when(
+            m.payload.isNotNull()
+            & ~_is_nested(F.schema_of_variant(m.payload))
+            & (F.schema_of_variant(m.payload) != "VOID"),
+            F.create_map(m.topic, m.payload),
+        )
+    )
+    is_wrapped = F.col("wrapped")
+    return told.select(
+        "raw",
+        "topic",
+        "arrived",
+        "broken",
+        "wrapped",
+        m.id.alias("id"),
+        F.when(is_wrapped, m.client).otherwise(m.gateway).alias("gateway"),
+        F.when(is_wrapped, m.client).otherwise(m.device).alias("device"),
+        F.when(is_wrapped, F.coalesce(ts, m.ts)).otherwise(m.ts).alias("ts_ms"),
+        m.ingest_ts.alias("ingest_ms"),
+        F.when(is_wrapped, seq).otherwise(m.seq).alias("seq"),
+        F.when(is_wrapped, of_payload).otherwise(m["values"]).alias("tags"),
+        m.quality.alias("qualities"),
+        m.codec.alias("codec"),
+        m.node.alias("node"),
+        F.when(is_wrapped, m.topic).alias("mqtt_topic"),
+        m.payload_b64.isNotNull().alias("is_bytes"),
+    )
+
+
+def _is_nested(kind: Column) -> Column:
+    return kind.startswith("OBJECT") | kind.startswith("ARRAY")
+
+
+def _is_integer(value: Column) -> Column:
+    return F.schema_of_variant(value) == "BIGINT"
+
+
+def _integer(tags: Column, name: str) -> Column:
+    value = F.try_element_at(tags, F.lit(name))
+    return F.when(_is_integer(value), F.try_variant_get(value, "$", "bigint"))
+
+
+def _judged(told: DataFrame, text: Column, future_seconds: int) -> DataFrame:
+    ts, came = F.col("ts_ms"), F.col("ingest_ms")
+    problem = (
+        F.when(F.col("raw").isNull() | (F.trim("raw") == ""), "empty")
+        .when(F.col("broken") & F.try_parse_json(text).isNull(), "broken JSON")
+        .when(F.col("broken"), "a field has the wrong type")
+        .when(F.col("id").isNull() | (F.col("id") == ""), "no id")
+        .when(F.col("gateway").isNull() | (F.col("gateway") == ""), "no gateway")
+        .when(F.col("device").isNull() | (F.col("device") == ""), "no device")
+        .when(ts.isNull(), "no ts")
+        .when(came.isNull(), "no ingest_ts")
+        .when(~came.between(OLDEST_MS, NEWEST_MS), "ingest_ts out of range")
+        .when(ts < OLDEST_MS, "ts before 2000")
+        .when(ts > F.least(came + future_seconds * 1000, F.lit(NEWEST_MS)), "ts in the future")
+        .when(F.col("is_bytes"), "payload is not JSON")
+        .when(F.col("tags").isNull() & F.col("wrapped"), "payload is neither an object nor a value")
+        .when(F.col("tags").isNull(), "no values")
+        .when(F.cardinality("tags") == 0, "no values")
+    )
+    arrived_ms = F.unix_millis("arrived")
+    came_or_arrived = F.when(came.between(OLDEST_MS, NEWEST_MS), came).otherwise(arrived_ms)
+    # When it came to the broker, if that is known.
+    judged = told.withColumn("problem", problem).withColumn("came_ms", came_or_arrived)
+    return judged.drop("broken", "wrapped", "is_bytes", "ingest_ms", "arrived")
+
+
+def values(good: DataFrame, rules: Sequence[CleanRule]) -> DataFrame:
+    """One row for each tag of messages without a ``problem``; a tag may get one here."""
+    exploded = good.select("*", F.explode("tags").alias("tag", "variant")).select(
+        "*", F.schema_of_variant("variant").alias("kind")
+    )
+    variant, kind = F.col("variant"), F.col("kind")
+    is_text = kind == "STRING"
+    number = F.when(~is_text & ~_is_nested(kind), F.try_variant_get(variant, "$", "double"))
+    typed = exploded.select(
+        "*",
+        number.alias("number"),
+        F.when(is_text, F.try_variant_get(variant, "$", "string")).alias("text"),
+        _chosen(rules).alias("rule"),
+    )
+    rule = F.col("rule")
+    scaled = (
+        F.when(kind == "BOOLEAN", F.col("number")).otherwise(F.col("number") * rule.scale + rule.offset)
+        if any(one.scale != 1 or one.offset != 0 for one in rules)
+        else F.col("number")
+    )
+    judged = typed.select("*", scaled.alias("value"))
+    value = F.col("value")
+    low, high = value < rule["min"], value > rule["max"]
+    is_invalid = rule.outside == "invalid"
+    problem = (
+        F.when(kind == "VOID", "value is null")
+        .when(_is_nested(kind), "value is not a scalar")
+        .when(value.isNull() & F.col("text").isNull(), "value is not a number")
+        .when(value.isNotNull() & (F.isnan("value") | (F.abs("value") == float("inf"))), "number is too large")
+        .when(is_invalid & low, "value below min")
+        .when(is_invalid & high, "value above max")
+    )
+    quality = F.when((rule.outside == "quality") & (low | high), "out_of_range").otherwise(
+        F.coalesce(F.try_element_at("qualities", F.col("tag")), F.lit("good"))
+    )
+    return judged.select("*", problem.alias("tag_problem"), quality.alias("quality"), rule.unit.alias("unit"))
+
+
+def _chosen(rules: Sequence[CleanRule]) -> Column:
+    """What the first rule that matches says, as one column."""
+    found = _said(CleanRule(match=None))  # type: ignore[arg-type]
+    for rule in reversed(rules):
+        found = F.when(rule.match.column(), _said(rule)).otherwise(found)
+    return found
+
+
+def _said(rule: CleanRule) -> Column:
+    return F.struct(
+        F.lit(rule.scale).alias("scale"),
+        F.lit(rule.offset).alias("offset"),
+        F.lit(rule.min).cast("double").alias("min"),
+        F.lit(rule.max).cast("double").alias("max"),
+        F.lit(rule.outside).alias("outside"),
+        F.lit(rule.unit).cast("string").alias("unit"),
+    )
+
+
+def good(valued: DataFrame) -> DataFrame:
+    """The cleaned rows; see ``schema.CLEAN``."""
+    ts = F.timestamp_millis("ts_ms")
+    return (
+        valued.where(F.col("tag_problem").isNull())
+        .select("*", ts.alias("ts"), F.timestamp_millis("came_ms").alias("ingest_ts"), ts.cast("date").alias("dt"))
+        .select(*CLEAN.names)
+    )
+
+
+def bad(valued: DataFrame) -> DataFrame:
+    """Tags that are dead letters; see ``schema.INVALID``."""
+    return _letters(valued.where(F.col("tag_problem").isNotNull()), F.col("tag_problem"), F.col("tag"))
+
+
+def dead(judged: DataFrame) -> DataFrame:
+    """Records that are dead letters as a whole; see ``schema.INVALID``."""
+    return _letters(judged.where(F.col("problem").isNotNull()), F.col("problem"), F.lit(None).cast("string"))
+
+
+def _letters(frame: DataFrame, reason: Column, tag: Column) -> DataFrame:
+    came = F.timestamp_millis("came_ms")
+    return frame.select(
+        "raw", reason.alias("reason"), tag.alias("tag"), "topic", came.alias("ingest_ts"), came.cast("date").alias("dt")
+    ).select(*INVALID.names)

@@ -1,0 +1,1 @@
+"""Programs for `spark-submit`; thin, so what they do can be tested without them."""

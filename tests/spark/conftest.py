@@ -1,0 +1,32 @@
+"""One Spark session for all tests here: two cores, little memory, nothing but loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from iot_spark.session import session
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Real Spark, started when the first test asks for it."""
+    folder = tmp_path_factory.mktemp("spark")
+    more = {
+        "spark.driver.memory": "768m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # Little data: compiling a plan costs more than running it as it is.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    found = session("tests", "local[2]", more)
+    gateway = found.sparkContext._gateway
+    assert gateway is not None
+    yield found
+    found.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=30)

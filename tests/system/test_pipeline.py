@@ -1,0 +1,167 @@
+"""The embedded default from end to end: a broker as it comes, a frame or a publish, rows in Parquet, a page of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from systemkit import wire
+from systemkit.plain import Plain
+from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.starting import StartBroker
+from systemkit.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(MOSQUITTO, reason="mosquitto has no pipeline"),
+    # Spark starts in ten seconds on a machine that has nothing else to do.
+    pytest.mark.timeout(600),
+]
+
+duckdb = pytest.importorskip("duckdb")
+
+SPARK_SECONDS = 240.0
+SMALL = ("--set", "pipeline.memory=512m", "--set", "pipeline.trigger_seconds=1")
+
+
+def pipeline(broker: BrokerProcess, *arguments: str, seconds: float = SPARK_SECONDS) -> str:
+    """A command that must succeed, on the data directory of a broker."""
+    command = [*our_command(), "pipeline", *arguments, "--set", f"node.data_dir={broker.data_dir}"]
+    if arguments[0] == "run":
+        command += SMALL
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        cwd=broker.folder,
+        env=clean_environment(),
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def rows(broker: BrokerProcess, columns: str, table: str = "clean") -> list[tuple[Any, ...]]:
+    """As somebody reads them who knows nothing but Parquet."""
+    files = sorted((broker.data_dir / "pipeline" / "tables" / table).glob("dt=*/batch=*/*.parquet"))
+    found: list[tuple[Any, ...]] = duckdb.sql(
+        f"SELECT {columns} FROM read_parquet({list(map(str, files))}) ORDER BY ALL"
+    ).fetchall()
+    return found
+
+
+def files(broker: BrokerProcess) -> list[Path]:
+    return sorted((broker.data_dir / "uplink" / "iot.readings").glob("dt=*/*.jsonl"))
+
+
+def publish(broker: BrokerProcess, client_id: str, *payloads: bytes) -> None:
+    """At QoS 1, each acknowledged."""
+    with Plain(broker.ports["mqtt"], version=5) as client:
+        client.connect(client_id)
+        for payload in payloads:
+            client.publish(f"up/{client_id}/values", payload, qos=1, packet_id=1)
+            assert client.expect(wire.PUBACK).reason() == 0
+
+
+def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(start_broker: StartBroker) -> None:
+    """No key of the uplink or the pipeline is set but the time to a file; nothing is installed but Java."""
+    broker = start_broker(settings={"uplink.file.rotate_seconds": 0.2})
+    evil = '</script><img src=x onerror="alert(1)">'
+    publish(
+        broker,
+        "press-7",
+        *(json.dumps({"seq": number, "t": 20 + number, "door": evil}).encode() for number in range(50)),
+        b'{"seq": 7, "t": 27, "door": "again"}',
+        b"\xff not JSON",
+    )
+    wait_until(lambda: sum(len(path.read_bytes().splitlines()) for path in files(broker)) == 52, 20)
+
+    pipeline(broker, "run", "clean", "--once")
+    assert rows(broker, "device, seq, value") == [
+        ("press-7", number, value) for number in range(50) for value in (float(20 + number), None)
+    ]
+    ((reason,),) = rows(broker, "reason", "invalid")
+    assert reason
+    status = json.loads(pipeline(broker, "status", "--json"))[0]
+    assert (status["job"], status["state"], status["error"]) == ("clean", "stopped", None)
+    token = (broker.data_dir / "admin.token").read_text().strip()
+    told = json.loads(broker.http("/api/v1/pipeline", token=token))["items"]
+    assert told[0]["totals"] == status["totals"]
+
+    pipeline(broker, "report", "--out", "page.html")
+    page = (broker.folder / "page.html").read_text()
+    assert "press-7" in page
+    assert evil not in page
+    assert "not JSON" in page
+
+    # Again, with nothing new, is nothing new.
+    pipeline(broker, "run", "clean", "--once")
+    assert len(rows(broker, "seq")) == 100
+
+
+@pytest.fixture
+def running(start_broker: StartBroker) -> Iterator[tuple[BrokerProcess, subprocess.Popen[bytes]]]:
+    """A broker and a job that goes on."""
+    broker = start_broker(settings={"uplink.file.rotate_seconds": 0.2})
+    command = [*our_command(), "pipeline", "run", "clean", "--set", f"node.data_dir={broker.data_dir}", *SMALL]
+    with (broker.folder / "job.log").open("wb") as log:
+        job = subprocess.Popen(command, stdout=log, stderr=log, cwd=broker.folder, env=clean_environment())
+    try:
+        wait_until(lambda: job.poll() is not None or bool(jobs_said(broker)), SPARK_SECONDS)
+        assert job.poll() is None, (broker.folder / "job.log").read_text()
+        yield broker, job
+    finally:
+        if job.poll() is None:
+            job.kill()
+        job.wait()
+
+
+def jobs_said(broker: BrokerProcess) -> dict[str, Any]:
+    path = broker.data_dir / "pipeline" / "status" / "clean.json"
+    found: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """What a process has started."""
+    return [int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"
+
+
+def test_sigterm_ends_a_job_in_peace(running: tuple[BrokerProcess, subprocess.Popen[bytes]]) -> None:
+    """With what came until then, and exit code 0; the JVM goes, too."""
+    broker, job = running
+    publish(broker, "press-8", b'{"seq": 1, "t": 1}')
+    wait_until(lambda: (jobs_said(broker).get("totals") or {}).get("in", 0) >= 1, SPARK_SECONDS)
+    (java,) = children(job.pid)
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(120) == 0, (broker.folder / "job.log").read_text()
+    wait_until(lambda: is_gone(java), 30)
+    assert jobs_said(broker)["running"] is False
+    assert rows(broker, "device, seq, value") == [("press-8", 1, 1.0)]
+
+
+def test_kill_9_leaves_no_jvm_behind(running: tuple[BrokerProcess, subprocess.Popen[bytes]]) -> None:
+    """It hears that its driver is gone; and the status tells the truth, although the file says otherwise."""
+    broker, job = running
+    (java,) = children(job.pid)
+    assert "java" in os.readlink(f"/proc/{java}/exe")
+    job.kill()
+    job.wait()
+    wait_until(lambda: is_gone(java), 60)
+    assert jobs_said(broker)["running"] is True
+    wait_until(lambda: json.loads(pipeline(broker, "status", "--json"))[0]["state"] == "died", 30)
+    assert "not running since" in pipeline(broker, "status")
