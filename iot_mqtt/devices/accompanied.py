@@ -13,6 +13,7 @@ from iot_mqtt.devices.book import Book
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.commands import REPLY, Commands
 from iot_mqtt.devices.elsewhere import LOOK_SECONDS, Asking, Elsewhere
+from iot_mqtt.devices.letters import Letters
 from iot_mqtt.devices.registry import Devices
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.devices.shadows import Shadows
@@ -55,6 +56,8 @@ class Accompanied:
         self._changes = changes
         self._telling = telling
         self._next_look = 0.0
+        #: What takes commands from Kafka, if something does.
+        self.letters: Letters | None = None
 
     def join(self, asking: Asking) -> None:
         """There are other nodes; before anything is loaded."""

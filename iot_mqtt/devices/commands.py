@@ -18,7 +18,7 @@ from iot_mqtt.broker.fanout import Outcome
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.accepting import Accepting
-from iot_mqtt.devices.asked import NewCommand, command_id_of
+from iot_mqtt.devices.asked import NewCommand, bad_id, command_id_of
 from iot_mqtt.devices.book import Book, Tracked
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REPLY = b"reply/"
+#: Bytes of a target: with it, everything that is published about a command is a topic.
+MAX_TARGET = 60_000
 
 
 class Commands:
@@ -134,10 +136,12 @@ class Commands:
 
     async def submit(self, new: NewCommand, sender: str = "") -> StoredCommand:
         """Accept a command and return when it is committed; or the one that it repeats. Raises ``Refused``."""
-        if not owner_of(new.target) or "+" in new.target or "#" in new.target or "\0" in new.target:
-            raise Refused(f"{new.target!r} is no target: name a client, or GATEWAY/DEVICE")
+        _check_target(new.target, self._broker.settings.max_topic_levels)
         if not self.enabled:
             raise Refused("commands are turned off here: devices.commands is false")
+        before = await self._accepted_elsewhere(new)
+        if before is not None:
+            return before
         if self._broker.budget.full:
             raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
         record, _ = self._accepting.accept(new, sender, None)
@@ -145,6 +149,15 @@ class Commands:
         await self._broker.store.settled()
         tracked = self._book.get(record.id)
         return record if tracked is None else tracked.record
+
+    async def _accepted_elsewhere(self, new: NewCommand) -> StoredCommand | None:
+        """The same command, whose target is at home on another node, or was. Nothing is awaited on a sole node."""
+        if not self._elsewhere.clustered or not new.id or bad_id(new.id) or self._book.get(new.id) is not None:
+            return None
+        record = await self._store.command(owner_of(new.target), new.id)
+        if record is not None and record.target != new.target:
+            raise Refused(f"the command id is in use for {record.target}", ReasonCode.PAYLOAD_FORMAT_INVALID)
+        return record
 
     async def find(self, command_id: str) -> StoredCommand | None:
         """One command wherever it is at home, with its body."""
@@ -383,6 +396,14 @@ class Commands:
 
 def _loaded(_: None) -> None:
     """Nothing waits for it."""
+
+
+def _check_target(target: str, most_levels: int) -> None:
+    """It is part of topics: of the command's, and of those that its states are told on."""
+    if not owner_of(target) or "+" in target or "#" in target or "\0" in target:
+        raise Refused(f"{target[:100]!r} is no target: name a client, or GATEWAY/DEVICE")
+    if len(target.encode("utf-8", "replace")) > MAX_TARGET or target.count("/") + 2 >= most_levels:
+        raise Refused(f"the target is too long: {MAX_TARGET} bytes, and {most_levels - 2} levels")
 
 
 def _order(place: tuple[str, str]) -> tuple[int, bytes, str]:

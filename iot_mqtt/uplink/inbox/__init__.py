@@ -1,0 +1,1 @@
+"""Commands from Kafka: the consumer, on a thread of its own."""
