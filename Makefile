@@ -10,8 +10,8 @@ CONFIG ?= application.yaml
 ARGS ?=
 NOX := .venv/bin/nox --session
 
-.PHONY: help setup run test quick fmt lint type unit wire system bench docs-check lock changelog clean
-.PHONY: cluster-jars cluster-up cluster-down cluster-test sim
+.PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
+.PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,6 @@ run: setup ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
 test: setup ## Run every check and every test
 	@scripts/setup.sh tests
 	@$(NOX) lint type docs test -- $(ARGS)
-
-quick: setup ## Run every test in two processes side by side
-	@scripts/setup.sh tests
-	@$(NOX) quick
 
 fmt: setup ## Format the code and mend what ruff can mend
 	@$(NOX) fmt
@@ -67,6 +63,12 @@ cluster-down: setup ## Stop them (ARGS=--purge removes their data)
 cluster-test: cluster-jars ## Tests against real Ignite, ZooKeeper and Kafka
 	@$(NOX) cluster -- $(ARGS)
 
+spark-jars: setup ## Make the jars that Spark reads and writes Kafka with (Java 17, Maven)
+	@scripts/setup.sh spark
+
+spark-test: spark-jars cluster-jars ## Tests of the pipeline's jobs, with a real Spark
+	@$(NOX) spark -- $(ARGS)
+
 bench: setup ## The project's own benchmarks (ARGS selects one)
 	@scripts/setup.sh tests
 	@$(NOX) bench -- $(ARGS)
@@ -81,6 +83,6 @@ changelog: setup ## Move the change fragments into CHANGELOG.md (ARGS=VERSION)
 	@.venv/bin/python scripts/changes.py assemble $(ARGS)
 
 clean: ## Remove what make and the tools have made, .venv included; data and tokens stay
-	rm -rf .venv build cluster/target cluster/*/target *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
+	rm -rf .venv build cluster/target cluster/*/target spark/target *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
 	find iot_mqtt -name '*.so' -delete -o -path '*/native/*.c' -delete
 	find . -name __pycache__ -type d -prune -not -path './.git/*' -exec rm -rf {} +

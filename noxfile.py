@@ -52,14 +52,8 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Run every test, or chosen ones."""
-    run(session, "pytest", *session.posargs)
-
-
-@nox.session
-def quick(session: nox.Session) -> None:
-    """Run every test in two processes side by side: two thirds of the time, but tests that time something may fail."""
-    run(session, "python", "scripts/run_tests.py")
+    """Run every test, or chosen ones, in two processes side by side."""
+    run(session, "python", "scripts/run_tests.py", *session.posargs)
 
 
 @nox.session
@@ -84,6 +78,12 @@ def system(session: nox.Session) -> None:
 def cluster(session: nox.Session) -> None:
     """Run the tests against real Ignite, ZooKeeper and Kafka servers."""
     run(session, "pytest", "tests/cluster", *session.posargs)
+
+
+@nox.session
+def spark(session: nox.Session) -> None:
+    """Run the tests of the pipeline's jobs."""
+    run(session, "pytest", "tests/spark", *session.posargs)
 
 
 @nox.session

@@ -1,7 +1,8 @@
-"""Run all tests in two processes side by side, and say at the end what came of both in one line.
+"""Run all tests in two processes side by side; say at the end what failed and why, and what came of all in one line.
 
 Most tests wait: for servers to start, for clients to be idle, for a disk. The parts share nothing: each starts its own
-servers, in its own temporary directories, at ports of its own range, and only one of them starts Ignite and ZooKeeper.
+servers, in its own temporary directories, at ports of its own range. Tests that compare times are marked ``alone``;
+they run when everything else is over.
 
     python scripts/run_tests.py [arguments for both]
 """
@@ -25,6 +26,11 @@ _COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
 _ORDER: Final = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warning", "error")
 #: pytest's exit code when there was nothing to run.
 _NOTHING: Final = 5
+#: Above each failure's traceback: "____ test_name ____", "____ ERROR at setup of test_name ____".
+_FAILURE: Final = re.compile(r"_{3,} (.+?) _{3,}")
+#: What a failure is told in again: its first lines, each to this length.
+_LINES_OF_A_FAILURE: Final = 4
+_LONG: Final = 400
 
 
 class Part(NamedTuple):
@@ -38,9 +44,33 @@ class Part(NamedTuple):
 
 #: As long as each other, about.
 PARTS: Final = (
-    Part("servers", ("tests/contract", "tests/cluster", "tests/simulation", "tests/property"), 20_000),
+    Part("servers", ("tests/contract", "tests/cluster", "tests/simulation", "tests/property", "tests/spark"), 20_000),
     Part("brokers", ("tests/unit", "tests/wire", "tests/system"), 8_000),
 )
+#: What is run then, one after the other.
+ALONE: Final = Part("alone", tuple(folder for part in PARTS for folder in part.folders), 8_000)
+
+
+class Failures:
+    """The gist of each failure in pytest's output: its test, what was raised, and where."""
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+        self._left = 0
+
+    def hear(self, line: str) -> None:
+        """Whatever pytest prints, line by line."""
+        if begun := _FAILURE.fullmatch(line):
+            self._told.append(begun[1])
+            self._left = _LINES_OF_A_FAILURE
+        elif line.startswith(("FAILED ", "ERROR ")):
+            self._told.append(line[:_LONG])
+        elif line.startswith("E  ") and self._left:
+            self._told.append("    " + line.removeprefix("E").strip()[:_LONG])
+            self._left -= 1
+
+    def gist(self) -> list[str]:
+        return self._told
 
 
 class Running:
@@ -49,6 +79,7 @@ class Running:
     def __init__(self, part: Part, arguments: list[str]) -> None:
         self._part = part
         self._last = ""
+        self.failures = Failures()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *arguments, *part.folders],
             cwd=ROOT,
@@ -68,6 +99,7 @@ class Running:
     def _read(self, lines: IO[str]) -> None:
         for line in lines:
             print(f"{self._part.name} │ {line}", end="", flush=True)
+            self.failures.hear(line.rstrip())
             if line.strip():
                 self._last = line
 
@@ -109,14 +141,20 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     running: list[Running] = []
+    codes: list[int] = []
     try:
         for part in PARTS:
-            running.append(Running(part, arguments))
+            running.append(Running(part, [*arguments, "-m", "not alone"]))
         codes = [one.wait() for one in running]
+        running.append(Running(ALONE, [*arguments, "-m", "alone"]))
+        codes.append(running[-1].wait())
     except KeyboardInterrupt:
         for one in running:
             one.interrupt()
         codes = [one.wait() for one in running] or [1]
+    for one in running:
+        for line in one.failures.gist():
+            print(line)
     print(closing_line(sum((one.counts() for one in running), Counter()), time.monotonic() - began))
     return max(codes, key=abs)
 

@@ -62,6 +62,7 @@ class Neighbour:
         assert self.sink.failure is None
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) -> None:
     """Within ten seconds of its first bad frame, although its gateway comes back again and again."""
@@ -143,6 +144,7 @@ def test_a_reload_of_a_better_version_ends_the_quarantine(here: House) -> None:
     here.turning.until(lambda: bool(sink.readings))
 
 
+@pytest.mark.alone
 def test_a_quarantine_passes(here: House) -> None:
     """The worker is started again by itself then."""
     write_plugin(

@@ -18,6 +18,7 @@ import pytest
 from systemkit.listener import Listener
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker
+from systemkit.waiting import wait_until
 
 from iot_mqtt.custom_protocols.gateway import client
 from iot_mqtt.custom_protocols.gateway.wire import Type
@@ -41,13 +42,6 @@ def listen() -> Iterator[Callable[..., Listener]]:
     yield make
     for one in made:
         one.close()
-
-
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < seconds, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def uplinked(broker: BrokerProcess) -> list[dict[str, Any]]:
@@ -90,7 +84,7 @@ class Line:
 
     def connect(self, seconds: float = 20) -> None:
         """Until it is let in; then what is kept goes out again."""
-        until(self._let_in, seconds)
+        wait_until(self._let_in, seconds)
         for data in list(self._kept.values()):
             self._send(data)
 
@@ -167,19 +161,19 @@ def test_a_gateway_that_was_written_from_the_document_alone(
     words = [node, str(EXAMPLE), "127.0.0.1", str(broker.ports["gateway"]), "line-7"]
     process = subprocess.Popen(words, env={"EVERY": "20", "FRAMES": "100"}, stdout=subprocess.PIPE, text=True)
     try:
-        until(lambda: listener.of("up/line-7/plc-3"))
+        wait_until(lambda: listener.of("up/line-7/plc-3"))
         listener.publish("down/line-7/plc-3", {"running": False})
         output, _ = process.communicate(timeout=30)
     finally:
         process.kill()
     assert "all 100 frames are safe" in output and "command 1 for plc-3" in output
-    until(lambda: len(listener.of("up/line-7/")) == 800)
+    wait_until(lambda: len(listener.of("up/line-7/")) == 800)
     assert {payload["device"] for payload in listener.of("up/")} == {f"plc-{number}" for number in range(8)}
     stopped = [payload["values"]["running"] for payload in listener.of("up/line-7/plc-3")]
     assert stopped[0] is True and stopped[-1] is False
-    until(lambda: len(listener.of("status/")) == 3)
+    wait_until(lambda: len(listener.of("status/")) == 3)
     assert [payload["state"] for payload in listener.of("status/line-7/plc-3/")] == ["queued", "sent", "acked"]
-    until(lambda: len(uplinked(broker)) == 800)
+    wait_until(lambda: len(uplinked(broker)) == 800)
     assert set(Counter((one["device"], one["seq"]) for one in uplinked(broker)).values()) == {1}
 
 
@@ -205,7 +199,7 @@ def test_what_a_gateway_sends_again_over_kills_is_there_once(start_broker: Start
         line.read(0.1)
     line.close()
     assert line.waiting == 0 and line.reconnects == len(kills) + 1
-    until(lambda: len(uplinked(broker)) >= 2400, 60)
+    wait_until(lambda: len(uplinked(broker)) >= 2400, 60)
     found = Counter((one["device"], one["seq"]) for one in uplinked(broker))
     assert len(found) == 2400 and set(found.values()) == {1}
     for device in ("d0", "d1", "d2"):
@@ -263,10 +257,10 @@ def test_frames_in_any_pieces_give_the_same_values(broker: BrokerProcess, listen
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in client.login("cut") + frames[0] + frames[1]:
             one.sendall(bytes((byte,)))
-        until(lambda: len(listener.of("up/cut/d")) == 2)
+        wait_until(lambda: len(listener.of("up/cut/d")) == 2)
     with socket.create_connection(("127.0.0.1", broker.ports["gateway"])) as one:
         one.sendall(client.login("glued") + b"".join(frames))
-        until(lambda: len(listener.of("up/glued/d")) == 50)
+        wait_until(lambda: len(listener.of("up/glued/d")) == 50)
     assert [one["values"]["n"] for one in listener.of("up/glued/d")] == list(range(1, 51))
 
 
@@ -279,7 +273,7 @@ def test_a_command_waits_for_its_gateway_over_a_kill(broker: BrokerProcess, list
     line.close()
     sender = listen(broker, "status/#")
     sender.publish("down/line-2/d0", {"speed": 3}, CorrelationData=b"c")
-    until(lambda: sender.of("status/"))
+    wait_until(lambda: sender.of("status/"))
     broker.kill()
     broker.start()
     line.connect()

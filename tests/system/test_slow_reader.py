@@ -120,6 +120,7 @@ def _dropped(broker: BrokerProcess) -> float:
     return sum(value for name, value in samples.items() if "dropped" in name and "outbox_full" in name)
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_a_stopped_reader_harms_nobody_else(broker: BrokerProcess) -> None:
     """The others' p99 within 1.2 of what it was without it, the process within 64 MB, the drops counted."""

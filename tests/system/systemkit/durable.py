@@ -37,6 +37,8 @@ class DurableClient(asyncio.Protocol):
         self.host = "127.0.0.1"
         self.faults: list[str] = []
         self.connections = 0
+        #: What is being handed over, for whoever is told of a delivery and wants to know more.
+        self.receiving: wire.Publication | None = None
         self._filters, self._most = filters, window
         self._on_delivery, self._on_acked = on_delivery, on_acked
         # The session: frames to be acknowledged, with their payloads; ids to be completed; QoS 2 ids received.
@@ -79,6 +81,10 @@ class DurableClient(asyncio.Protocol):
     def on_acked(self, call: OnAcked) -> None:
         """Tell this one of acknowledged messages."""
         self._on_acked = call
+
+    def on_delivery(self, call: OnDelivery) -> None:
+        """Tell this one of messages that came."""
+        self._on_delivery = call
 
     @property
     def room(self) -> int:
@@ -221,6 +227,7 @@ class DurableClient(asyncio.Protocol):
         elif message.qos == 1:
             replies.append(wire.ack(wire.PUBACK, message.packet_id))
         if self._on_delivery is not None:
+            self.receiving = message
             self._on_delivery(self.client_id, message.topic, message.payload)
 
     def _check_repeat(self, message: wire.Publication, known: bytes) -> None:

@@ -22,6 +22,15 @@ async def until(condition: Callable[[], bool], seconds: float) -> bool:
         await asyncio.sleep(STEP)
 
 
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> float:
+    """The same for a test without an event loop, which fails when it does not come true; how long that took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, f"it did not happen in {seconds} s"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
 def run_all(clients: Iterable[DurableClient]) -> list[asyncio.Task[None]]:
     """Let clients connect, and connect again, until they are stopped."""
     return [asyncio.create_task(client.run()) for client in clients]

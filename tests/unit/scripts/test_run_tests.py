@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.run_tests import PARTS, closing_line, counts_of
+from scripts.run_tests import PARTS, Failures, closing_line, counts_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,3 +49,37 @@ def test_the_closing_line_is_of_all_parts() -> None:
     line = closing_line(Counter({"passed": 5000, "skipped": 2}) + Counter({"passed": 7, "failed": 1}), 1000.4)
     assert line.strip("= ") == "1 failed, 5007 passed, 2 skipped in 1000s"
     assert closing_line(Counter(), 1).strip("= ") == "no tests ran in 1s"
+
+
+def test_the_gist_of_a_failure_is_its_name_and_what_was_raised() -> None:
+    """A log of 20,000 lines is read from its end."""
+    output = """\
+=================================== FAILURES ===================================
+_____________________________ test_both[a long_id] _____________________________
+
+    def test_both() -> None:
+>       assert both() == 2
+E       AssertionError: wanted two
+E       assert 1 == 2
+E        +  where 1 = both()
+
+tests/unit/test_both.py:3: AssertionError
+___________________ ERROR at teardown of test_ports ____________________
+E   OSError: in use
+=========================== short test summary info ============================
+FAILED tests/unit/test_both.py::test_both - AssertionError: wanted two
+ERROR tests/unit/test_ports.py::test_ports - OSError: in use
+========================= 1 failed, 1 error in 0.05s ==========================="""
+    failures = Failures()
+    for line in output.splitlines():
+        failures.hear(line)
+    assert failures.gist() == [
+        "test_both[a long_id]",
+        "    AssertionError: wanted two",
+        "    assert 1 == 2",
+        "    +  where 1 = both()",
+        "ERROR at teardown of test_ports",
+        "    OSError: in use",
+        "FAILED tests/unit/test_both.py::test_both - AssertionError: wanted two",
+        "ERROR tests/unit/test_ports.py::test_ports - OSError: in use",
+    ]
