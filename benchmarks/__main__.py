@@ -1,9 +1,12 @@
-"""``python -m benchmarks [KIND] ARGS``: whole, durable, cluster, frames, uplink or micro; without any, whole."""
+"""``python -m benchmarks [KIND] ARGS``: whole, durable, cluster, frames, uplink, uplink_kafka, spark_clean or micro;
+without any, whole.
+"""
 
 from __future__ import annotations
 
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from benchmarks import cluster, durable, frames, uplink, whole
@@ -26,12 +29,16 @@ def main(arguments: list[str]) -> int:
         return frames.main(rest)
     if kind == "uplink":
         return uplink.main(rest)
+    if kind in ("uplink_kafka", "spark_clean"):
+        # What they stand on is no part of the broker: it is imported when it is asked for.
+        found: int = import_module(f"benchmarks.{kind}").main(rest)
+        return found
     programs = sorted(MICRO.glob("bench_*.py"))
     names = [program.stem.removeprefix("bench_") for program in programs]
     if kind != "micro" or (rest and rest[0] not in names):
         print(
-            "usage: python -m benchmarks [whole | durable | cluster | frames | uplink ARGS"
-            f" | micro [{' | '.join(names)}]]",
+            "usage: python -m benchmarks [whole | durable | cluster | frames | uplink | uplink_kafka | spark_clean"
+            f" ARGS | micro [{' | '.join(names)}]]",
             file=sys.stderr,
         )
         return 2

@@ -3,6 +3,7 @@
     python -m benchmarks frames                       all parts
     python -m benchmarks frames --only through
     python -m benchmarks frames --isolation process
+    python -m benchmarks frames --uplink file         what is posted goes up as well: into the log, and into files
 
 A node of its own, gateways that are processes of this program, everything on loopback. ``through`` sends as fast as
 the node takes it: decoded, published (QoS 1), confirmed. ``latency`` offers half of what is wanted (100,000 a second
@@ -56,18 +57,19 @@ def frame(number: int, *, ack: bool = False) -> bytes:
 class Gateways(Node):
     """A node with a listener of gateways."""
 
-    def __init__(self, folder: Path, isolation: str) -> None:
+    def __init__(self, folder: Path, isolation: str, uplink: str) -> None:
         super().__init__(folder, "iot-mqtt")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.gateway_port: int = probe.getsockname()[1]
-        self._isolation = isolation
+        self._isolation, self._uplink = isolation, uplink
 
     def _command(self) -> list[str]:
         told = [
             "listeners.gateway.enabled=true",
             f"listeners.gateway.port={self.gateway_port}",
             f"plugins.codecs=[{{name: gateway, isolation: {self._isolation}}}]",
+            f"uplink.kind={self._uplink}",
         ]
         return [*super()._command(), *(word for setting in told for word in ("--set", setting))]
 
@@ -230,6 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="frames", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", help="names of parts, with commas between: decode, through, latency")
     parser.add_argument("--isolation", choices=tuple(WANTED), default="inline")
+    parser.add_argument("--uplink", choices=("none", "file"), default="none")
     parser.add_argument("--count", type=int, default=200_000, help="frames of each of four gateways")
     parser.add_argument("--seconds", type=float, default=5.0)
     options = parser.parse_args(arguments)
@@ -240,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         decode(options.seconds)
     if set(wanted) & {"through", "latency"}:
         with tempfile.TemporaryDirectory(prefix="bench-frames-") as folder:
-            node = Gateways(Path(folder) / "node", options.isolation)
+            node = Gateways(Path(folder) / "node", options.isolation, options.uplink)
             try:
                 node.start()
                 if "through" in wanted:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.enginekit.kafka import KafkaServer, running_kafka
 from tests.enginekit.servers import Server, Servers, heal_all, running
 
 
@@ -32,10 +33,10 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """One Kafka server, broker and controller in one."""
-    with running(tmp_path_factory.mktemp("kafka"), kafka=1) as servers:
-        yield servers.kafka[0]
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
 
 
 def pytest_collection_finish() -> None:

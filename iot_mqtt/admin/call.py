@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.devices import fields
 
 MAX_LIMIT = 1000
 DEFAULT_LIMIT = 100
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,69 +37,17 @@ class Call:
     def json(self) -> Fields:
         """The body as a JSON object."""
         try:
-            value = json.loads(self.body)
-        except (ValueError, RecursionError) as error:
-            raise bad_request("the body is not JSON") from error
-        if not isinstance(value, dict):
-            raise bad_request("the body must be a JSON object")
-        return Fields(value)
+            return Fields(fields.read_object(self.body))
+        except ValueError as error:
+            raise bad_request(str(error)) from error
 
 
-class Fields:
-    """A JSON object that is read field by field; ``finish`` refuses what nobody read."""
+class Fields(fields.Fields):
+    """A JSON object that is read field by field; what is wrong with it is a bad request."""
 
-    __slots__ = ("_values", "_prefix", "_read")
+    __slots__ = ()
 
-    def __init__(self, values: Mapping[str, object], prefix: str = "") -> None:
-        self._values = values
-        self._prefix = prefix
-        self._read: set[str] = set()
-
-    def take(self, name: str, type: type[Value]) -> Value | None:
-        """A field of exactly this type, or None if it is absent or null."""
-        self._read.add(name)
-        value = self._values.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, type) or (isinstance(value, bool) and type is not bool):
-            raise bad_request(f"{self._prefix}{name} must be {_TYPES[type]}")
-        return value
-
-    def number(self, name: str, highest: int) -> int | None:
-        """A whole number from 0 to ``highest``."""
-        value = self.take(name, int)
-        if value is not None and not 0 <= value <= highest:
-            raise bad_request(f"{self._prefix}{name} must be a number from 0 to {highest}")
-        return value
-
-    def text(self, name: str) -> str | None:
-        """A text that UTF-8 can hold; JSON can spell half a surrogate pair, MQTT cannot [MQTT-1.5.4-1]."""
-        value = self.take(name, str)
-        if value is not None and any("\ud800" <= character <= "\udfff" for character in value):
-            raise bad_request(f"{self._prefix}{name} holds a surrogate")
-        return value
-
-    def base64(self, name: str) -> bytes | None:
-        """Bytes, spelled in base64."""
-        value = self.take(name, str)
-        if value is None:
-            return None
-        try:
-            return base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise bad_request(f"{self._prefix}{name} is not base64") from error
-
-    def fields(self, name: str) -> Fields:
-        """An object below this one; an empty one if it is absent."""
-        return Fields(self.take(name, dict) or {}, f"{self._prefix}{name}.")
-
-    def finish(self) -> None:
-        """Refuse fields that were not read."""
-        if unknown := sorted(self._values.keys() - self._read):
-            raise bad_request(f"unknown field {self._prefix}{unknown[0]}")
-
-
-_TYPES = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
+    wrong = staticmethod(bad_request)
 
 
 def path_segments(path: bytes) -> list[str]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from urllib.parse import quote, unquote
 
 from iot_mqtt.admin import shapes
-from iot_mqtt.admin.call import Call, Fields
+from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.device_shapes import of_command, of_device, of_shadow
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.shapes import Json
-from iot_mqtt.devices import Accompanied, NewCommand
+from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.order import read_order
 from iot_mqtt.devices.shadows import difference
 from iot_mqtt.ports.devices import State
 
@@ -81,30 +81,7 @@ class DeviceResources:
         return shapes.page([of_command(command) for command in found], limit, cursor)
 
     async def _send(self, call: Call) -> Json:
-        return of_command(await self._commands.submit(self._order(call.json())))
-
-    def _order(self, fields: Fields) -> NewCommand:
-        target = fields.text("target")
-        if not target:
-            raise bad_request("target is missing")
-        new = NewCommand(
-            target=target,
-            body=_body(fields),
-            deadline=self._deadline(fields),
-            retry=fields.take("retry", bool) or False,
-            wants_reply=fields.take("wants_reply", bool) or False,
-            id=fields.text("id") or "",
-            idempotency_key=fields.text("idempotency_key") or "",
-            response_topic=fields.text("response_topic") or "",
-        )
-        fields.finish()
-        return new
-
-    def _deadline(self, fields: Fields) -> float | None:
-        deadline, span = _seconds(fields, "deadline"), _seconds(fields, "expires_in")
-        if deadline is not None and span is not None:
-            raise bad_request("deadline and expires_in exclude each other")
-        return deadline if span is None else self._now() + span
+        return of_command(await self._commands.submit(read_order(call.json(), self._now())))
 
     async def _show(self, call: Call) -> Json:
         command = await self._commands.find(call.path["command"])
@@ -147,27 +124,6 @@ class DeviceResources:
 
 def _no_command(call: Call) -> Exception:
     return not_found(f"there is no command {call.path['command']!r}")
-
-
-def _body(fields: Fields) -> bytes:
-    data, body = fields.base64("body_base64"), fields.take("body", object)
-    if data is not None and body is not None:
-        raise bad_request("body and body_base64 exclude each other")
-    if data is not None:
-        return data
-    if body is None:
-        return b""
-    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
-
-
-def _seconds(fields: Fields, name: str) -> float | None:
-    value = fields.take(name, object)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-        raise bad_request(f"{name} must be seconds")
-    return float(value)
 
 
 def _cursor(first: str, second: str) -> str:

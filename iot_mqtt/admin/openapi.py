@@ -9,6 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.device_shapes import device_schemas
+from iot_mqtt.admin.pipeline_resources import JobStatus
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.broker.draining import DEFAULT_RATE, MAX_RATE
 from iot_mqtt.broker.facade import (
@@ -26,8 +27,10 @@ from iot_mqtt.broker.facade import (
     UplinkInfo,
     VerificationInfo,
 )
+from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import CaptureInfo
 from iot_mqtt.plugins.info import PluginInfo
+from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, ReloadInfo, RulesInfo, TrialInfo
 from iot_mqtt.values import Subscription
 
 Json = dict[str, Any]
@@ -144,6 +147,22 @@ def _schemas() -> Json:
         "LogStream": _object_of(StreamInfo),
         "LogVerification": _object_of(VerificationInfo),
         "Uplink": _object_of(UplinkInfo),
+        "UplinkCommands": _object_of(LettersInfo),
+        "UplinkRules": _object_of(RulesInfo),
+        "UplinkReload": _object_of(ReloadInfo),
+        "UplinkTrial": _object_of(TrialInfo),
+        "UplinkTest": _body(
+            {
+                "rules": {
+                    "type": ["array", "null"],
+                    "items": {"type": "object"},
+                    "description": "As in uplink.rules; null: those in force.",
+                },
+                "messages": {"type": "integer", "minimum": 1, "maximum": MAX_TRIED, "default": TRIED},
+                "minutes": {"type": ["number", "null"], "description": "Only what came in these last minutes."},
+            }
+        ),
+        "Job": _object_of(JobStatus),
         "Plugin": _object_of(PluginInfo),
         "Capture": _object_of(CaptureInfo),
         "CaptureOrder": _body(

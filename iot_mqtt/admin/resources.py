@@ -13,6 +13,7 @@ from iot_mqtt.admin.device_resources import DeviceResources
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.openapi import describe
+from iot_mqtt.admin.pipeline_resources import PipelineResources, ReadJobs
 from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.publication import read_message
 from iot_mqtt.admin.routes import Route
@@ -20,9 +21,11 @@ from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.uplink_resources import UplinkResources
 from iot_mqtt.broker.facade import BrokerView
 from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import Captures
 from iot_mqtt.plugins.info import PluginPart
 from iot_mqtt.topics import validate_filter
+from iot_mqtt.uplink.desk import UplinkDesk
 
 _PAGE = ("after", "limit")
 
@@ -37,7 +40,11 @@ class Resources:
         plugins: PluginPart | None = None,
         devices: Accompanied | None = None,
         captures: Captures | None = None,
+        jobs: ReadJobs | None = None,
+        uplink: UplinkDesk | None = None,
     ) -> None:
+        self._uplink = uplink
+        self._jobs = jobs
         self._captures = captures
         self._view = view
         self._devices = devices
@@ -93,11 +100,16 @@ class Resources:
             ),
             *LogResources(self._view.log).routes,
             *ClusterResources(self._view.cluster).routes,
-            *UplinkResources(self._view.uplink).routes,
+            *UplinkResources(self._view.uplink, self._letters, self._uplink).routes,
+            *(() if self._jobs is None else PipelineResources(self._jobs).routes),
             *(() if self._plugins is None else PluginResources(self._plugins).routes),
             *(() if self._captures is None else CaptureResources(self._captures).routes),
             *(() if self._devices is None else DeviceResources(self._devices, self._now).routes),
         )
+
+    def _letters(self) -> LettersInfo | None:
+        letters = None if self._devices is None else self._devices.letters
+        return None if letters is None else letters.info()
 
     def _openapi(self, call: Call) -> Json:
         return self._description

@@ -21,6 +21,7 @@ from twisted.web.server import NOT_DONE_YET, Site
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.call import Call, path_segments, read_query
 from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import find
 from iot_mqtt.admin.token import same
@@ -29,6 +30,7 @@ from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.link import Captures
 from iot_mqtt.errors import MqttError
 from iot_mqtt.plugins.info import PluginPart
+from iot_mqtt.uplink.desk import UplinkDesk
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +63,12 @@ def make_site(
     plugins: PluginPart | None = None,
     devices: Accompanied | None = None,
     captures: Captures | None = None,
+    jobs: ReadJobs | None = None,
+    uplink: UplinkDesk | None = None,
 ) -> Site:
     """The site of the admin port, to be given to ``reactor.listenTCP``."""
-    root = _Root(view, metrics, token.encode(), Resources(view, now, plugins, devices, captures), max_body)
+    resources = Resources(view, now, plugins, devices, captures, jobs, uplink)
+    root = _Root(view, metrics, token.encode(), resources, max_body)
     return _Site(root, max_body, reactor=reactor, timeout=60)
 
 

@@ -17,8 +17,9 @@ from iot_mqtt.app.cli_config import config_group, config_options, refused
 from iot_mqtt.app.cli_frames import frames_group
 from iot_mqtt.app.cli_passwd import passwd
 from iot_mqtt.app.cli_plugin import plugin_group
-from iot_mqtt.app.config import ConfigError, load_config
+from iot_mqtt.app.config import ConfigError, load_config, read_config
 from iot_mqtt.app.ctl import ctl
+from iot_mqtt.app.pipeline.cli import pipeline_group
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -44,7 +45,7 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     # Late: a reactor is installed on import, and `config` and `ctl` need none.
     from iot_mqtt.app import lives
 
-    sys.exit(lives.run(config))
+    sys.exit(lives.run(config, lambda: read_config(path, sets)))
 
 
 @main.command()
@@ -59,3 +60,4 @@ main.add_command(ctl)
 main.add_command(cluster_group)
 main.add_command(plugin_group)
 main.add_command(frames_group)
+main.add_command(pipeline_group)

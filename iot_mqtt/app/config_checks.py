@@ -13,19 +13,19 @@ from iot_mqtt.app.config_read import LoadedConfig
 from iot_mqtt.app.config_sections import ListenerConfig
 from iot_mqtt.app.log_topics import retention_of
 from iot_mqtt.app.plugin_entries import entry_of
-from iot_mqtt.uplink.rules import rule_of
-
-#: Values that the schema has and this version does not: key, value, and what to use instead.
-_NOT_YET = (("uplink.kind", "kafka", "file or none"),)
+from iot_mqtt.uplink.kafka.settings import refusal, unknown_option
+from iot_mqtt.uplink.rules import rules_of
 
 
 def serving_problems(loaded: LoadedConfig) -> list[Problem]:
     """Everything that keeps this configuration from being served."""
     checks = (
-        _not_yet,
         _cluster,
         _log_topics,
-        _uplink_rules,
+        uplink_rule_problems,
+        _uplink_ack,
+        _uplink_kafka,
+        _uplink_commands,
         _plugins,
         _outboxes,
         _certificates,
@@ -46,12 +46,6 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
-
-
-def _not_yet(loaded: LoadedConfig) -> Iterator[Problem]:
-    for key, value, instead in _NOT_YET:
-        if loaded.value(key) == value:
-            yield _problem(loaded, key, f"{value} is not available in this version yet; use {instead}")
 
 
 def _cluster(loaded: LoadedConfig) -> Iterator[Problem]:
@@ -86,15 +80,62 @@ def _log_topics(loaded: LoadedConfig) -> Iterator[Problem]:
             yield _problem(loaded, "log.topics", f"entry {number}: {wrong}")
 
 
-def _uplink_rules(loaded: LoadedConfig) -> Iterator[Problem]:
+def uplink_rule_problems(loaded: LoadedConfig) -> Iterator[Problem]:
+    """What keeps ``uplink.rules`` from being used, now or in a node that runs."""
     uplink = loaded.config.uplink
-    for number, entry in enumerate(uplink.rules, start=1):
-        try:
-            rule_of(entry)
-        except ValueError as wrong:
-            yield _problem(loaded, "uplink.rules", f"entry {number}: {wrong}")
+    for wrong in rules_of(uplink.rules)[1]:
+        yield _problem(loaded, "uplink.rules", wrong)
     if uplink.kind != "none" and not uplink.rules:
         yield _problem(loaded, "uplink.rules", f"must say what goes up with uplink.kind: {uplink.kind}")
+
+
+def _uplink_ack(loaded: LoadedConfig) -> Iterator[Problem]:
+    uplink = loaded.config.uplink
+    if uplink.ack == "kafka" and uplink.kind != "kafka":
+        text = f"kafka needs uplink.kind: kafka, not {uplink.kind}; set spool"
+        if uplink.kind == "file":
+            # Every publisher would have to wait for the end of a file.
+            text = (
+                "kafka needs uplink.kind: kafka; with file, records are safe when a file is finished, "
+                f"{uplink.file.rotate_seconds:g} seconds later, and publishers would wait so long: set spool"
+            )
+        yield _problem(loaded, "uplink.ack", text)
+
+
+def _uplink_kafka(loaded: LoadedConfig) -> Iterator[Problem]:
+    told = loaded.config.uplink.kafka
+    refused = [why for name, value in told.options.items() if (why := refusal(name, value)) is not None]
+    for why in refused:
+        yield _problem(loaded, "uplink.kafka.options", why)
+    if loaded.config.uplink.kind != "kafka":
+        return
+    if not told.bootstrap_servers:
+        yield _problem(loaded, "uplink.kafka.bootstrap_servers", "must name one broker at least, host:port")
+    security = told.security
+    if security.protocol.startswith("sasl") and not (security.username and security.password):
+        text = f"must be set, and username, with uplink.kafka.security.protocol: {security.protocol}"
+        yield _problem(loaded, "uplink.kafka.security.password", text)
+    if (security.cert is None) != (security.key is None):
+        yield _problem(loaded, "uplink.kafka.security.key", "must be set where cert is, and only there")
+    if not refused and (unknown := unknown_option(told.options)) is not None:
+        yield _problem(loaded, "uplink.kafka.options", unknown)
+
+
+def _uplink_commands(loaded: LoadedConfig) -> Iterator[Problem]:
+    uplink, devices = loaded.config.uplink, loaded.config.devices
+    told = uplink.commands
+    if uplink.kind != "kafka" or told.topic is None:
+        return
+    if not devices.commands:
+        yield _problem(loaded, "uplink.commands.topic", "must be null where devices.commands is false")
+    if told.max_age > devices.keep_commands:
+        text = (
+            f"must be devices.keep_commands ({devices.keep_commands:g}) at most, or a record that comes again could be "
+            "done again: its command would be forgotten"
+        )
+        yield _problem(loaded, "uplink.commands.max_age", text)
+    if told.topic == told.dead_letters:
+        yield _problem(loaded, "uplink.commands.dead_letters", f"must be another topic than {told.topic}")
 
 
 def _plugins(loaded: LoadedConfig) -> Iterator[Problem]:
@@ -140,6 +181,8 @@ def _certificates(loaded: LoadedConfig) -> Iterator[Problem]:
 
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:
     keys = ["auth.users_file", "auth.acl_file"]
+    if loaded.config.uplink.kind == "kafka":
+        keys += [f"uplink.kafka.security.{part}" for part in ("ca", "cert", "key")]
     for name in loaded.config.enabled_listeners:
         keys += [f"listeners.{name}.tls.{part}" for part in ("cert", "key", "ca")]
     for key in keys:

@@ -31,6 +31,12 @@ SECTIONS = {
     "uplink": "What leaves towards the data platform: docs/uplink.md.",
     "uplink.file": "For uplink.kind: file.",
     "uplink.kafka": "For uplink.kind: kafka.",
+    "uplink.kafka.security": "How this node and Kafka know that they talk to each other. Paths are those of PEM files.",
+    "uplink.commands": "Commands to devices that come from Kafka, for uplink.kind: kafka. See docs/commands.md.",
+    "pipeline": "What Spark makes of what went up, with `iot-mqtt pipeline`: docs/pipeline.md.",
+    "pipeline.clean": "The job that checks readings and writes each of them once.",
+    "pipeline.aggregate": "The job that sums readings up, per device, tag and window of time.",
+    "pipeline.alarm": "The job that raises alarms and sends commands.",
     "mqtt": "What the broker announces to clients, and the limits it keeps.",
     "auth": "Who may connect, and what they may publish and subscribe to.",
     "durable_sessions": "Sessions that outlive their connections, and the node.",
@@ -116,7 +122,11 @@ KEYS = {
     "registry.static.timeout": "Seconds without a heartbeat after which a node counts as gone.",
     "uplink.kind": (
         "none: messages go to subscribers only; file: to files of JSON lines below <node.data_dir>/uplink, too, which "
-        "Spark reads; kafka is not available in this version yet."
+        "Spark reads; kafka: to Kafka's topics, too."
+    ),
+    "uplink.ack": (
+        "When a QoS 1 or 2 publish that goes up is acknowledged. spool: when it is committed in the log, be Kafka "
+        "there or not; kafka: when Kafka has it, too, so that publishers wait while it is away."
     ),
     "uplink.file.rotate_bytes": "Files are finished, and can be read, when they have so many bytes together,",
     "uplink.file.rotate_seconds": "or so many seconds after their first record.",
@@ -125,11 +135,74 @@ KEYS = {
     ),
     "uplink.file.reserve": "Bytes of the file system that the files leave free; until then messages wait in the log.",
     "uplink.kafka.bootstrap_servers": "Brokers to ask for the others, host:port.",
-    "uplink.rules": (
-        "Which messages go up, QoS 0 as well: a list of {filter, to, mode, key}; the first filter that matches counts. "
-        "to: the name of the platform's topic (iot.readings). mode: also (the default) or only: subscribers do not get "
-        "them. key, within which order is kept: device (the default), client or topic."
+    "uplink.kafka.compression": "Of batches on the way and in Kafka.",
+    "uplink.kafka.linger_seconds": "So long a batch waits for more records.",
+    "uplink.kafka.batch_bytes": "Bytes that one batch of a partition has at most.",
+    "uplink.kafka.buffer_bytes": "Bytes that may be under way to Kafka, in memory; more waits in the log.",
+    "uplink.kafka.dead_letters": (
+        "Topic for records that Kafka rejects, such as one that is too large, with the reason. null: they are counted "
+        "and dropped."
     ),
+    "uplink.kafka.create_topics": "Make topics that are not there. false: messages wait until somebody makes them.",
+    "uplink.kafka.partitions": "Of a topic that is made; 0: as many as Kafka's own configuration says.",
+    "uplink.kafka.replication": "Replicas of a topic that is made; 0: as many as Kafka's own configuration says.",
+    "uplink.kafka.security.protocol": "plaintext, ssl (TLS), or either of them with a login: sasl_plaintext, sasl_ssl.",
+    "uplink.kafka.security.ca": "Certificates that Kafka's are verified against. null: those of the system.",
+    "uplink.kafka.security.cert": "Certificate of this node, where Kafka asks for one.",
+    "uplink.kafka.security.key": "Private key of that certificate.",
+    "uplink.kafka.security.mechanism": "How the password is shown.",
+    "uplink.kafka.security.username": "Who logs in, with sasl_plaintext and sasl_ssl.",
+    "uplink.kafka.security.password": "Of that user.",
+    "uplink.kafka.options": (
+        "Any other property of librdkafka, such as {socket.timeout.ms: 5000}, but those that the uplink's promises "
+        "stand on."
+    ),
+    "uplink.commands.topic": "The topic that they are read from. null: none are.",
+    "uplink.commands.group": (
+        "The consumer group: the same for all nodes of a cluster, another one for every other broker."
+    ),
+    "uplink.commands.dead_letters": (
+        "The topic for records that nobody can do as a command, with the reason. null: they are only logged and "
+        "counted."
+    ),
+    "uplink.commands.max_age": (
+        "Seconds after which a record is too old to be done: the command is expired. devices.keep_commands at most."
+    ),
+    "uplink.rules": (
+        "Which messages go up, QoS 0 as well: a list of {filter, gateway, device, codec, qos, when, to, mode, key}; "
+        "the first one that fits counts. gateway, device, codec: patterns (* and ?) on what a reading says. qos: the "
+        "least. when: a condition, such as values.t > 80. to: the name of the platform's topic (iot.readings), or a "
+        "template. mode: also (the default) or only: subscribers do not get them. key, within which order is kept: "
+        "device (the default), client, topic or a template. `iot-mqtt ctl uplink reload` reads them anew. See "
+        "docs/uplink.md."
+    ),
+    "pipeline.dir": (
+        "Directory of the tables, the checkpoints, and what running jobs say of themselves. null: "
+        "<node.data_dir>/pipeline."
+    ),
+    "pipeline.source": (
+        "Where jobs read: files (below <node.data_dir>/uplink), kafka (as uplink.kafka says), or auto: as uplink.kind "
+        "says."
+    ),
+    "pipeline.topics": "The topics that are read: names in Kafka, directories where files are read.",
+    "pipeline.rules": "YAML file with the rules of the jobs clean and alarm. null: no rules.",
+    "pipeline.master": (
+        "What Spark calls a master: local[2] is this machine with two threads, local[*] with all of its cores."
+    ),
+    "pipeline.memory": "Heap of Spark's driver, such as 512m or 2g.",
+    "pipeline.trigger_seconds": "Seconds from one batch of a job to its next.",
+    "pipeline.watermark_minutes": "Readings that are later than this, by their own time, count as late.",
+    "pipeline.max_records": "Records of Kafka that one batch takes at most.",
+    "pipeline.max_files": "Files that one batch takes at most.",
+    "pipeline.clean.topic": "Topic in Kafka for cleaned rows. null, or no Kafka: they go to the table alone.",
+    "pipeline.clean.invalid_topic": (
+        "Topic in Kafka for what is invalid, with its reason. null, or no Kafka: the table alone."
+    ),
+    "pipeline.clean.future_seconds": "Readings whose own time is further ahead than this are invalid.",
+    "pipeline.aggregate.window_seconds": "Length of a window.",
+    "pipeline.aggregate.lateness_seconds": "Seconds for which a window waits for what is late before it is written.",
+    "pipeline.alarm.topic": "Topic in Kafka for alarms. null, or no Kafka: they go to the table alone.",
+    "pipeline.alarm.commands_topic": "Topic in Kafka for commands to devices. null, or no Kafka: none are sent.",
     "mqtt.receive_maximum": "QoS 1 and 2 messages that a client may have unacknowledged towards the broker.",
     "mqtt.topic_alias_maximum": "Topic aliases that a client may use; 0: none.",
     "mqtt.topic_alias_maximum_outbound": "Topic aliases that the broker uses at most, of those the client allows.",

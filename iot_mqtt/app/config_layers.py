@@ -79,15 +79,23 @@ def command_settings(sets: Iterable[str], problems: list[Problem]) -> list[Setti
 def expanded(setting: Setting) -> Iterator[Setting]:
     """A mapping given as text for a whole section (``--set listeners.mqtt={port: 0}``) as its leaves."""
     value = setting.value
-    if setting.is_text and isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = yaml.safe_load(value)
-        except yaml.YAMLError:
-            value = setting.value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = content_of(setting)
     if isinstance(value, dict):
         yield from _spread(setting.key, value, setting.origin)
     else:
         yield setting
+
+
+def content_of(setting: Setting) -> object:
+    """The value; where it came as text, what the text is as YAML."""
+    if not setting.is_text or not isinstance(setting.value, str):
+        return setting.value
+    try:
+        found: object = yaml.safe_load(setting.value)
+    except yaml.YAMLError:
+        return setting.value
+    return found
 
 
 def _spread(key: str, value: object, origin: Origin) -> Iterator[Setting]:

@@ -51,6 +51,19 @@ RANGES = {
     "uplink.file.rotate_seconds": Range(0.1, 86_400),
     "uplink.file.limit": Range(0),
     "uplink.file.reserve": Range(0),
+    "uplink.kafka.linger_seconds": Range(0, 10),
+    "uplink.kafka.batch_bytes": Range(1024, 100_000_000),
+    "uplink.kafka.buffer_bytes": Range(65_536, 1_000_000_000),
+    "uplink.kafka.partitions": Range(0, 100_000),
+    "uplink.kafka.replication": Range(0, 100),
+    "uplink.commands.max_age": Range(1),
+    "pipeline.trigger_seconds": Range(0.1, 86_400),
+    "pipeline.watermark_minutes": Range(1, 44_640),
+    "pipeline.max_records": Range(1),
+    "pipeline.max_files": Range(1),
+    "pipeline.clean.future_seconds": Range(0),
+    "pipeline.aggregate.window_seconds": Range(1, 86_400),
+    "pipeline.aggregate.lateness_seconds": Range(0),
     "mqtt.receive_maximum": Range(1, 65535),
     "mqtt.topic_alias_maximum": Range(0, 65535),
     "mqtt.topic_alias_maximum_outbound": Range(0, 65535),
@@ -90,6 +103,8 @@ CHOICES = {
     "mqtt.shared_policy": ("round_robin", "sticky", "hash_client", "hash_topic", "least_inflight"),
 }
 
+_TOPIC = (r"[A-Za-z0-9._-]{1,249}", "a topic of Kafka: letters, digits, '.', '_' and '-', at most 249")
+
 #: What a text must look like, and how to say so.
 PATTERNS = {
     "node.id": (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "letters, digits, '.', '_' and '-', at most 64"),
@@ -97,18 +112,33 @@ PATTERNS = {
     "listeners.*.host": (r"\S+", "an address or host name ('0.0.0.0' for every interface)"),
     "listeners.*.path": (r"/\S*", "a path that starts with '/'"),
     "admin.host": (r"\S+", "an address or host name"),
+    "pipeline.master": (r"\S+", "a master of Spark, such as local[2]"),
+    "pipeline.memory": (r"[1-9][0-9]{0,6}[kmgKMG]", "an amount such as 512m or 2g"),
+    "uplink.kafka.dead_letters": _TOPIC,
+    "uplink.commands.topic": _TOPIC,
+    "uplink.commands.dead_letters": _TOPIC,
+    "uplink.commands.group": (r"\S{1,249}", "a name without spaces, of 249 characters at most"),
+    "pipeline.clean.topic": _TOPIC,
+    "pipeline.clean.invalid_topic": _TOPIC,
+    "pipeline.alarm.topic": _TOPIC,
+    "pipeline.alarm.commands_topic": _TOPIC,
     "registry.zookeeper.path": (r"(/[^/\s]+)+", "a path like /services/ignite"),
 }
 
 #: Relative ones are taken from the directory of the file that names them, else from the working directory.
 PATHS = {
     "node.data_dir",
+    "pipeline.dir",
+    "pipeline.rules",
     "auth.users_file",
     "auth.acl_file",
     "log.file",
     "listeners.*.tls.cert",
     "listeners.*.tls.key",
     "listeners.*.tls.ca",
+    "uplink.kafka.security.ca",
+    "uplink.kafka.security.cert",
+    "uplink.kafka.security.key",
 }
 
 LISTENER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")

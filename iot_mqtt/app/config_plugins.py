@@ -16,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import yaml
-
-from iot_mqtt.app.config_layers import Setting
+from iot_mqtt.app.config_layers import Setting, content_of
 
 SECTION = "plugins"
 ENTRIES = "codecs"
@@ -37,14 +35,14 @@ def folded(settings: Iterable[Setting]) -> list[Setting]:
         elif path[0] == ENTRIES:
             rest.append(setting)
             listed = setting
-        elif len(path) == 1 and _value(setting) not in (None, {}):
+        elif len(path) == 1 and content_of(setting) not in (None, {}):
             rest.append(setting)  # an unknown key, as far as the schema knows
         else:
             last = setting
-            _put(named, path, _value(setting))
+            _put(named, path, content_of(setting))
     if last is None:
         return rest
-    before = _value(listed) if listed is not None else None
+    before = content_of(listed) if listed is not None else None
     entries = [*(before if isinstance(before, list) else ()), *({"name": name, **told} for name, told in named.items())]
     return [*rest, Setting(f"{SECTION}.{ENTRIES}", entries, last.origin)]
 
@@ -56,13 +54,3 @@ def _put(tree: dict[str, Any], path: list[str], value: object) -> None:
             below = tree[name] = {}
         tree = below
     tree[path[-1]] = {} if value is None and len(path) == 1 else value
-
-
-def _value(setting: Setting) -> object:
-    if not setting.is_text or not isinstance(setting.value, str):
-        return setting.value
-    try:
-        found: object = yaml.safe_load(setting.value)
-    except yaml.YAMLError:
-        return setting.value
-    return found

@@ -22,6 +22,7 @@ from iot_mqtt.app.config_layers import (
     file_settings,
 )
 from iot_mqtt.app.config_limits import PATHS, complaint, pattern_of
+from iot_mqtt.app.config_maps import gathered
 from iot_mqtt.app.config_plugins import folded
 from iot_mqtt.app.config_sections import Config, ListenerConfig, known_listeners
 from iot_mqtt.app.config_values import IllTyped, read
@@ -70,7 +71,7 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
         environment_settings(os.environ if environ is None else environ),
         command_settings(sets, problems),
     )
-    settings = folded(leaf for layer in layers for setting in layer for leaf in expanded(setting))
+    settings = gathered(folded(leaf for layer in layers for setting in layer for leaf in expanded(setting)))
     names = schema.listener_names(setting.key for setting in settings)
     written: dict[str, tuple[Setting, ...]] = {}
     for setting in settings:

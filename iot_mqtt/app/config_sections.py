@@ -141,10 +141,33 @@ class RegistryConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class KafkaSecurityConfig:
+    """``uplink.kafka.security.*``; paths are those of PEM files."""
+
+    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    username: str | None = None
+    password: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaConfig:
     """``uplink.kafka.*``."""
 
     bootstrap_servers: tuple[str, ...] = ("127.0.0.1:9092",)
+    compression: Literal["none", "lz4", "snappy", "zstd", "gzip"] = "lz4"
+    linger_seconds: float = 0.01
+    batch_bytes: int = 1_000_000
+    buffer_bytes: int = 32 * 1024**2
+    dead_letters: str | None = "iot.dead"
+    create_topics: bool = False
+    partitions: int = 0
+    replication: int = 0
+    security: KafkaSecurityConfig = KafkaSecurityConfig()
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +181,69 @@ class UplinkFileConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class UplinkCommandsConfig:
+    """``uplink.commands.*``: commands to devices that come from Kafka."""
+
+    topic: str | None = "iot.commands"
+    group: str = "iot-mqtt"
+    dead_letters: str | None = "iot.dead"
+    max_age: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
 class UplinkConfig:
     """``uplink.*``: what leaves towards the data platform."""
 
-    kind: Literal["none", "file", "kafka"] = "none"
+    kind: Literal["none", "file", "kafka"] = "file"
+    ack: Literal["spool", "kafka"] = "spool"
     file: UplinkFileConfig = UplinkFileConfig()
     kafka: KafkaConfig = KafkaConfig()
+    commands: UplinkCommandsConfig = UplinkCommandsConfig()
     rules: tuple[Mapping[str, object], ...] = ({"filter": "up/#", "to": "iot.readings"},)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCleanConfig:
+    """``pipeline.clean.*``."""
+
+    topic: str | None = "iot.clean"
+    invalid_topic: str | None = "iot.invalid"
+    future_seconds: int = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineAggregateConfig:
+    """``pipeline.aggregate.*``."""
+
+    window_seconds: int = 60
+    lateness_seconds: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineAlarmConfig:
+    """``pipeline.alarm.*``."""
+
+    topic: str | None = "iot.alarms"
+    commands_topic: str | None = "iot.commands"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineConfig:
+    """``pipeline.*``: what Spark makes of what went up."""
+
+    dir: str | None = None
+    source: Literal["auto", "files", "kafka"] = "auto"
+    topics: tuple[str, ...] = ("iot.readings",)
+    rules: str | None = None
+    master: str = "local[2]"
+    memory: str = "1g"
+    trigger_seconds: float = 5.0
+    watermark_minutes: int = 60
+    max_records: int = 200_000
+    max_files: int = 100
+    clean: PipelineCleanConfig = PipelineCleanConfig()
+    aggregate: PipelineAggregateConfig = PipelineAggregateConfig()
+    alarm: PipelineAlarmConfig = PipelineAlarmConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +290,7 @@ class Config:
     grid: GridConfig = GridConfig()
     registry: RegistryConfig = RegistryConfig()
     uplink: UplinkConfig = UplinkConfig()
+    pipeline: PipelineConfig = PipelineConfig()
     plugins: PluginsConfig = PluginsConfig()
     devices: DevicesSettings = field(default_factory=DevicesSettings)
     mqtt: MqttSettings = field(default_factory=MqttSettings)

@@ -24,6 +24,8 @@ def describe(hint: Hint) -> str:
         return " | ".join(map(str, get_args(hint)))
     if _is_optional(hint):
         return f"{describe(_without_none(hint))}, or null"
+    if _origin(hint) is Mapping:
+        return "a mapping"
     if _origin(hint) is tuple:
         return "a list of texts" if get_args(hint)[0] is str else "a list of mappings"
     return _NAMES[hint]
@@ -37,6 +39,8 @@ def read(hint: Hint, value: object, *, is_text: bool) -> object:
         return read(_without_none(hint), value, is_text=is_text)
     if _origin(hint) is Literal:
         return _choice(hint, value)
+    if _origin(hint) is Mapping:
+        return _mapping(value)
     if _origin(hint) is tuple:
         return _list(hint, value, is_text=is_text)
     if is_text and isinstance(value, str) and hint is not str:
@@ -84,6 +88,12 @@ def _list(hint: Hint, value: object, *, is_text: bool) -> object:
     if not isinstance(value, list) or not all(isinstance(item, wanted) for item in value):
         raise IllTyped(f"must be {describe(hint)}, not {_shown(value)}")
     return tuple(value)
+
+
+def _mapping(value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise IllTyped(f"must be a mapping, not {_shown(value)}")
+    return dict(value)
 
 
 def _is_optional(hint: Hint) -> bool:

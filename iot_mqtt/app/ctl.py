@@ -25,6 +25,7 @@ from iot_mqtt.app.ctl_command import (
 from iot_mqtt.app.ctl_devices import commands, devices, shadow
 from iot_mqtt.app.ctl_log import log
 from iot_mqtt.app.ctl_node import Node
+from iot_mqtt.app.ctl_pipeline import pipeline
 from iot_mqtt.app.ctl_plugins import plugins
 from iot_mqtt.app.ctl_sessions import sessions
 from iot_mqtt.app.ctl_tables import Column, field, moment, number, size, span
@@ -45,6 +46,7 @@ ctl.add_command(sessions)
 ctl.add_command(log)
 ctl.add_command(cluster)
 ctl.add_command(uplink)
+ctl.add_command(pipeline)
 ctl.add_command(plugins)
 ctl.add_command(capture)
 ctl.add_command(drain_group)

@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 from iot_mqtt.app.config_sections import Config
 from iot_mqtt.app.logging import configure_logging
 from iot_mqtt.app.service import Service
+from iot_mqtt.app.uplink_desk import Reread
 from iot_mqtt.pipeline.reactor import install
 
 log = logging.getLogger(__name__)
@@ -36,8 +37,11 @@ AGAIN_SECONDS = 1.0
 class Lives:
     """The lives of one node."""
 
-    def __init__(self, config: Config, reactor: Any, failed: Callable[[Failure], None]) -> None:
+    def __init__(
+        self, config: Config, reactor: Any, failed: Callable[[Failure], None], reread: Reread | None = None
+    ) -> None:
         self._config = config
+        self._reread = reread
         self._reactor = reactor
         self._failed = failed
         self._service: Service | None = None
@@ -53,7 +57,9 @@ class Lives:
         ensureDeferred(service.start()).addCallbacks(_say_ready, self._failed)
 
     def _life(self, config: Config) -> Service:
-        return Service(config, self._reactor, self._over)
+        service = Service(config, self._reactor, self._over)
+        service.reread = self._reread
+        return service
 
     def _over(self, reason: str) -> None:
         if not self._stopping:
@@ -98,8 +104,8 @@ def at_ports(config: Config, ports: dict[str, int]) -> Config:
     return replace(config, listeners=listeners, admin=admin)
 
 
-def run(config: Config) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code."""
+def run(config: Config, reread: Reread | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. ``reread`` reads the configuration again."""
     configure_logging(config.log)
     sys.setswitchinterval(SWITCH_INTERVAL)
     reactor: Any = install()
@@ -112,7 +118,7 @@ def run(config: Config) -> int:
         if reactor.running:
             reactor.stop()
 
-    lives = Lives(config, reactor, failed)
+    lives = Lives(config, reactor, failed, reread)
     reactor.addSystemEventTrigger("before", "shutdown", lives.stop)
     reactor.callWhenRunning(lives.begin)
     _stop_on_signals(reactor)

@@ -21,15 +21,21 @@ from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.clustered import Clustered
 from iot_mqtt.app.config_sections import Config
 from iot_mqtt.app.gateways import Gateways
+from iot_mqtt.app.inboxed import make_letters
 from iot_mqtt.app.parts import bound, disk_meter, make_grid, make_layout, make_listener_settings, make_log
+from iot_mqtt.app.pipeline.bridge import JobsBridge
+from iot_mqtt.app.pipeline.settings import pipeline_dir
+from iot_mqtt.app.uplink_desk import Reread, RuleDesk
 from iot_mqtt.app.uplinked import make_uplink
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
 from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
+from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.view import View
 from iot_mqtt.devices import SWEEP_SECONDS, Accompanied
+from iot_mqtt.devices.letters import Letters, LettersInfo
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.ignite import IgniteGrid
@@ -38,6 +44,7 @@ from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.devices import DevicesCollector
 from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.inbox import InboxCollector
 from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
@@ -63,6 +70,8 @@ class Service:
 
     broker: Broker
     view: View
+    #: The configuration again, as it was read at the start; None: it came from nowhere.
+    reread: Reread | None = None
 
     def __init__(self, config: Config, reactor: TurnReactor, on_over: Callable[[str], None]) -> None:
         """``on_over`` is called when this life is over although nobody asked for it, with the reason."""
@@ -87,6 +96,7 @@ class Service:
         self._listening: list[Listening] = []
         self._admin_port: Any = None
         self._periodic: list[LoopingCall] = []
+        self._desk: RuleDesk | None = None
         self._opened = self._started = False
         #: Why this life was over before it had begun.
         self._ended: str | None = None
@@ -99,15 +109,17 @@ class Service:
         messages = make_log(self._config.log, self._grid, self._store, self.clock, number)
         self._make_broker(messages)
         await messages.open()
-        uplink = make_uplink(self._config, self.broker, self._grid, number, self._reactor.callFromThread)
-        if uplink is not None:
-            await uplink.attach()
+        uplink = await self._attach_uplink(number)
         if self._cluster is None:
             await load(self.broker)
         else:
             await self._cluster.enter(self.broker, self.view)
             self.accompanied.join(self._cluster.questions)
         await self.accompanied.load()
+        letters = make_letters(self._config, self.broker, self.accompanied, self._reactor.callFromThread)
+        if letters is not None:
+            self.accompanied.letters = letters
+            self.view.further_alarms.append(lambda: letters.alarms)
         await self.gateways.start()
         self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
         await self._store.settled()
@@ -135,6 +147,8 @@ class Service:
         if self._ended is not None:
             raise Unavailable(self._ended)
         self._started = self.view.ready = True
+        if letters is not None:
+            letters.begin()
         return " ".join(["ready", *ports])
 
     def _make_broker(self, messages: GridLog) -> None:
@@ -155,6 +169,16 @@ class Service:
         )
         self.accompanied = Accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
         self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
+
+    async def _attach_uplink(self, number: int) -> Uplink | None:
+        cross = self._reactor.callFromThread
+        uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, self.reread)
+        if uplinked is None:
+            return None
+        await uplinked.attach(self._config, self.broker)
+        self._desk = uplinked.desk
+        self.view.further_alarms.append(lambda: uplinked.book.alarms)
+        return uplinked.uplink
 
     def _listen(self) -> list[str]:
         layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
@@ -192,10 +216,19 @@ class Service:
         """
         self._stop_periodic()
         self._store.give_up()
+        if self._letters is not None:
+            self._letters.abandon()
         if hasattr(self, "broker") and self.broker.uplink is not None:
             self.broker.uplink.abandon()
         if self._cluster is not None:
             await self._cluster.abandon()
+
+    def _letters_info(self) -> LettersInfo | None:
+        return None if self._letters is None else self._letters.info()
+
+    @property
+    def _letters(self) -> Letters | None:
+        return self.accompanied.letters if hasattr(self, "accompanied") else None
 
     async def release_ports(self) -> None:
         """The next life is ready for them, or this one could not begin. Once more does nothing more."""
@@ -241,6 +274,7 @@ class Service:
             uplink=UplinkCollector(self.view.uplink),
             devices=DevicesCollector(self.accompanied.figures),
             links=LinksCollector(self.gateways.facts),
+            inbox=InboxCollector(self._letters_info),
         )
         data_dir = config.node.data_dir
         site = make_site(
@@ -251,6 +285,8 @@ class Service:
             plugins=self.gateways.plugins,
             devices=self.accompanied,
             captures=self.gateways.captures,
+            uplink=self._desk,
+            jobs=JobsBridge(pipeline_dir(config) / "status", self._reactor).read,
         )
         self._admin_port = self._reactor.listenTCP(config.admin.port, site, interface=config.admin.host)
         address = bound(self._admin_port.getHost())
@@ -301,6 +337,9 @@ class Service:
             while self.broker.connections and self.clock.monotonic() < deadline:
                 await deferLater(self._reactor, DRAIN_STEP)
         if self._opened:
+            if self._letters is not None:
+                await self._settle(self._letters.stop(), deadline)
+                self._letters.abandon()
             if hasattr(self, "accompanied"):
                 self.accompanied.stopping()
             await self._settle(self._store.settled(), deadline)

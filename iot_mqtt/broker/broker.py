@@ -53,6 +53,7 @@ from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.holding import Holding
     from iot_mqtt.broker.uplink import Uplink
     from iot_mqtt.pipeline import CloseReason, TimingWheel
 
@@ -123,6 +124,8 @@ class Broker:
         self.accompanying: Accompanying | None = None
         #: What feeds the data platform from the log, if anything does.
         self.uplink: Uplink | None = None
+        #: What it makes acknowledgements wait for, if they are to.
+        self.holding: Holding | None = None
         self.connections: set[Connection] = set()
         self.clients = 0
         self.most_clients = 0
@@ -255,6 +258,8 @@ class Broker:
         self.counters.connections_closed += 1
         self.connections.discard(connection)
         self.budget.forget(connection)
+        if self.holding is not None:
+            self.holding.forget(connection)
         if connection.ctx is not None:
             self._closed_bytes[0] += connection.ctx.channel.bytes_received
             self._closed_bytes[1] += connection.ctx.channel.bytes_sent
@@ -308,9 +313,9 @@ class Broker:
             else:
                 self.record(publication)
 
-    def is_recorded(self, topic: bytes) -> bool:
+    def is_recorded(self, topic: bytes, qos: int) -> bool:
         """Whether messages of a topic are logged in any case."""
-        return self._is_asked_for(topic) or (self.uplink is not None and self.uplink.mode(topic) is not None)
+        return self._is_asked_for(topic) or (self.uplink is not None and self.uplink.mode(topic, qos) is not None)
 
     def _is_asked_for(self, topic: bytes) -> bool:
         name = topic.decode() if self._recorded else ""
@@ -320,15 +325,14 @@ class Broker:
         """Log what a rule of the uplink matches, before other nodes hear of it: they are told its place in the log,
         and do not record it a second time.
         """
-        mode = self.uplink.mode(publication.topic) if self.uplink is not None else None
+        mode = self.uplink.mode(publication.topic, publication.qos) if self.uplink is not None else None
         if mode is None or self.uplink is None:
             return None
         if self.budget.full:
             # QoS 0; anything else has been refused before.
             self.counters.messages_refused[Pause.DISK_FULL] += publication.count
         else:
-            self.record(publication)
-            self.uplink.recorded(publication.count, len(publication.run.wire))
+            self.uplink.recorded(self.record(publication))
             # Nobody waits for the commit of QoS 0 but the uplink.
             self.plan_turn()
         return mode

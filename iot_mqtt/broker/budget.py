@@ -50,6 +50,7 @@ class Pause(StrEnum):
 
     DISK_FULL = "disk_full"
     UNCOMMITTED = "uncommitted"
+    UPLINK = "uplink"
 
 
 class Budget:
@@ -136,7 +137,7 @@ class Budget:
     def takes_room(self, topic: bytes, qos: int, *, kept: bool) -> bool:
         """Whether a publish would be stored; ``kept``: as the topic's retained message."""
         broker = self._broker
-        if kept or broker.is_recorded(topic):
+        if kept or broker.is_recorded(topic, qos):
             return True
         if not qos:
             return False
@@ -212,11 +213,19 @@ class Budget:
         """The connection is gone."""
         self._paused.pop(connection, None)
 
+    def resume(self, connection: Connection, why: Pause) -> None:
+        """Read on from a connection, if this was why it was not read from."""
+        if self._paused.get(connection) is why:
+            del self._paused[connection]
+            self._broker.call_soon(connection.proceed)
+
     def _resume(self) -> None:
         """Let those go on for whom there is room, one after the other: each may use it up again."""
         for connection, why in list(self._paused.items()):
             if self.crowded:
                 return
-            if connection in self._paused and not (self.full and why is Pause.DISK_FULL):
+            if why is Pause.UPLINK or (self.full and why is Pause.DISK_FULL):
+                continue
+            if connection in self._paused:
                 del self._paused[connection]
                 connection.proceed()

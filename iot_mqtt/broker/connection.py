@@ -14,6 +14,7 @@ from iot_mqtt.broker.answers import Answers, Waiting
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.closing import REFERRING, farewell
 from iot_mqtt.broker.fitting import fitting
+from iot_mqtt.broker.holding import HeldAnswer
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.codec import Connect, Packet, PacketType, encode_acks, encode_publish
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, Refused
@@ -341,9 +342,22 @@ class Connection(Stage):
     # Outbound: answers.
 
     def answer(
-        self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = ReasonCode.SUCCESS
+        self,
+        type: PacketType,
+        ids: list[int],
+        ticket: int = 0,
+        reason: ReasonCode = ReasonCode.SUCCESS,
+        position: int = 0,
     ) -> None:
-        """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
+        """Acknowledge once ``ticket`` is committed, and what is before ``position`` safe in the uplink's sink, in order
+        behind earlier answers.
+        """
+        holding = self.broker.holding
+        if holding is None or not holding.hold(self, HeldAnswer(position, ticket, type, ids, reason)):
+            self.answer_after(ticket, type, ids, reason)
+
+    def answer_after(self, ticket: int, type: PacketType, ids: list[int], reason: ReasonCode) -> None:
+        """The same where nothing but a commit is to be waited for."""
         assert self.version is not None
         if self._answers is None and ticket <= self.broker.store.committed:
             self.send(self._written(type, ids, reason))

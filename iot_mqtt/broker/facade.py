@@ -199,6 +199,9 @@ class UplinkInfo:
     failures: int
     #: Messages that retention removed before they were handed over.
     lost: int
+    #: Records that the platform rejected: those among its dead letters, and those that are nowhere.
+    dead: int
+    dropped: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class OtherMember(Protocol):
 class Outcome:
     """What became of a publication: how many receivers it had, and what the publisher's answer waits for."""
 
-    __slots__ = ("receivers", "elsewhere", "ticket", "refused")
+    __slots__ = ("receivers", "elsewhere", "ticket", "position", "refused")
 
     def __init__(self) -> None:
         self.receivers = 0
@@ -49,6 +49,8 @@ class Outcome:
         self.elsewhere = False
         #: The commit to wait for before acknowledging; 0: none.
         self.ticket = 0
+        #: Before acknowledging, everything in the log before it must be safe in the uplink's sink, too; 0: nothing.
+        self.position = 0
         #: Position in the run → receivers that had no room for it.
         self.refused: dict[int, int] | None = None
 

@@ -7,24 +7,30 @@
       └──────(sink fails)───────┘   from the kept place on, a little later
 
 ``position`` is how far it has read, ``place`` how far everything is safe; the place is kept with the store's batches. A
-message that was read and is not safe when something breaks is read again, with the same id.
+message that was read and is not safe when something breaks is read again, with the same id. A reader that keeps up is
+given what was recorded from memory, after its commit; one that is behind reads the log.
 
-Publishers know nothing of all this: their acknowledgement waits for the log's commit, whatever the sink does.
+Publishers know nothing of all this: their acknowledgement waits for the log's commit, whatever the sink does; unless
+they are to wait for the sink as well (``holding``).
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from secrets import token_hex
 from typing import TYPE_CHECKING, NamedTuple
 
+from iot_mqtt.broker.backlog_growth import BacklogGrowth
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, done, drive
 from iot_mqtt.broker.facade import UplinkInfo
+from iot_mqtt.broker.fresh import Fresh
+from iot_mqtt.broker.holding import Holding
+from iot_mqtt.ports.clock import Timer
 from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode, Place, Places, Plan, Record, Sink
 
 if TYPE_CHECKING:
@@ -34,19 +40,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: What one read brings at most, about.
+#: What one read brings at most, about; and how much is taken at a time of what need not be read.
 READ_MESSAGES = 1000
+FRESH_MESSAGES = 500
 READ_BYTES = 512 * 1024
 #: Batches that the sink may have without having said that they are safe.
 MAX_UNSAFE = 50_000
 #: The place is written at least this often while it moves.
 SAVE_SECONDS = 1.0
-#: Looks at how the backlog grows, one a second; so many in a row make an alarm.
+#: Between two looks at how the backlog grows.
 WATCH_SECONDS = 1.0
-GROWING_LOOKS = 4
 #: An alarm about lost messages stands for so long.
 LOST_SECONDS = 3600.0
 RUNS_A_TURN = 100
+#: Seconds after which reading what is at hand makes room for others.
+TURN_SECONDS = 0.005
 
 
 class _Sent(NamedTuple):
@@ -54,8 +62,11 @@ class _Sent(NamedTuple):
 
     #: Where the next one begins.
     end: int
+    #: What was recorded for the uplink and is done with when this is safe; rules may have let some of it pass.
     messages: int
     size: int
+    #: What the sink got of it.
+    records: int
     #: When its first message came, by the wall clock.
     arrived: float
 
@@ -63,7 +74,8 @@ class _Sent(NamedTuple):
 class Uplink:
     """One per node. ``attach`` it before anything is published, ``begin`` when what was loaded is committed."""
 
-    def __init__(self, broker: Broker, plan: Plan, sink: Sink, places: Places) -> None:
+    def __init__(self, broker: Broker, plan: Plan, sink: Sink, places: Places, *, hold: bool = False) -> None:
+        """``hold``: acknowledgements wait for the sink."""
         self._broker = broker
         self._plan = plan
         self._sink = sink
@@ -78,14 +90,21 @@ class Uplink:
         #: Moves when what is being read now is worth nothing.
         self._version = 0
         self.position = 0
+        #: Behind the newest message that goes up.
+        self.end = 0
+        self._fresh = Fresh(0)
+        self._planned = False
+        self.holding = Holding(broker, self._safe_to) if hold else None
+        #: What was recorded since the place was brought up to date: messages, and bytes.
+        self._more = self._more_bytes = 0
         self._unsafe: deque[_Sent] = deque()
         self._unsafe_messages = self._unsafe_bytes = 0
         # Figures since the start.
         self._sent = self._sent_bytes = self._safe = self._failures = self._lost = 0
         self._lost_at: float | None = None
         self._stalled_since: float | None = None
-        self._looks: deque[tuple[int, int]] = deque(maxlen=GROWING_LOOKS + 1)
-        self._growing = False
+        self._growth = BacklogGrowth()
+        self._watching: Timer | None = None
         sink.ready = self._ready
 
     # Life.
@@ -100,7 +119,9 @@ class Uplink:
                 logger.warning("the log is not the one that the uplink has read from; it begins with a new spool")
             place = self._new_spool(0 if place is not None else log.committed_end)
         self._place, self.position = place, place.position
-        self._broker.uplink = self
+        # What there is already has to be read; what comes is heard of. The end of the former is not known.
+        self.end, self._fresh = log.end, Fresh(log.end)
+        self._broker.uplink, self._broker.holding = self, self.holding
         self._broker.store.stagers.append(self)
         self._touch()
 
@@ -114,14 +135,20 @@ class Uplink:
 
     async def stop(self) -> None:
         """Hand nothing more over, and keep the place of what gets safe by that. Before the store's last commit."""
-        self._stopped = True
+        self._end()
         await self._sink.close()
         self._touch()
 
     def abandon(self) -> None:
         """Others have taken this node's place: write nothing more."""
-        self._stopped = True
+        self._end()
         self._sink.abandon()
+
+    def _end(self) -> None:
+        self._stopped = True
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
 
     def _reopen(self) -> None:
         if not (self._stopped or self._open):
@@ -152,29 +179,45 @@ class Uplink:
 
     # What is recorded.
 
-    def mode(self, topic: bytes) -> Mode | None:
-        """Whether a topic's messages go up."""
-        return self._plan.mode(topic)
+    def mode(self, topic: bytes, qos: int) -> Mode | None:
+        """Whether messages of a topic and QoS are recorded to go up."""
+        return self._plan.mode(topic, qos)
 
-    def recorded(self, messages: int, size: int) -> None:
+    @property
+    def safe_position(self) -> int:
+        """Everything before it is safe in the sink."""
+        return self._place.position
+
+    def recorded(self, run: LogRun) -> None:
         """Messages that go up were put into the log; the same batch says so."""
-        place = self._place
-        self._place = place._replace(recorded=place.recorded + messages, recorded_bytes=place.recorded_bytes + size)
+        self._fresh.add(run)
+        self.end = run.end
+        self._more += run.reference.length
+        self._more_bytes += len(run.run.wire)
         self._changed = True
         if self._stalled_since is None:
             self._stalled_since = self._broker.clock.wall()
 
     # The store's batches.
 
+    def _count_recorded(self) -> None:
+        """Bring the place up to date."""
+        place = self._place
+        self._place = place._replace(
+            recorded=place.recorded + self._more, recorded_bytes=place.recorded_bytes + self._more_bytes
+        )
+        self._more = self._more_bytes = 0
+
     def stage(self, batch: WriteBatch, ticket: int) -> None:
         """Keep the place, if it is another one."""
         if self._changed:
             self._changed = False
+            self._count_recorded()
             self._saved_at = self._broker.clock.monotonic()
             self._places.stage(batch, self._place)
 
     def committed(self, ticket: int) -> None:
-        """There may be more to read."""
+        """There may be more to read; whoever waits for the commit comes first."""
         self.read_on()
 
     def _touch(self) -> None:
@@ -198,12 +241,31 @@ class Uplink:
         self.read_on()
 
     def read_on(self) -> None:
-        """Read what there is, unless that is being done or the sink can't take it."""
+        """Read what there is, at the end of this turn, unless that is being done or the sink can't take it."""
+        if not self._planned and self._may_read():
+            self._planned = True
+            self._broker.call_soon(self._read_some)
+
+    def _may_read(self) -> bool:
         if self._reading or not self._open or self._full or self._held or self._stopped:
-            return
-        if self.position < self._broker.log.committed_end and len(self._unsafe) < MAX_UNSAFE:
-            self._reading = True
-            drive(self._read(), done, self._not_read)
+            return False
+        return self.position < self._broker.log.committed_end and len(self._unsafe) < MAX_UNSAFE
+
+    def _read_some(self) -> None:
+        """What was recorded a moment ago is at hand; anything else is read from the log. No more than others bear."""
+        self._planned = False
+        clock = self._broker.clock
+        until = clock.monotonic() + TURN_SECONDS
+        while self._may_read():
+            if self.position < self._fresh.begin:
+                self._reading = True
+                drive(self._read(), done, self._not_read)
+                return
+            end = self._broker.log.committed_end
+            self._hand_over(*self._fresh.take(self.position, end, FRESH_MESSAGES, READ_BYTES))
+            if clock.monotonic() >= until:
+                self.read_on()
+                return
 
     async def _read(self) -> None:
         log, version = self._broker.log, self._version
@@ -214,32 +276,56 @@ class Uplink:
         if version != self._version:
             self.read_on()
             return
-        spool, records, size, arrived = self._place.spool, list[Record](), 0, 0.0
-        for run in reading.runs:
-            if run.position >= safe_end:
-                break
-            committed = run.before(safe_end)
-            arrived = arrived or run.arrived
-            size += len(committed.run.wire)
-            records += self._plan.records(committed, spool)
-        self.position = min(reading.position, safe_end)
-        if records:
-            self._send(records, size, arrived)
-        elif not self._unsafe:
-            self._rested()
-        self._broker.call_soon(self.read_on)
+        committed = [run.before(safe_end) for run in reading.runs if run.position < safe_end]
+        self._hand_over(committed, min(reading.position, safe_end))
+        self.read_on()
 
     def _not_read(self, error: BaseException) -> None:
         self._reading = False
         logger.error("reading the log for the uplink failed; trying again: %s", error)
         self._later(self.read_on)
 
-    def _send(self, records: list[Record], size: int, arrived: float) -> None:
-        count = len(records)
-        self._unsafe.append(_Sent(self.position, count, size, arrived))
-        self._unsafe_messages += count
+    def _hand_over(self, runs: Sequence[LogRun], position: int) -> None:
+        """Make records of what was read, up to this position."""
+        plan, spool = self._plan, self._place.spool
+        records: list[Record] = []
+        messages = size = 0
+        for run in runs:
+            made, length = plan.records(run, spool), run.reference.length
+            if len(made) == length or plan.goes_up(run):
+                messages += length
+                size += len(run.run.wire)
+                records += made
+        self.position = position
+        if records:
+            self._send(records, messages, size, runs[0].arrived)
+        else:
+            self._passed(messages, size)
+
+    def _passed(self, messages: int, size: int) -> None:
+        """What was read does not go up, whatever was recorded: it is done with when what was sent before it is."""
+        if self._unsafe:
+            last = self._unsafe[-1]
+            self._unsafe[-1] = last._replace(
+                end=self.position, messages=last.messages + messages, size=last.size + size
+            )
+            self._unsafe_messages += messages
+            self._unsafe_bytes += size
+            return
+        if messages:
+            place = self._place
+            self._place = place._replace(
+                position=self.position, taken=place.taken + messages, taken_bytes=place.taken_bytes + size
+            )
+            self._touch()
+        self._rested()
+        self._moved()
+
+    def _send(self, records: list[Record], messages: int, size: int, arrived: float) -> None:
+        self._unsafe.append(_Sent(self.position, messages, size, len(records), arrived))
+        self._unsafe_messages += messages
         self._unsafe_bytes += size
-        self._sent += count
+        self._sent += len(records)
         self._sent_bytes += size
         if not self._sink.send(records, partial(self._done, self._epoch)):
             self._full = True
@@ -254,7 +340,7 @@ class Uplink:
         sent = self._unsafe.popleft()
         self._unsafe_messages -= sent.messages
         self._unsafe_bytes -= sent.size
-        self._safe += sent.messages
+        self._safe += sent.records
         place = self._place
         self._place = place._replace(
             position=sent.end, taken=place.taken + sent.messages, taken_bytes=place.taken_bytes + sent.size
@@ -263,7 +349,16 @@ class Uplink:
         if not self._unsafe:
             self._rested()
         self._touch()
+        self._moved()
         self.read_on()
+
+    def _safe_to(self) -> int:
+        """Everything before it is safe, or does not go up."""
+        return self._place.position if self._unsafe else self.position
+
+    def _moved(self) -> None:
+        if self.holding is not None:
+            self.holding.moved()
 
     def _rested(self) -> None:
         """Nothing is under way. At the end of the log nothing is owed either, whatever was counted before a crash."""
@@ -302,6 +397,8 @@ class Uplink:
         self._held = True
         self._version += 1
         messages, size = await self._count(generation)
+        if messages and self.holding is not None:
+            self.holding.give_up(info.end)
         if messages:
             self._lost += messages
             self._lost_at = broker.clock.monotonic()
@@ -325,7 +422,7 @@ class Uplink:
         messages = size = seen = 0
         begin, end = self.position, broker.log.committed_end
         async for run in broker.log.scan(generation, begin):
-            if run.position < end and self._plan.mode(run.topic) is not None:
+            if run.position < end and self._plan.goes_up(run):
                 left = run.behind(begin)
                 messages += left.reference.length
                 size += len(left.run.wire)
@@ -339,14 +436,9 @@ class Uplink:
     def _watch(self) -> None:
         if self._stopped:
             return
-        self._looks.append((self._unread, self._place.recorded))
-        if len(self._looks) > GROWING_LOOKS:
-            unread = [look[0] for look in self._looks]
-            a_second = (self._looks[-1][1] - self._looks[0][1]) / GROWING_LOOKS
-            grows = all(later > earlier for earlier, later in pairwise(unread))
-            # Less than a second's worth is no backlog but the way of things.
-            self._growing = unread[-1] > a_second and (grows or (self._growing and unread[-1] >= unread[0]))
-        self._broker.clock.call_later(WATCH_SECONDS, self._watch)
+        self._count_recorded()
+        self._growth.look(self._unread, self._place.recorded)
+        self._watching = self._broker.clock.call_later(WATCH_SECONDS, self._watch)
 
     @property
     def _unread(self) -> int:
@@ -357,17 +449,25 @@ class Uplink:
         """What an operator has to know, in words."""
         found = []
         if self._sink.trouble is not None:
-            found.append(f"the uplink does not take messages: {self._sink.trouble}; {self._unread} wait in the log")
-        elif self._growing:
+            waiting = f"{self._unread} wait in the log"
+            if self.holding is not None and self.holding.connections:
+                waiting += f", and {self.holding.connections} publishers for their acknowledgements"
+            found.append(f"the uplink does not take messages: {self._sink.trouble}; {waiting}")
+        elif self._growth.growing:
             found.append(f"the uplink falls behind: {self._unread} messages wait in the log, and more every second")
         if self._lost_at is not None and self._broker.clock.monotonic() - self._lost_at < LOST_SECONDS:
             found.append(
                 f"the uplink has lost {self._lost} messages: the log's retention was over before they were taken"
             )
+        if self._sink.dropped:
+            found.append(
+                f"the platform has rejected {self._sink.dropped} records that could not be put among its dead letters"
+            )
         return tuple(found)
 
     def info(self) -> UplinkInfo:
         """Figures."""
+        self._count_recorded()
         place, wall = self._place, self._broker.clock.wall()
         since = self._unsafe[0].arrived if self._unsafe else self._stalled_since
         alarms = self.alarms
@@ -390,6 +490,8 @@ class Uplink:
             safe=self._safe,
             failures=self._failures,
             lost=self._lost,
+            dead=self._sink.dead,
+            dropped=self._sink.dropped,
         )
 
 
@@ -398,3 +500,13 @@ def note_sent_up(broker: Broker, publication: Publication, outcome: Outcome) -> 
     outcome.elsewhere = True
     if publication.logged is not None:
         outcome.ticket = broker.store.latest
+        if broker.holding is not None:
+            outcome.position = publication.logged.end
+
+
+def position_of(broker: Broker, publication: Publication) -> int:
+    """What the answer to a repeated message waits for: it may have gone up and not be safe."""
+    uplink = broker.uplink
+    if uplink is None or uplink.holding is None or uplink.mode(publication.topic, publication.qos) is None:
+        return 0
+    return uplink.end

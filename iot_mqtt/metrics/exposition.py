@@ -115,12 +115,13 @@ class Metrics:
         uplink: Collector | None = None,
         devices: Collector | None = None,
         links: Collector | None = None,
+        inbox: Collector | None = None,
     ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_NodeCollector(counters, facts, lag, listeners))
         if log is not None:
             self._registry.register(_LogCollector(log))
-        for collector in (cluster, uplink, devices, links):
+        for collector in (cluster, uplink, devices, links, inbox):
             if collector is not None:
                 self._registry.register(collector)
         ProcessCollector(registry=self._registry)

@@ -45,6 +45,12 @@ class UplinkFacts(Protocol):
     @property
     def lost(self) -> int: ...
 
+    @property
+    def dead(self) -> int: ...
+
+    @property
+    def dropped(self) -> int: ...
+
 
 _GAUGES = (
     ("lag_messages", "uplink_lag_messages", "Messages that go up and are not safe in the sink."),
@@ -59,6 +65,8 @@ _COUNTERS = (
     ("safe", "uplink_safe_messages", "Messages that the sink has made safe."),
     ("failures", "uplink_failures", "Times that the sink failed and messages were sent again."),
     ("lost", "uplink_lost_messages", "Messages that the log's retention removed before they were handed over."),
+    ("dead", "uplink_dead_letters", "Records that the platform rejected and that are among its dead letters."),
+    ("dropped", "uplink_dropped_records", "Records that the platform rejected and that are nowhere."),
 )
 
 

@@ -1,8 +1,8 @@
-"""Optional accelerators: the compiled scanner where it could be built, else its pure-Python twin.
+"""Optional accelerators: compiled modules where they could be built, else their pure-Python twins.
 
-``HAVE_NATIVE`` says whether the compiled module is there, ``USE_NATIVE`` whether it is what this package
-exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes it if it is there, ``off``
-never, and ``require`` refuses to start without it. Imported only by ``codec``.
+``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
+exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
+never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ __all__ = [
     "FIVE",
     "FROM_CLIENT",
     "HAVE_NATIVE",
+    "NOT_JSON",
     "USE_NATIVE",
     "Scanner",
     "acks",
+    "decoded",
+    "lines",
     "locate",
     "patch",
     "payloads",
@@ -26,23 +29,27 @@ __all__ = [
 ]
 
 from iot_mqtt.native._pure import FIVE, FROM_CLIENT
+from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 
 SWITCH: Final = "IOT_MQTT_NATIVE"
+MODULES: Final = ("iot_mqtt.native._scan", "iot_mqtt.native._lines")
 
 
 def _choose(setting: str, have: bool) -> bool:
-    """Whether to use the compiled module, or ImportError if it was demanded and is absent."""
+    """Whether to use the compiled modules, or ImportError if they were demanded and one is absent."""
     if setting not in ("auto", "off", "require"):
         raise ImportError(f"{SWITCH} is {setting!r}; it may be auto, off or require")
     if setting == "require" and not have:
-        raise ImportError(f"{SWITCH}=require, but iot_mqtt.native._scan was not built: run setup.py build_ext")
+        raise ImportError(f"{SWITCH}=require, but {' and '.join(MODULES)} were not built: run setup.py build_ext")
     return have and setting != "off"
 
 
-HAVE_NATIVE: Final = find_spec("iot_mqtt.native._scan") is not None
+HAVE_NATIVE: Final = all(find_spec(name) is not None for name in MODULES)
 USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 
 if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Scanner, acks, locate, patch, payloads, publish, recode
+    from iot_mqtt.native._pure_lines import lines
 else:
+    from iot_mqtt.native._lines import lines
     from iot_mqtt.native._scan import Scanner, acks, locate, patch, payloads, publish, recode

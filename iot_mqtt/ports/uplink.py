@@ -76,19 +76,25 @@ class Places(Protocol):
 
 
 class Plan(Protocol):
-    """The rules, as the broker needs them."""
+    """The rules, as the broker needs them. A run goes by those that were in force when it was recorded."""
 
     @property
     def filters(self) -> Sequence[str]:
-        """Plain filters that cover what goes up."""
+        """Plain filters that cover what goes up, and what was recorded to go up and has not yet."""
         ...
 
-    def mode(self, topic: bytes) -> Mode | None:
-        """None: no rule matches. Called for every publish, so it is a lookup."""
+    def mode(self, topic: bytes, qos: int) -> Mode | None:
+        """None: no rule can match. Called for every publish, so it is a lookup. What a message says may still keep it
+        from going up, but never changes the mode.
+        """
+        ...
+
+    def goes_up(self, run: LogRun) -> bool:
+        """Whether a run of the log was recorded for the uplink."""
         ...
 
     def records(self, run: LogRun, spool: str) -> list[Record]:
-        """Messages of the log as the platform gets them, one record for each."""
+        """Messages of the log as the platform gets them, in order; none for a message that no rule wants after all."""
         ...
 
 
@@ -99,6 +105,10 @@ class Sink(Protocol):
     kind: str
     #: What keeps it from taking records now, in words; None: nothing.
     trouble: str | None
+    #: Records that the platform rejects for ever, since the start: those that lie among its dead letters with the
+    #: reason, and those that could not even be put there.
+    dead: int
+    dropped: int
     #: Set by the reader: there is room again.
     ready: Callable[[], None]
 

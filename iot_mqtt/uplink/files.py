@@ -51,6 +51,8 @@ class FileSink:
         self._rounds = Rounds(root, settings, free)
         self._bridge = Bridge(cross, self._idle, self._patience)
         self.trouble: str | None = None
+        # A file takes everything.
+        self.dead = self.dropped = 0
         self.ready: Callable[[], None] = _nobody
         #: Batches that are not safe, oldest first.
         self._unsafe: deque[Done] = deque()

@@ -7,114 +7,157 @@ What a gateway's codec made is such an object already and passes as it is. Every
 
 ``id`` is the spool and the position in the log, so a message that is sent twice has the same id twice. A payload is
 copied, not written anew: numbers keep their digits and objects their order.
+
+A run of messages is turned into lines as a whole (``native.lines``). Only rules that look into messages cost more.
 """
 
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
 
+from iot_mqtt import native
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode, Record
-from iot_mqtt.uplink.rules import Rules
+from iot_mqtt.uplink.rules import MISSING, Facts, Rules
 
-#: What makes an object a reading of a gateway, if ``gateway`` is who published it.
-READING = frozenset(("id", "node", "gateway", "device", "ts"))
-#: Headers kept ready; a bound, not a tuning knob.
+#: Headers, and beginnings of lines, kept ready; bounds, not tuning knobs.
 MAX_HEADERS = 10_000
-#: Whitespace that would end the line; in JSON it stands between tokens only.
-_BREAKS = b"\r\n"
+MAX_MIDDLES = 10_000
 
 Headers = tuple[tuple[str, bytes], ...]
+#: A reading's place in its run, its device, codec and schema.
+Told = tuple[int, str, str, str]
 
+_QOS = (b"0,", b"1,", b"2,")
 
-def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_NOT_JSON = object()
-_decode = json.JSONDecoder(parse_constant=_refuse).decode
+#: ``Record._make`` without its check.
+_record: Callable[[tuple[object, ...]], Record] = partial(tuple.__new__, Record)
 
 
 class RulePlan:
     """``ports.uplink.Plan``: rules, and what they make of messages."""
 
-    __slots__ = ("rules", "_node", "_node_json", "_headers")
+    __slots__ = (
+        "rules",
+        "_node",
+        "_node_json",
+        "_headers",
+        "_middles",
+        "_spool",
+        "_head",
+        "_came",
+        "_times",
+        "_ingested",
+        "_plain",
+        "_said",
+        "_told",
+    )
 
     def __init__(self, rules: Rules, node: str) -> None:
         self.rules = rules
         self._node = node.encode()
         self._node_json = json.dumps(node).encode()
-        self._headers: dict[tuple[str, ...], Headers] = {}
+        self._headers: dict[tuple[str, str, str], Headers] = {}
+        self._middles: dict[tuple[bytes, str], bytes] = {}
+        self._spool, self._head = "", b""
+        #: What was made last, and for what: most of it is the same for the next message.
+        self._said: tuple[str, str, str] | None = None
+        self._told: Headers = ()
+        self._begin(0)
 
     @property
     def filters(self) -> list[str]:
         return self.rules.filters
 
-    def mode(self, topic: bytes) -> Mode | None:
-        rule = self.rules.of(topic)
+    def mode(self, topic: bytes, qos: int) -> Mode | None:
+        rule = self.rules.of(topic, qos)
         return None if rule is None else rule.mode
 
+    def goes_up(self, run: LogRun) -> bool:
+        return self.rules.of(run.topic, run.run.qos) is not None
+
     def records(self, run: LogRun, spool: str) -> list[Record]:
-        rule = self.rules.of(run.topic)
+        published, publisher, first = run.run, run.publisher, run.position
+        rule = self.rules.of(run.topic, published.qos)
         if rule is None:
             return []
-        publisher, to, by_device = run.publisher, rule.to, rule.key == "device"
-        own_key = run.topic.decode() if rule.key == "topic" else publisher
         came = int(run.arrived * 1000)
-        plain = self._headers_of(("node",), came, {})
-        head, middle = f'{{"id":"{spool}-'.encode(), self._middle(run, came)
-        found = []
-        for position, payload in enumerate(run.run.payloads(), run.position):
-            value = _parsed(payload)
-            if value is _NOT_JSON:
-                line = b'%s%d%s"payload_b64":"%s"}' % (head, position, middle, b64encode(payload))
-                found.append(Record(to, own_key, line, plain, came, position))
-                continue
-            if b"\n" in payload or b"\r" in payload:
-                payload = payload.translate(None, _BREAKS)
-            if isinstance(value, dict) and _is_reading(value, publisher):
-                reading: dict[str, object] = value
-                key = f"{publisher}/{reading['device']}" if by_device else own_key
-                headers = self._headers_of(("node", "gateway", "codec", "schema"), came, reading)
-                found.append(Record(to, key, payload, headers, came, position))
+        if spool != self._spool:
+            self._spool, self._head = spool, f'{{"id":"{spool}-'.encode()
+        if came != self._came:
+            self._begin(came)
+        count = published.count
+        middle = self._middle(run) + self._times + _QOS[published.qos]
+        values, readings = native.lines(published.wire, count, published.prefix, first, self._head, middle, publisher)
+        if not rule.plain:
+            return self._chosen(run, values, readings)
+        rule.figures.matched += count
+        rule.figures.sent += count
+        to, key = rule.to, run.topic.decode() if rule.key == "topic" else publisher
+        if count == 1 and not readings:
+            return [_record((to, key, values[0], self._plain, came, first))]
+        found: list[Record] = []
+        if len(readings) != count:
+            positions = range(first, first + count)
+            found += map(_record, zip(repeat(to), repeat(key), values, repeat(self._plain), repeat(came), positions))
+        by_device = rule.key == "device"
+        for index, device, codec, schema in readings:
+            own = f"{publisher}/{device}" if by_device else key
+            headers = self._headers_of(publisher, codec, schema)
+            record = _record((to, own, values[index], headers, came, first + index))
+            if len(readings) != count:
+                found[index] = record
             else:
-                line = b'%s%d%s"payload":%s}' % (head, position, middle, payload)
-                found.append(Record(to, own_key, line, plain, came, position))
+                found.append(record)
         return found
 
-    def _middle(self, run: LogRun, came: int) -> bytes:
-        """What the wrapped messages of a run share, from the end of the id to the payload's key."""
-        client, topic = json.dumps(run.publisher).encode(), json.dumps(run.topic.decode()).encode()
-        return b'","node":%s,"client":%s,"topic":%s,"ts":%d,"ingest_ts":%d,"qos":%d,' % (
-            self._node_json,
-            client,
-            topic,
-            came,
-            came,
-            run.run.qos,
-        )
+    def _chosen(self, run: LogRun, values: Sequence[bytes], readings: Sequence[Told]) -> list[Record]:
+        """Where what a message says decides whether, and where, it goes up."""
+        told = {index: (codec, schema) for index, _, codec, schema in readings}
+        topic, publisher, qos = run.topic.decode(), run.publisher, run.run.qos
+        found = []
+        for index, payload in enumerate(run.run.payloads()):
+            value, said = native.decoded(payload), told.get(index)
+            reading = value if said is not None and isinstance(value, dict) else None
+            facts = Facts(topic, publisher, qos, MISSING if value is native.NOT_JSON else value, reading)
+            choice = self.rules.choose(run.topic, facts)
+            if choice is not None:
+                headers = self._plain if said is None else self._headers_of(publisher, *said)
+                found.append(Record(choice.to, choice.key, values[index], headers, self._came, run.position + index))
+        return found
 
-    def _headers_of(self, names: tuple[str, ...], came: int, reading: dict[str, object]) -> Headers:
-        values = tuple(str(reading[name]) if name in reading else "" for name in names[1:])
-        fixed = self._headers.get(values)
-        if fixed is None:
-            if len(self._headers) >= MAX_HEADERS:
-                self._headers.clear()
-            named = zip(names[1:], values, strict=True)
-            fixed = (("node", self._node), *((name, value.encode()) for name, value in named if value))
-            self._headers[values] = fixed
-        return (*fixed, ("ingest_ts", b"%d" % came))
+    def _begin(self, came: int) -> None:
+        """What messages of one millisecond share."""
+        self._came, self._times = came, b'%d,"ingest_ts":%d,"qos":' % (came, came)
+        self._ingested = ("ingest_ts", b"%d" % came)
+        self._plain = (("node", self._node), self._ingested)
+        self._said = None
 
+    def _middle(self, run: LogRun) -> bytes:
+        """What the wrapped messages of a publisher to a topic share, from the end of the id to the first time."""
+        key = run.topic, run.publisher
+        known = self._middles.get(key)
+        if known is None:
+            if len(self._middles) >= MAX_MIDDLES:
+                self._middles.clear()
+            client, topic = json.dumps(run.publisher).encode(), json.dumps(run.topic.decode()).encode()
+            known = b'","node":%s,"client":%s,"topic":%s,"ts":' % (self._node_json, client, topic)
+            self._middles[key] = known
+        return known
 
-def _parsed(payload: bytes) -> object:
-    """The JSON value of a payload."""
-    try:
-        return _decode(payload.decode())
-    except (ValueError, RecursionError):
-        return _NOT_JSON
-
-
-def _is_reading(value: dict[str, object], publisher: str) -> bool:
-    """Whether a gateway made it: nobody else can use its client id while it is there."""
-    return value.get("gateway") == publisher and value.keys() >= READING
+    def _headers_of(self, gateway: str, codec: str, schema: str) -> Headers:
+        """Of a reading; the next one usually has the same."""
+        said = gateway, codec, schema
+        if said != self._said:
+            fixed = self._headers.get(said)
+            if fixed is None:
+                if len(self._headers) >= MAX_HEADERS:
+                    self._headers.clear()
+                named = zip(("gateway", "codec", "schema"), said, strict=True)
+                fixed = (("node", self._node), *((name, value.encode()) for name, value in named if value))
+                self._headers[said] = fixed
+            self._said, self._told = said, (*fixed, self._ingested)
+        return self._told

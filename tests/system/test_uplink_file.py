@@ -7,7 +7,6 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from systemkit.durable import DurableClient
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker
+from systemkit.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto has no uplink")
 
@@ -42,15 +42,6 @@ def status(broker: BrokerProcess) -> dict[str, Any]:
     token = (broker.data_dir / "admin.token").read_text().strip()
     found: dict[str, Any] = json.loads(broker.http("/api/v1/uplink", token=token))
     return found
-
-
-def until(condition: Callable[[], bool], seconds: float) -> float:
-    """Wait for it; how long that took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < seconds, "it did not happen in time"
-        time.sleep(0.05)
-    return time.monotonic() - began
 
 
 def drained(broker: BrokerProcess) -> bool:
@@ -105,7 +96,7 @@ def test_kill_9_leaves_every_record_once_and_in_order(start_broker: StartBroker)
     print(f"KILL_SEED={seed}")
     broker = start_broker(settings=SETTINGS)
     assert asyncio.run(_load(broker, random.Random(seed))) == []
-    took = until(lambda: drained(broker), 30)
+    took = wait_until(lambda: drained(broker), 30)
     found = lines(broker)
     ids = [line["id"] for line in found]
     print(f"{len(found)} records in {len(_files(broker))} files, drained in {took:.1f}s")
@@ -147,7 +138,7 @@ def test_rules_say_what_goes_up_and_who_else_gets_it(start_broker: StartBroker) 
         with _enter(broker, "late") as late:
             late.subscribe(("only/#", 0))
             late.expect_silence()
-    until(lambda: drained(broker) and bool(lines(broker, "loud")), 10)
+    wait_until(lambda: drained(broker) and bool(lines(broker, "loud")), 10)
     (quiet,), (loud,) = lines(broker, "quiet"), lines(broker, "loud")
     assert (quiet["topic"], quiet["payload_b64"], quiet["qos"]) == ("only/a", "/w==", 1)
     assert (loud["topic"], loud["payload"], loud["client"]) == ("also/a", {"x": 1.5}, "writer")
@@ -160,7 +151,7 @@ def test_a_restart_in_peace_goes_on_where_it_was(start_broker: StartBroker) -> N
         with _enter(broker, "writer") as writer:
             for number in range(20):
                 _publish_one(writer, "up/w", b"%d" % (life * 20 + number))
-        until(lambda: status(broker)["unread_messages"] == 0, 5)
+        wait_until(lambda: status(broker)["unread_messages"] == 0, 5)
         broker.restart(kill=False)
     assert [line["payload"] for line in lines(broker)] == list(range(60))
 
@@ -177,17 +168,17 @@ def test_an_unwritable_directory_is_told_and_costs_publishers_nothing(start_brok
     with _enter(broker, "writer") as writer:
         for number in range(50):
             assert _publish_one(writer, "up/w", b"%d" % number) == 0
-        until(lambda: json.loads(broker.http("/health"))["status"] == "alarm", TELL_SECONDS)
+        wait_until(lambda: json.loads(broker.http("/health"))["status"] == "alarm", TELL_SECONDS)
         print(f"told after {time.monotonic() - began:.1f}s: {status(broker)['alarms']}")
         assert status(broker)["lag_messages"] == 50
         metrics = broker.metrics()
         assert metrics is not None
         assert (metrics["iot_mqtt_uplink_alarm"], metrics["iot_mqtt_uplink_lag_messages"]) == (1.0, 50.0)
         folder.unlink()
-        took = until(lambda: drained(broker), 10)
+        took = wait_until(lambda: drained(broker), 10)
         print(f"drained {took:.1f}s after it could be written again")
         assert _publish_one(writer, "up/w", b"50") == 0
-    until(lambda: len(lines(broker)) == 51, 10)
+    wait_until(lambda: len(lines(broker)) == 51, 10)
     assert [line["payload"] for line in lines(broker)] == list(range(51))
     assert json.loads(broker.http("/health")) == {"status": "ok"}
 
@@ -199,7 +190,7 @@ def test_files_that_take_all_they_may_make_the_log_keep_the_rest(start_broker: S
     with _enter(broker, "writer") as writer:
         for number in range(300):
             assert _publish_one(writer, "up/w", b"%d" % number) == 0
-    until(lambda: "uplink.file.limit" in str(status(broker)["trouble"]), TELL_SECONDS)
+    wait_until(lambda: "uplink.file.limit" in str(status(broker)["trouble"]), TELL_SECONDS)
     began = time.monotonic()
     while not drained(broker) or _files(broker):
         for path in _files(broker):

@@ -17,7 +17,7 @@ from iot_mqtt.broker.accompanying import SPECIAL
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.uplink import note_sent_up
+from iot_mqtt.broker.uplink import note_sent_up, position_of
 from iot_mqtt.codec import PacketType, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Drop
@@ -120,7 +120,8 @@ def _at_qos2(connection: Connection, publication: Publication) -> None:
         else:
             # The first PUBREC may still be waiting for its commit; the repeated one must not overtake it.
             repeated = [publication.run.ids[position]]
-            connection.answer(PacketType.PUBREC, repeated, connection.broker.store.latest)
+            latest = connection.broker.store.latest
+            connection.answer(PacketType.PUBREC, repeated, latest, position=position_of(connection.broker, publication))
 
 
 def _check_quota(session: Session, run: PublishRun, positions: list[int] | None) -> None:
@@ -198,16 +199,17 @@ def _retain(broker: Broker, publication: Publication, outcome: Outcome) -> None:
 
 def _acknowledge(connection: Connection, type: PacketType, ids: list[int], outcome: Outcome) -> None:
     """Answer in order, once what must be safe is; v5 learns of messages that nobody could take."""
+    position = outcome.position
     if not connection.five:
-        connection.answer(type, ids, outcome.ticket)
+        connection.answer(type, ids, outcome.ticket, position=position)
         return
     refused = outcome.wholly_refused()
     if refused:
         full = frozenset(refused)
-        for position, packet_id in enumerate(ids):
-            reason = ReasonCode.QUOTA_EXCEEDED if position in full else ReasonCode.SUCCESS
-            connection.answer(type, [packet_id], outcome.ticket, reason)
+        for index, packet_id in enumerate(ids):
+            reason = ReasonCode.QUOTA_EXCEEDED if index in full else ReasonCode.SUCCESS
+            connection.answer(type, [packet_id], outcome.ticket, reason, position)
     elif outcome.nobody and not connection.patient:
         connection.answer(type, ids, outcome.ticket, ReasonCode.NO_MATCHING_SUBSCRIBERS)
     else:
-        connection.answer(type, ids, outcome.ticket)
+        connection.answer(type, ids, outcome.ticket, position=position)

@@ -60,6 +60,8 @@ UPLINK = UplinkInfo(
     safe=100,
     failures=0,
     lost=0,
+    dead=0,
+    dropped=0,
 )
 
 CLIENT = ClientInfo(

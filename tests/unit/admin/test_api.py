@@ -370,6 +370,7 @@ def test_the_description_covers_every_resource(browser: Browser) -> None:
         "get /retained/{topic}",
         "delete /retained/{topic}",
         "post /publish",
+        "get /uplink/commands",
         "get /log",
         "get /log/shards",
         "get /log/generations",
@@ -378,6 +379,9 @@ def test_the_description_covers_every_resource(browser: Browser) -> None:
         "get /log/verification",
         "post /log/verification",
         "get /uplink",
+        "get /uplink/rules",
+        "post /uplink/reload",
+        "post /uplink/test",
     }
     assert set(_references(document)) <= {f"#/components/schemas/{name}" for name in schemas}
 

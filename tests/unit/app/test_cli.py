@@ -14,6 +14,9 @@ from iot_mqtt import __version__
 from iot_mqtt.app.cli import main
 from iot_mqtt.auth.passwd import verify
 
+#: What ``serve`` gave to read the configuration again with.
+again: list[Any] = []
+
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -27,8 +30,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations that ``serve`` handed over instead of serving."""
     configurations: list[Any] = []
 
-    def run(config: Any) -> int:
+    def run(config: Any, reread: Any) -> int:
         configurations.append(config)
+        again.append(reread)
         return 0
 
     service = types.ModuleType("iot_mqtt.app.lives")
@@ -49,6 +53,16 @@ def test_serve_reads_the_named_file_and_the_sets(directory: Path, served: list[A
     assert (result.exit_code, result.output) == (0, "")
     (config,) = served
     assert (config.node.id, config.node.drain_seconds, config.admin.port) == ("b", 3.0, 0)
+
+
+def test_what_was_read_at_the_start_can_be_read_again(directory: Path, served: list[Any]) -> None:
+    """The same file and the same sets, with what stands in the file then."""
+    file = directory / "my.yaml"
+    file.write_text("uplink: {rules: [{filter: a}]}")
+    assert run("serve", "--config", "my.yaml", "--set", "node.id=b").exit_code == 0
+    file.write_text("{node: {id: c}, uplink: {rules: [{filter: b}]}}")
+    loaded = again[-1]()
+    assert (loaded.config.node.id, loaded.config.uplink.rules) == ("b", ({"filter": "b"},))
 
 
 def test_serve_takes_application_yaml_if_there_is_one(directory: Path, served: list[Any]) -> None:

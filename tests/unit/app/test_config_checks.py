@@ -20,19 +20,6 @@ def refusals(*sets: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("setting", "key"),
-    [
-        ("uplink.kind=kafka", "uplink.kind"),
-    ],
-)
-def test_what_is_not_built_yet_is_refused_by_name(setting: str, key: str) -> None:
-    """One line, with the key, rather than a node that silently does something else."""
-    (line,) = refusals(setting)
-    assert key in line
-    assert "not available in this version yet" in line
-
-
-@pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
         (

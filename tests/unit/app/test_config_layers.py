@@ -37,7 +37,7 @@ def test_without_any_layer_the_defaults_of_the_design_hold(directory: Path) -> N
     assert listening == {"mqtt": ("127.0.0.1", 1883), "ws": ("127.0.0.1", 8083), "gateway": ("127.0.0.1", 9600)}
     assert (config.admin.host, config.admin.port) == ("127.0.0.1", 18083)
     assert (config.listeners["ws"].path, config.listeners["gateway"].port) == ("/mqtt", 9600)
-    assert (config.grid.kind, config.registry.kind, config.uplink.kind) == ("embedded", "none", "none")
+    assert (config.grid.kind, config.registry.kind, config.uplink.kind) == ("embedded", "none", "file")
     assert (config.auth.allow_anonymous, config.node.data_dir) == (True, str(directory / "data"))
 
 

@@ -26,6 +26,12 @@ def test_one_key_is_enough() -> None:
         (["uplink.rules=[{filter: a}, {filter: 'a/#/b'}]"], "uplink.rules", "entry 2: filter 'a/#/b'"),
         (["uplink.rules=[{topic: a}]"], "uplink.rules", "unknown key 'topic'"),
         (["uplink.kind=file", "uplink.rules=[]"], "uplink.rules", "must say what goes up with uplink.kind: file"),
+        (
+            ["uplink.kind=file", "uplink.ack=kafka"],
+            "uplink.ack",
+            "needs uplink.kind: kafka; with file, records are safe",
+        ),
+        (["uplink.kind=none", "uplink.ack=kafka"], "uplink.ack", "needs uplink.kind: kafka, not none"),
         (["uplink.file.rotate_bytes=1"], "uplink.file.rotate_bytes", "must be 4096 or more"),
     ],
 )

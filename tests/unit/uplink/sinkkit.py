@@ -23,6 +23,7 @@ class MemorySink:
     def __init__(self, kept: list[Record] | None = None) -> None:
         self.kept = [] if kept is None else kept
         self.trouble: str | None = None
+        self.dead = self.dropped = 0
         #: Batches that wait for ``settle``.
         self.sent: deque[tuple[Sequence[Record], Done]] = deque()
         self.at_once = True
@@ -83,15 +84,18 @@ def _nobody() -> None:
 class UplinkedNode:
     """A node with an uplink; ``restart`` gives it another life and another sink on what is safe."""
 
-    def __init__(self, *rules: dict[str, object], **options: Any) -> None:
+    def __init__(self, *rules: dict[str, object], hold: bool = False, **options: Any) -> None:
         self.node = Node(**options)
+        #: Acknowledgements wait for the sink.
+        self._hold = hold
         self._rules = Rules([rule_of(rule) for rule in rules or ({"filter": "up/#"},)])
         self.sink = MemorySink()
         self.begin()
 
     def begin(self, *, feed: bool = True) -> None:
         node = self.node
-        self.uplink = Uplink(node.broker, RulePlan(self._rules, "n1"), self.sink, GridPlaces(node.grid, node.number))
+        plan, places = RulePlan(self._rules, "n1"), GridPlaces(node.grid, node.number)
+        self.uplink = Uplink(node.broker, plan, self.sink, places, hold=self._hold)
         run(self.uplink.attach())
         node.turn()
         if feed:

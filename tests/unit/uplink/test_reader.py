@@ -30,6 +30,63 @@ def test_what_a_rule_matches_goes_up(qos: int) -> None:
     assert it.uplink.info().lag_messages == 0
 
 
+def test_a_reader_that_keeps_up_does_not_read_the_log() -> None:
+    """What was recorded is at hand when it is committed; only what was there before has to be read."""
+    it = UplinkedNode()
+    it.publish(*numbers(0, 5))
+    it.publish(b"x", topic="other")
+    it.publish(*numbers(5, 8))
+    assert it.node.log.figures.pages_read == 0
+    assert it.sink.payloads == numbers(0, 8)
+
+
+@pytest.mark.parametrize("limit", [0, 800, 2500])
+def test_a_reader_that_is_behind_reads_the_log(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From where it is to where memory begins, and from there on out of memory; nothing twice, nothing left out."""
+    monkeypatch.setattr("iot_mqtt.broker.fresh.Fresh.__init__.__defaults__", (limit,))
+    it = UplinkedNode()
+    it.sink.break_it()
+    for number in range(0, 30, 3):
+        it.publish(*numbers(number, number + 3), topic=f"up/{number % 2}")
+        it.publish(b"x", topic="other")
+    it.sink.trouble = None
+    it.node.advance(1)
+    it.publish(*numbers(30, 33))
+    assert it.sink.payloads == numbers(0, 33)
+    positions = [record.position for record in it.sink.kept]
+    assert positions == sorted(set(positions))
+    assert it.uplink.info().lag_messages == 0
+
+
+def test_it_leaves_turns_to_others() -> None:
+    """What is at hand is handed over in pieces, and time is looked at after each."""
+    it = UplinkedNode()
+    it.sink.at_once, it.sink.most = False, 1
+    for number in range(8):
+        it.publish(*numbers(number * 400, number * 400 + 400))
+    it.sink.most = 1000
+    clock = it.node.clock
+    it.sink.settle()
+    it.sink.ready()
+    assert len(it.sink.sent) == 0, "not at once"
+    took = clock.monotonic
+
+    def slow() -> float:
+        clock.advance(0.003)
+        return took()
+
+    clock.monotonic = slow  # type: ignore[method-assign]
+    calls, it.node._soon[:] = it.node._soon[:], []
+    for call in calls:
+        call()
+    assert len(it.sink.sent) == 2
+    assert it.node._soon
+    clock.monotonic = took  # type: ignore[method-assign]
+    it.node.turn()
+    it.sink.settle()
+    assert it.sink.payloads == numbers(0, 3200)
+
+
 def test_nothing_goes_up_before_it_is_committed() -> None:
     """After a crash its position would be another message's."""
     it = UplinkedNode()
@@ -241,3 +298,12 @@ def test_a_full_disk_refuses_what_goes_up() -> None:
     assert answer.reason is ReasonCode.QUOTA_EXCEEDED  # type: ignore[union-attr]
     assert it.node.counters.messages_refused == {"disk_full": 3}
     assert it.sink.payloads == []
+
+
+def test_what_the_platform_rejects_is_told() -> None:
+    """Dead letters are a figure; a record that is nowhere is an alarm."""
+    it = UplinkedNode()
+    it.sink.dead = 2
+    assert (it.uplink.info().dead, it.uplink.info().alarms) == (2, ())
+    it.sink.dropped = 1
+    assert any("rejected 1 records" in alarm for alarm in it.uplink.info().alarms)

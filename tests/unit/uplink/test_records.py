@@ -123,8 +123,8 @@ def test_the_key_is_what_the_rule_says(key: str, expected: str) -> None:
 def test_a_topic_without_a_rule_makes_no_records() -> None:
     """Rules may have changed since it was read."""
     assert records(b"1", topic=b"other") == []
-    assert plan().mode(b"other") is None
-    assert plan(mode=Mode.ONLY).mode(b"up/x") is Mode.ONLY
+    assert plan().mode(b"other", 1) is None
+    assert plan(mode=Mode.ONLY).mode(b"up/x", 1) is Mode.ONLY
 
 
 _JSON = st.recursive(

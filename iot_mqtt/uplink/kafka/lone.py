@@ -1,0 +1,133 @@
+"""Records that Kafka may reject: each is sent alone, with nothing before or behind it under way, and buried if it is.
+
+It has a producer of its own, which a rejection does not end. Dead letters go the same way. What Kafka rejects for other
+reasons than the record itself is ``wrong``, and for the outlet to tell.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from iot_mqtt.ports.uplink import Record
+from iot_mqtt.uplink.kafka.client import Ears, Report, error_of, let_go, make_producer
+from iot_mqtt.uplink.kafka.dead import letter
+from iot_mqtt.uplink.kafka.settings import KafkaSettings
+from iot_mqtt.uplink.kafka.topics import MAKING_AGAIN_SECONDS, MAKING_SECONDS, Absent, Topics
+
+log = logging.getLogger(__name__)
+
+#: Kafka says so about a batch, for good, and one record in it is why.
+TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
+REJECTED = (*TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP)
+#: A dead letter is cut to what its topic takes, and to these parts of that if it is not taken.
+_PARTS = (1, 4, 64)
+
+#: What goes on in a later turn; True: there is more to do at once.
+Steps = Generator[bool, None, None]
+
+
+class Lone:
+    """Sends one record at a time. ``asked`` looks whether a topic is there."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        asked: Callable[[str], Absent | None],
+        topics: Topics,
+        ears: Ears,
+        now: Callable[[], float],
+    ) -> None:
+        # Nothing follows that would be worth waiting for.
+        self._settings = replace(settings, linger_seconds=0)
+        self._asked = asked
+        self._topics = topics
+        self._ears = ears
+        self._now = now
+        self._producer: Producer | None = None
+        self.wrong: KafkaError | None = None
+        #: Records that were answered, well or not, since the last ``drop``.
+        self.sent = 0
+        self.dead = self.dropped = 0
+
+    def poll(self) -> None:
+        """Hear what became of it."""
+        if self._producer is not None:
+            try:
+                self._producer.poll(0)
+            except KafkaException as error:
+                self.wrong = error_of(error)
+
+    def drop(self) -> None:
+        """Forget what is under way."""
+        if self._producer is not None:
+            let_go(self._producer)
+        self._producer = self.wrong = None
+        self.sent = 0
+
+    def send(self, record: Record, spool: str, batch_bytes: int) -> Steps:
+        """Send a record; it is in its topic, in the dead letters, or dropped and told when this is over."""
+        if self._producer is None:
+            self._producer = make_producer(self._settings, self._ears, gapless=False, batch_bytes=batch_bytes)
+        reason = yield from self._sent(self._producer, record)
+        if reason is not None:
+            yield from self._bury(self._producer, record, spool, reason)
+
+    def _sent(self, producer: Producer, record: Record) -> Generator[bool, None, str | None]:
+        """Send a record and wait; why it was rejected for good."""
+        errors: list[KafkaError] = []
+        over: list[bool] = []
+        report: Report | None = Report(lambda error, _: errors.append(error), lambda: over.append(True))
+        topic, key, value, headers, timestamp, _ = record
+        try:
+            # Nothing else waits in it, so there is room.
+            producer.produce(topic, value, key, -1, report, None, timestamp, list(headers))
+        except (TypeError, ValueError) as error:
+            return str(error)
+        except KafkaException as error:
+            errors.append(error_of(error))
+        report = None
+        while not over:
+            yield False
+        self.sent += 1
+        if not errors:
+            return None
+        if errors[0].code() in REJECTED:
+            return errors[0].str()
+        self.wrong = errors[0]
+        while True:
+            yield False
+
+    def _bury(self, producer: Producer, record: Record, spool: str, reason: str) -> Steps:
+        topic = self._settings.dead_letters
+        if not topic:
+            self._drop_record(record, reason, "uplink.kafka.dead_letters names no topic")
+            return
+        began = self._now()
+        while topic not in self._topics.limits:
+            absent = self._asked(topic)
+            if absent is not None and absent.for_good and self._now() - began >= MAKING_SECONDS:
+                self._drop_record(record, reason, absent.why)
+                return
+            again = self._now() + MAKING_AGAIN_SECONDS
+            while absent is not None and self._now() < again:
+                yield False
+        limit, problem = self._topics.limits[topic], None
+        for part in _PARTS:
+            problem = yield from self._sent(producer, letter(record, spool, topic, reason, limit // part))
+            if problem is None:
+                self.dead += 1
+                log.error("Kafka does not take a record, it is in %s now: %s", topic, reason, extra=_where(record))
+                return
+        self._drop_record(record, reason, f"{topic} does not take it either: {problem}")
+
+    def _drop_record(self, record: Record, reason: str, why: str) -> None:
+        self.dropped += 1
+        log.error("Kafka does not take a record, which is lost: %s; %s", reason, why, extra=_where(record))
+
+
+def _where(record: Record) -> dict[str, object]:
+    return {"topic": record.topic, "position": record.position, "size": len(record.value)}

@@ -1,0 +1,178 @@
+"""Which rule a message goes by: the first one that fits it, and where that sends it.
+
+``of`` answers from the topic and QoS alone and remembers what it found; that is all there is to do for rules that are
+``plain``. For others ``choose`` looks into the message. When a rule's conditions do not hold, the next one is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from iot_mqtt.uplink.rules.entry import OF_READINGS, Rule
+from iot_mqtt.uplink.rules.templates import MAX_NAME, Source, Template, sanitised
+from iot_mqtt.uplink.rules.truth import MISSING
+
+#: Topics whose rules are remembered; a bound, not a tuning knob.
+MAX_TOPICS = 10_000
+#: Different names that templates may make, all together: they come from clients, and each is a topic of the platform
+#: or an open file.
+MAX_NAMES = 200
+
+
+class Facts(NamedTuple):
+    """A message, as far as rules may ask."""
+
+    topic: str
+    client: str
+    qos: int
+    #: What was published, if it is JSON; else ``MISSING``.
+    payload: object
+    #: The same, if a gateway's codec made it.
+    reading: Mapping[str, object] | None
+
+    def scope(self) -> dict[str, object]:
+        """By the names of conditions."""
+        found: dict[str, object] = {"topic": self.topic, "client": self.client, "qos": self.qos}
+        if self.payload is not MISSING:
+            found["payload"] = self.payload
+        if self.reading is not None:
+            found.update((name, self.reading[name]) for name in OF_READINGS if name in self.reading)
+        return found
+
+
+class Choice(NamedTuple):
+    """What becomes of a message."""
+
+    rule: Rule
+    to: str
+    key: str
+
+
+class Names:
+    """The names that templates made, of which there are only so many."""
+
+    __slots__ = ("_taken", "_reserved", "turned_away")
+
+    def __init__(self, reserved: Collection[str]) -> None:
+        self._taken: dict[str, str] = {}
+        self._reserved = frozenset(reserved)
+        #: Records that went to a template's ``other`` instead.
+        self.turned_away = 0
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def of(self, template: Template, source: Source) -> str:
+        """The topic of the platform for a message."""
+        raw = template.filled(source)[:MAX_NAME]
+        name = self._taken.get(raw)
+        if name is not None:
+            return name
+        name = sanitised(raw)
+        if len(self._taken) >= MAX_NAMES or name in self._reserved:
+            # A client must not write to a topic that means something else, whatever it calls itself.
+            self.turned_away += 1
+            return template.other
+        self._taken[raw] = name
+        return name
+
+
+class Rules:
+    """All of them, with what was found for topics remembered. ``reserved``: topics of the platform that no template may
+    make.
+    """
+
+    __slots__ = ("rules", "names", "_found", "_mixed")
+
+    def __init__(self, rules: Sequence[Rule], reserved: Collection[str] = ()) -> None:
+        self.rules = tuple(rules)
+        fixed = {rule.to for rule in rules if rule.to_template is None}
+        self.names = Names(fixed.union(reserved))
+        #: By QoS: the first rule of a topic.
+        self._found: tuple[dict[bytes, Rule | None], ...] = ({}, {}, {})
+        #: By QoS: all that a topic's messages may go by, where the first one does not say it all.
+        self._mixed: tuple[dict[bytes, tuple[Rule, ...]], ...] = ({}, {}, {})
+
+    @property
+    def filters(self) -> list[str]:
+        """Of all rules."""
+        return list(dict.fromkeys(rule.filter for rule in self.rules))
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator has to know, in words."""
+        if not self.names.turned_away:
+            return ()
+        text = (
+            f"templates of uplink.rules make too many topics, or one that is taken: {len(self.names)} there are, "
+            f"{self.names.turned_away} records went to the topic 'other' of their rule; look at what clients call "
+            "themselves, change `to`, and run `iot-mqtt ctl uplink reload`"
+        )
+        return (text,)
+
+    def of(self, topic: bytes, qos: int = 2) -> Rule | None:
+        """The first rule that fits a topic and a QoS, whatever its conditions."""
+        found = self._found[qos]
+        try:
+            return found[topic]
+        except KeyError:
+            pass
+        if len(found) >= MAX_TOPICS:
+            found.clear()
+        name = topic.decode()
+        rule = next((one for one in self.rules if one.matches(name, qos)), None)
+        found[topic] = rule
+        return rule
+
+    def choose(self, topic: bytes, facts: Facts) -> Choice | None:
+        """The rule that a message goes by; None: it does not go up. Counts."""
+        scope: dict[str, object] | None = None
+        for rule in self._all_of(topic, facts):
+            rule.figures.matched += 1
+            if rule.patterns and not _fits(rule, facts.reading):
+                continue
+            if rule.condition is not None:
+                scope = facts.scope() if scope is None else scope
+                if not rule.condition.holds(scope):
+                    continue
+            rule.figures.sent += 1
+            return self._choice(rule, facts)
+        return None
+
+    def _all_of(self, topic: bytes, facts: Facts) -> tuple[Rule, ...]:
+        mixed = self._mixed[facts.qos]
+        found = mixed.get(topic)
+        if found is None:
+            if len(mixed) >= MAX_TOPICS:
+                mixed.clear()
+            listed = []
+            for rule in self.rules:
+                if rule.matches(facts.topic, facts.qos):
+                    listed.append(rule)
+                    if rule.unconditional:
+                        break
+            found = mixed[topic] = tuple(listed)
+        return found
+
+    def _choice(self, rule: Rule, facts: Facts) -> Choice:
+        source = Source(facts.topic, facts.client, facts.reading)
+        to = rule.to if rule.to_template is None else self.names.of(rule.to_template, source)
+        by = rule.key_template
+        key = key_of(rule.key, source) if by is None else by.filled(source)
+        # JSON can spell half a surrogate pair, UTF-8 cannot.
+        return Choice(rule, to, key if key.isascii() else key.encode("utf-8", "replace").decode())
+
+
+def key_of(by: str, source: Source) -> str:
+    """A record's key by one of ``entry.BY``."""
+    if by == "topic":
+        return source.topic
+    if by == "device" and source.reading is not None:
+        return f"{source.client}/{source.reading['device']}"
+    return source.client
+
+
+def _fits(rule: Rule, reading: Mapping[str, object] | None) -> bool:
+    """Whether a reading is from whom the rule wants; nothing else is."""
+    return reading is not None and all(pattern.matches(reading.get(name)) for name, pattern in rule.patterns)
