@@ -81,7 +81,7 @@ class Running:
         self._last = ""
         self.failures = Failures()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *arguments, *part.folders],
+            [sys.executable, "-m", "pytest", "--durations=12", "--durations-min=5", *arguments, *part.folders],
             cwd=ROOT,
             env={**os.environ, "TEST_PORTS_FROM": str(part.ports_from), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,

@@ -6,9 +6,14 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.enginekit.kafka import KafkaServer, running_kafka
 from tests.enginekit.servers import Server, Servers, heal_all, running
+
+# How fast examples are made and run says something about the machine, which has other tests to run beside them.
+settings.register_profile("iot-mqtt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("iot-mqtt")
 
 
 @pytest.fixture(scope="session")

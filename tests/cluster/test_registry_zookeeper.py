@@ -107,6 +107,7 @@ def until_acquired(bench: Bench, acquire: Callable[[], Lease | None]) -> Lease:
 # Servers in trouble.
 
 
+@pytest.mark.alone
 def test_a_server_that_stands_still_for_a_while_costs_nothing(bench: ZooKeeperBench, zookeeper: Server) -> None:
     """Nobody gets an answer, so everybody is suspended; then all is as before, with no life lost."""
     a, b = bench.joined("a", "b")
@@ -121,6 +122,7 @@ def test_a_server_that_stands_still_for_a_while_costs_nothing(bench: ZooKeeperBe
     assert a.boots == b.boots == {"a": 1, "b": 1}
 
 
+@pytest.mark.alone
 def test_a_server_that_stands_still_for_longer_loses_everybody(bench: ZooKeeperBench, zookeeper: Server) -> None:
     """By their own clocks; they register again while the entries of before may still be there."""
     a, b = bench.joined("a", "b")

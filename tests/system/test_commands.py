@@ -138,6 +138,7 @@ def test_a_command_waits_over_a_kill_and_is_acked(broker: BrokerProcess) -> None
     assert call(broker, "commands/c1")["state"] == "acked"
 
 
+@pytest.mark.alone
 def test_a_deadline_is_kept_to_the_second(broker: BrokerProcess) -> None:
     """Expired not before and at most a second after; the device that comes then gets nothing."""
     client(broker, "valve", ("down/valve", 1)).disconnect()

@@ -34,6 +34,7 @@ def _serve(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_stop_takes_leave_of_everybody(broker: BrokerProcess, number: signal.Signals) -> None:
     """v5 clients are told 0x8B, all connections end, exit code 0 within node.drain_seconds."""
@@ -58,6 +59,7 @@ def test_a_stop_takes_leave_of_everybody(broker: BrokerProcess, number: signal.S
         Plain(port)
 
 
+@pytest.mark.alone
 @ours_only
 def test_ready_comes_quickly_and_says_where(tmp_path: Path, start_broker: StartBroker) -> None:
     """Port 0 everywhere: the line names the ports that were bound; /ready and /health say the same."""

@@ -388,6 +388,7 @@ def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
     assert run("tests.unit.grid.full_disk", tmp_path) == "failed=True recovered=True lost=0"
 
 
+@pytest.mark.alone
 def test_an_idle_grid_is_small_and_starts_fast(tmp_path: Path) -> None:
     """At most 40 MiB with the library itself, and 0.3 seconds with the first commit."""
     seconds, mebibytes = map(float, run("tests.unit.grid.footprint", tmp_path).split())

@@ -196,10 +196,10 @@ def test_patterns_are_like_a_shells(pattern: str, yes: list[object], no: list[ob
 def test_no_name_makes_a_pattern_slow() -> None:
     """It comes from a client, and is looked at in the reactor's thread."""
     made = Pattern("*a" * 60 + "*b")
-    began = time.perf_counter()
+    began = time.thread_time()
     assert not made.matches("a" * MAX_TEXT)
     assert not made.matches("a" * 1_000_000)
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 @pytest.mark.parametrize(
