@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.logging import configure_logging
-from iot_mqtt.app.node.rule_desk import Reread
+from iot_mqtt.app.node.rereading import Reread
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.pipeline.reactor import install
 

@@ -20,8 +20,8 @@ from iot_mqtt.uplink.trial import Trial, messages_of, written
 
 logger = logging.getLogger(__name__)
 
-#: The whole configuration once more, in the layers of the start. Raises ``ConfigError``.
-Reread = Callable[[], LoadedConfig]
+#: The whole configuration once more, in the layers of the start. Raises ``ConfigError``, or ``Unavailable``.
+Read = Callable[[], Awaitable[LoadedConfig]]
 Entries = Sequence[Mapping[str, object]]
 
 #: What one read of the log brings at most, about.
@@ -40,12 +40,10 @@ WIDER = 8
 class RuleDesk:
     """One per node with an uplink."""
 
-    def __init__(
-        self, broker: Broker, book: RuleBook, reread: Reread | None, kind: str, reserved: Sequence[str]
-    ) -> None:
+    def __init__(self, broker: Broker, book: RuleBook, read: Read | None, kind: str, reserved: Sequence[str]) -> None:
         self._broker = broker
         self._book = book
-        self._reread = reread
+        self._read = read
         self._kind = kind
         self._reserved = reserved
         self._testing = False
@@ -56,10 +54,10 @@ class RuleDesk:
         return RulesInfo(items, self._book.earlier, len(rules.names), rules.names.turned_away)
 
     async def reload(self) -> ReloadInfo:
-        if self._reread is None:
+        if self._read is None:
             raise RulesRefused("this node was not started from a configuration that can be read again")
         try:
-            loaded = self._reread()
+            loaded = await self._read()
         except ConfigError as error:
             raise RulesRefused(str(error)) from error
         told = loaded.config.uplink

@@ -24,7 +24,8 @@ from iot_mqtt.app.node.clustered import Clustered
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.inbox import make_letters
 from iot_mqtt.app.node.parts import bound, disk_meter, make_grid, make_layout, make_listener_settings, make_log
-from iot_mqtt.app.node.rule_desk import Reread, RuleDesk
+from iot_mqtt.app.node.rereading import Reread, Rereading
+from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.pipeline.bridge import JobsBridge
 from iot_mqtt.auth.service import Access
@@ -172,7 +173,8 @@ class Service:
 
     async def _attach_uplink(self, number: int) -> Uplink | None:
         cross = self._reactor.callFromThread
-        uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, self.reread)
+        read = None if self.reread is None else Rereading(self.reread, self._reactor).read
+        uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, read)
         if uplinked is None:
             return None
         await uplinked.attach(self._config, self.broker)

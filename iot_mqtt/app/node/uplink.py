@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from iot_mqtt.app.config.folders import uplink_dir
 from iot_mqtt.app.config.sections import Config, KafkaConfig
-from iot_mqtt.app.node.rule_desk import Reread, RuleDesk
+from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.ports.grid import Grid
@@ -47,9 +47,9 @@ def make_uplink(
     grid: Grid,
     number: int,
     cross: Callable[[Callable[[], None]], object],
-    reread: Reread | None = None,
+    read: Read | None = None,
 ) -> Uplinked | None:
-    """The uplink of ``uplink.kind``; None: there is none. ``number`` is the node's in a cluster; ``reread`` reads the
+    """The uplink of ``uplink.kind``; None: there is none. ``number`` is the node's in a cluster; ``read`` reads the
     configuration again.
     """
     told = config.uplink
@@ -59,7 +59,7 @@ def make_uplink(
     reserved = _reserved(config)
     book = RuleBook(grid, number, config.node.id, reserved)
     uplink = Uplink(broker, book, sink, GridPlaces(grid, number), hold=told.ack == "kafka")
-    return Uplinked(uplink, book, RuleDesk(broker, book, reread, told.kind, reserved))
+    return Uplinked(uplink, book, RuleDesk(broker, book, read, told.kind, reserved))
 
 
 def _make_sink(config: Config, cross: Callable[[Callable[[], None]], object]) -> Sink:

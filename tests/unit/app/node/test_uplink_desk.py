@@ -26,9 +26,9 @@ class DeskNode(BookedNode):
         super().__init__(*entries, **options)
         self.written: tuple[Mapping[str, object], ...] = self.entries
         self.kind = "file"
-        self.desk = RuleDesk(self.node.broker, self.book, self._reread, "file", ["iot.commands"])
+        self.desk = RuleDesk(self.node.broker, self.book, self._read, "file", ["iot.commands"])
 
-    def _reread(self) -> LoadedConfig:
+    async def _read(self) -> LoadedConfig:
         return read_config(None, [f"uplink.kind={self.kind}", f"uplink.rules={list(self.written)}"], {})
 
     def wait(self, coroutine: Any) -> Any:
@@ -116,11 +116,11 @@ def test_a_configuration_that_cannot_be_read_changes_nothing() -> None:
     """Nor does one that there is not."""
     it = DeskNode(UP)
 
-    def fails() -> LoadedConfig:
+    async def fails() -> LoadedConfig:
         raise ConfigError([Problem(DEFAULT, "mqtt", "is broken")])
 
-    for reread in (fails, None):
-        desk = RuleDesk(it.node.broker, it.book, reread, "file", [])
+    for read in (fails, None):
+        desk = RuleDesk(it.node.broker, it.book, read, "file", [])
         with pytest.raises(RulesRefused):
             it.wait(desk.reload())
 

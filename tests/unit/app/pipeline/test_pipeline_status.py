@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import Clock as FakeReactor
 
 from iot_mqtt.admin.pipeline_resources import JobStatus
 from iot_mqtt.app.cli import main
@@ -19,6 +18,7 @@ from iot_mqtt.app.pipeline.bridge import PATIENCE, JobsBridge
 from iot_mqtt.app.pipeline.status import MAX_FILES, Clock, is_alive, read_status, screen
 from iot_mqtt.errors import Unavailable
 from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.threadkit import Reactor
 
 NOW = 1_000_000.0
 SAID: dict[str, Any] = {
@@ -174,34 +174,6 @@ def test_the_api_has_the_jobs(tmp_path: Path) -> None:
     assert found["after"] is None
     assert found["items"][0]["watermark"] == "2026-11-22T01:00:00.000Z"
     assert "/pipeline" in browser.get("/api/v1/openapi.json").json["paths"]
-
-
-class Pool:
-    """A thread pool whose threads go when the test says so."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Any] = []
-
-    def callInThreadWithCallback(self, done: Any, call: Any, *arguments: Any) -> None:
-        self.waiting.append((done, call, arguments))
-
-    def go(self) -> None:
-        done, call, arguments = self.waiting.pop(0)
-        done(True, call(*arguments))
-
-
-class Reactor(FakeReactor):
-    """Time and threads by hand."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pool = Pool()
-
-    def getThreadPool(self) -> Pool:
-        return self.pool
-
-    def callFromThread(self, call: Any, *arguments: Any) -> None:
-        call(*arguments)
 
 
 def asked(bridge: JobsBridge) -> list[Any]:
