@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from secrets import token_hex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
-from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.ports.uplink import Place, Places
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +46,12 @@ class _Sent(NamedTuple):
 class Ledger:
     """One per uplink. ``load`` it first."""
 
-    def __init__(self, broker: Broker, places: Places) -> None:
-        self._broker = broker
+    def __init__(self, places: Places, log: Log, clock: Clock, reserve: Callable[[], object]) -> None:
+        """``reserve``: have the store make a batch soon."""
         self._places = places
+        self._log = log
+        self._clock = clock
+        self._reserve = reserve
         self.place = Place("", 0)
         self.position = 0
         #: Nothing comes after this: keep every move at once.
@@ -70,7 +72,7 @@ class Ledger:
 
     async def load(self) -> None:
         """Find the place. A first start begins at the log's end."""
-        log = self._broker.log
+        log = self._log
         place = await self._places.load()
         if place is not None and place.position <= log.committed_end:
             self.place = place
@@ -84,7 +86,7 @@ class Ledger:
 
     def new_spool(self, position: int) -> None:
         """From here on, positions mean something else."""
-        self.place = Place(f"{self._broker.log.writer}.{token_hex(4)}", position)
+        self.place = Place(f"{self._log.writer}.{token_hex(4)}", position)
 
     def opened(self, position: int) -> None:
         """The sink has everything before it."""
@@ -98,22 +100,22 @@ class Ledger:
         if self._changed:
             self._changed = False
             self.bring_up_to_date()
-            self._saved_at = self._broker.clock.monotonic()
+            self._saved_at = self._clock.monotonic()
             self._places.stage(batch, self.place)
 
     def touch(self) -> None:
         """The place has moved: keep it with the next batch, which is made soon."""
         self._changed = True
-        if self._broker.clock.monotonic() - self._saved_at >= SAVE_SECONDS or self.ending:
-            self._broker.reserve()
+        if self._clock.monotonic() - self._saved_at >= SAVE_SECONDS or self.ending:
+            self._reserve()
         elif not self._saving:
             self._saving = True
-            self._broker.clock.call_later(SAVE_SECONDS, self._save)
+            self._clock.call_later(SAVE_SECONDS, self._save)
 
     def _save(self) -> None:
         self._saving = False
         if self._changed:
-            self._broker.reserve()
+            self._reserve()
 
     # Entries.
 
@@ -123,7 +125,7 @@ class Ledger:
         self._more_bytes += len(run.run.wire)
         self._changed = True
         if self._stalled_since is None:
-            self._stalled_since = self._broker.clock.wall()
+            self._stalled_since = self._clock.wall()
 
     def bring_up_to_date(self) -> None:
         """Count what was recorded."""
@@ -178,7 +180,7 @@ class Ledger:
     def write_off(self, messages: int, size: int) -> None:
         """So much of what is unread is lost."""
         self.lost += messages
-        self.lost_at = self._broker.clock.monotonic()
+        self.lost_at = self._clock.monotonic()
         self._done_with(self.place.position, messages, size)
         self.touch()
 
@@ -190,14 +192,14 @@ class Ledger:
 
     def _rest(self) -> None:
         """Nothing is under way. At the end of the log nothing is owed either, whatever was counted before a crash."""
-        place, log = self.place, self._broker.log
+        place, log = self.place, self._log
         if self.position >= log.committed_end == log.end and place.taken != place.recorded:
             self.place = place._replace(taken=place.recorded, taken_bytes=place.recorded_bytes)
             self.touch()
         if self.place.taken >= self.place.recorded:
             self._stalled_since = None
         elif self._stalled_since is None:
-            self._stalled_since = self._broker.clock.wall()
+            self._stalled_since = self._clock.wall()
 
     # What it shows.
 

@@ -55,7 +55,7 @@ class Uplink:
         self._broker = broker
         self._plan = plan
         self._sink = sink
-        self._ledger = ledger = Ledger(broker, places)
+        self._ledger = ledger = Ledger(places, broker.log, broker.clock, broker.reserve)
         self.holding = Holding(broker, lambda: ledger.safe_to) if hold else None
         self._watch = Watch(ledger, sink, self.holding, broker.log, broker.clock)
         self._open = self._reading = self._full = self._held = self._stopped = False

@@ -24,10 +24,14 @@ class KeptPlaces:
         self.kept.append(place)
 
 
+def ledger_of(node: Node, places: KeptPlaces) -> Ledger:
+    return Ledger(places, node.log, node.clock, node.broker.reserve)
+
+
 @pytest.fixture
 def ledger() -> Ledger:
     """Far from the end of its log; ten messages were recorded to go up."""
-    ledger = Ledger(Node().broker, KeptPlaces(Place("spool", 0)))
+    ledger = ledger_of(Node(), KeptPlaces(Place("spool", 0)))
     run(ledger.load())
     ledger.recorded(logged(0, 10))
     ledger.bring_up_to_date()
@@ -73,8 +77,8 @@ def test_what_retention_drops_waits_no_longer_and_moves_no_place(ledger: Ledger)
 
 def test_a_place_of_another_log_begins_a_new_spool() -> None:
     """A position behind the log's end says that it is not this log."""
-    broker = Node().broker
-    ledger = Ledger(broker, KeptPlaces(Place("spool", broker.log.committed_end + 1, 5, 500, 5, 500)))
+    node = Node()
+    ledger = ledger_of(node, KeptPlaces(Place("spool", node.log.committed_end + 1, 5, 500, 5, 500)))
     run(ledger.load())
     assert ledger.place.spool != "spool"
     assert (ledger.place.position, ledger.place.recorded) == (0, 0)
@@ -83,7 +87,7 @@ def test_a_place_of_another_log_begins_a_new_spool() -> None:
 def test_a_place_that_moves_often_is_kept_once_a_second() -> None:
     """What the sink takes in between is in the next one."""
     node, places = Node(), KeptPlaces(Place("spool", 0))
-    ledger = Ledger(node.broker, places)
+    ledger = ledger_of(node, places)
     run(ledger.load())
     node.broker.store.stagers.append(Stager(ledger))
     node.clock.advance(SAVE_SECONDS)
