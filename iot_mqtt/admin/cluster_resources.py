@@ -8,8 +8,7 @@ from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.shapes import Json
-from iot_mqtt.broker.draining import MAX_RATE
-from iot_mqtt.broker.facade import ClusterPart
+from iot_mqtt.broker.facade import MAX_RATE, ClusterPart
 
 
 class ClusterResources:

@@ -11,8 +11,9 @@ from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.device_shapes import device_schemas
 from iot_mqtt.admin.pipeline_resources import JobStatus
 from iot_mqtt.admin.routes import Route
-from iot_mqtt.broker.draining import DEFAULT_RATE, MAX_RATE
 from iot_mqtt.broker.facade import (
+    DEFAULT_RATE,
+    MAX_RATE,
     BacklogInfo,
     BrokerInfo,
     ClientInfo,

@@ -12,14 +12,14 @@ from pathlib import Path
 import click
 
 from iot_mqtt import __version__
-from iot_mqtt.app.cli_cluster import cluster_group
-from iot_mqtt.app.cli_config import config_group, config_options, refused
-from iot_mqtt.app.cli_frames import frames_group
-from iot_mqtt.app.cli_passwd import passwd
-from iot_mqtt.app.cli_plugin import plugin_group
 from iot_mqtt.app.config import ConfigError, load_config, read_config
-from iot_mqtt.app.ctl import ctl
+from iot_mqtt.app.config.cli import config_group, config_options, refused
+from iot_mqtt.app.ctl.cli import ctl
+from iot_mqtt.app.engines.cli import cluster_group
 from iot_mqtt.app.pipeline.cli import pipeline_group
+from iot_mqtt.app.tools.frames import frames_group
+from iot_mqtt.app.tools.passwd import passwd
+from iot_mqtt.app.tools.plugin import plugin_group
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -43,7 +43,7 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     except ConfigError as error:
         raise refused(error) from error
     # Late: a reactor is installed on import, and `config` and `ctl` need none.
-    from iot_mqtt.app import lives
+    from iot_mqtt.app.node import lives
 
     sys.exit(lives.run(config, lambda: read_config(path, sets)))
 

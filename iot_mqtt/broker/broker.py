@@ -53,8 +53,8 @@ from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
-    from iot_mqtt.broker.holding import Holding
     from iot_mqtt.broker.uplink import Uplink
+    from iot_mqtt.broker.uplink.holding import Holding
     from iot_mqtt.pipeline import CloseReason, TimingWheel
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from iot_mqtt.broker.answers import Answers, Waiting
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.closing import REFERRING, farewell
 from iot_mqtt.broker.fitting import fitting
-from iot_mqtt.broker.holding import HeldAnswer
 from iot_mqtt.broker.publication import Publication, hop_properties
+from iot_mqtt.broker.uplink.holding import HeldAnswer
 from iot_mqtt.codec import Connect, Packet, PacketType, encode_acks, encode_publish
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, Stage

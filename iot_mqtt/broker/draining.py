@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.facade import DrainInfo
+from iot_mqtt.broker.facade import DEFAULT_RATE, DrainInfo
 from iot_mqtt.errors import ReasonCode, Refused
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Clients a second, unless something else is asked for.
-DEFAULT_RATE = 100
-MAX_RATE = 100_000
 #: Seconds between two looks at who may leave next.
 STEP_SECONDS = 0.1
 #: Ten tenths are a little less than one.

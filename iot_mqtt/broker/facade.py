@@ -12,6 +12,10 @@ from typing import Protocol
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import Message, Subscription
 
+#: Clients a second that are sent to other nodes, unless something else is asked for.
+DEFAULT_RATE = 100
+MAX_RATE = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:

@@ -17,8 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
-from iot_mqtt.broker.draining import MAX_RATE
-from iot_mqtt.broker.facade import ShareInfo
+from iot_mqtt.broker.facade import MAX_RATE, ShareInfo
 from iot_mqtt.ports.registry import Member
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ class BrokerLife:
         self._ids = 0
 
     async def start(self) -> None:
-        """As ``app.service`` does it."""
+        """As ``app.node.service`` does it."""
         door, clock, world = self.door, self.clock, self.world
         place = self.place = await enter(door, self.name)
         store = GridStore(door, clock, self.counters)
@@ -126,7 +126,7 @@ class BrokerLife:
         self.ready = True
 
     async def stop(self) -> None:
-        """As ``app.service`` does it: clients are told, everything is committed, then others may have the sessions."""
+        """As ``app.node.service`` does it: clients are told, all is committed, then others may have the sessions."""
         assert self.broker is not None and self.cluster is not None
         # A set of objects has an order of its own in every process.
         for connection in sorted(self.broker.connections, key=_name_of):

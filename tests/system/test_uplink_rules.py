@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,9 +36,13 @@ def write(broker: BrokerProcess, rules: Rules) -> None:
     (broker.folder / "application.yaml").write_text(yaml.safe_dump({"uplink": {"rules": rules}}))
 
 
+def command(broker: BrokerProcess, *arguments: str) -> list[str]:
+    return [*our_command(), "ctl", "--data-dir", str(broker.data_dir), *arguments]
+
+
 def ctl(broker: BrokerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [*our_command(), "ctl", "--data-dir", str(broker.data_dir), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=clean_environment(), timeout=60, check=False)
+    told = command(broker, *arguments)
+    return subprocess.run(told, capture_output=True, text=True, env=clean_environment(), timeout=60, check=False)
 
 
 def lines(broker: BrokerProcess, topic: str) -> list[Any]:
@@ -109,6 +116,52 @@ def test_a_reload_loses_nothing_that_waits(start_broker: StartBroker) -> None:
     listed = json.loads(ctl(broker, "uplink", "rules", "--json").stdout)
     assert [(one["to"], one["matched"] >= EACH) for one in listed["items"]] == [("third", True)]
     assert listed["earlier"] == 0
+
+
+def test_a_configuration_that_is_slow_to_read_keeps_no_publisher_waiting(start_broker: StartBroker) -> None:
+    """The file is a pipe that nobody writes to at first, as a file system that hangs would be."""
+    broker = start_broker(settings=SETTINGS)
+    broker.terminate()
+    write(broker, [{"filter": "up/#", "to": "first"}])
+    broker.start()
+    path = broker.folder / "application.yaml"
+    path.unlink()
+    os.mkfifo(path)
+    told = command(broker, "uplink", "reload")
+    reload = subprocess.Popen(
+        told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_environment()
+    )
+    try:
+        pipe = opened_when_it_is_read(path)
+        publish(broker, "a")
+        assert reload.poll() is None
+        with open(pipe, "w") as file:
+            yaml.safe_dump({"uplink": {"rules": [{"filter": "up/#", "to": "second"}]}}, file)
+        said, _ = reload.communicate(timeout=30)
+    finally:
+        reload.kill()
+        reload.wait()
+    assert reload.returncode == 0, said
+    assert '+ {"filter": "up/#", "to": "second"}' in said
+    publish(broker, "b")
+    wait_until(lambda: waiting(broker) == 0 and len(lines(broker, "second")) == EACH, 20)
+    assert (lines(broker, "first"), lines(broker, "second")) == (numbered("a"), numbered("b"))
+
+
+def opened_when_it_is_read(path: Path) -> int:
+    """The writing end of a pipe, which can be had as soon as somebody has the other one."""
+    ends: list[int] = []
+
+    def opened() -> bool:
+        try:
+            ends.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+        return bool(ends)
+
+    wait_until(opened, 20)
+    return ends[0]
 
 
 def test_rules_are_tried_on_what_was_recorded(start_broker: StartBroker) -> None:

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import click
 
-from iot_mqtt.app.cli_config import config_options, refused
 from iot_mqtt.app.config import Config, ConfigError, read_config
-from iot_mqtt.app.ctl_command import print_form, print_json
+from iot_mqtt.app.config.cli import config_options, refused
+from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.pipeline import launching
 from iot_mqtt.app.pipeline.errors import PipelineError
-from iot_mqtt.app.pipeline.settings import pipeline_dir, settings_of, text_of, uses_kafka, write_settings
+from iot_mqtt.app.pipeline.settings import settings_of, text_of, uses_kafka, write_settings
 from iot_mqtt.app.pipeline.status import read_status, screen
+from iot_mqtt.app.terminal import print_form, print_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -14,20 +14,15 @@ from typing import Any
 
 import yaml
 
-from iot_mqtt.app.config_sections import Config
+from iot_mqtt.app.config.folders import pipeline_dir, uplink_dir
+from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.kafka_options import kafka_options
-from iot_mqtt.app.uplinked import FOLDER
 
 Json = dict[str, Any]
 
 #: Enough for thousands of rules.
 MAX_RULES = 1024 * 1024
-
-
-def pipeline_dir(config: Config) -> Path:
-    """Where tables, checkpoints and status are."""
-    return Path(config.pipeline.dir or Path(config.node.data_dir) / "pipeline")
 
 
 def source_kind(config: Config) -> str:
@@ -52,7 +47,7 @@ def settings_of(config: Config, base: str | None = None) -> Json:
         "source": {
             "kind": source_kind(config),
             "topics": list(told.topics),
-            "dir": str(Path(config.node.data_dir).absolute() / FOLDER),
+            "dir": str(uplink_dir(config).absolute()),
             "bootstrap_servers": ",".join(config.uplink.kafka.bootstrap_servers),
             "kafka_options": kafka_options(config.uplink.kafka.security) if kafka else {},
             "max_records": told.max_records,

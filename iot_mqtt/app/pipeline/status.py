@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iot_mqtt.admin.pipeline_resources import JobStatus
-from iot_mqtt.app.ctl_tables import moment, plain, span
+from iot_mqtt.app.terminal import moment, plain, span
 
 #: A job writes its file each second, and at the latest when a batch is over.
 STALE_SECONDS = 120.0

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from iot_mqtt.app.ctl import ctl
-from iot_mqtt.app.ctl_node import Node, Target
+from iot_mqtt.app.ctl.cli import ctl
+from iot_mqtt.app.ctl.node import Node, Target
 from iot_mqtt.plugins.info import PluginError, PluginInfo, VersionInfo
 from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
-from tests.unit.app.ctlkit import MemoryOpener
+from tests.unit.app.ctl.ctlkit import MemoryOpener
 
 ACME = PluginInfo(
     name="acme",

@@ -35,10 +35,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         again.append(reread)
         return 0
 
-    service = types.ModuleType("iot_mqtt.app.lives")
+    service = types.ModuleType("iot_mqtt.app.node.lives")
     service.run = run  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "iot_mqtt.app.lives", service)
-    monkeypatch.setattr("iot_mqtt.app.lives", service, raising=False)
+    monkeypatch.setitem(sys.modules, "iot_mqtt.app.node.lives", service)
+    monkeypatch.setattr("iot_mqtt.app.node.lives", service, raising=False)
     return configurations
 
 

@@ -16,8 +16,8 @@ import yaml
 
 from iot_mqtt import __version__
 from iot_mqtt.app.config import load_config
-from iot_mqtt.app.config_schema import find
-from iot_mqtt.app.config_sections import Config, known_listeners
+from iot_mqtt.app.config.schema import find
+from iot_mqtt.app.config.sections import Config, known_listeners
 from iot_mqtt.app.engines.plan import PORTS
 
 ROOT = Path(__file__).parents[3]

@@ -74,7 +74,7 @@ class Rolling:
         return self.world.lives[name]
 
     def open(self, name: str) -> None:
-        """As ``app.service`` does it when the listeners are open."""
+        """As ``app.node.service`` does it when the listeners are open."""
         life = self.life(name)
         assert life.broker is not None
         assert life.cluster is not None
@@ -95,7 +95,7 @@ class Rolling:
             self.world.step(0.1)
 
     def stop(self, name: str) -> None:
-        """As ``app.service`` does it: commit, leave the list, end."""
+        """As ``app.node.service`` does it: commit, leave the list, end."""
         life = self.life(name)
         assert life.broker is not None
         assert life.cluster is not None

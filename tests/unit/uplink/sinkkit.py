@@ -7,12 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from iot_mqtt.broker.uplink import Uplink
+from iot_mqtt.codec.runs import run_of
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.ports.uplink import Done, Place, Record
 from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rules, rule_of
 from tests.unit.broker.harness import Node, run
+
+
+def logged(position: int, length: int) -> LogRun:
+    """A run of so many messages, as the log has it."""
+    payloads = [b"%d" % number for number in range(position, position + length)]
+    return LogRun(Reference(0, 0, position, length), run_of(b"up/x", payloads, []), b"up/x", "c", 1.0)
 
 
 class MemorySink:

@@ -43,7 +43,7 @@ def test_a_reader_that_keeps_up_does_not_read_the_log() -> None:
 @pytest.mark.parametrize("limit", [0, 800, 2500])
 def test_a_reader_that_is_behind_reads_the_log(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From where it is to where memory begins, and from there on out of memory; nothing twice, nothing left out."""
-    monkeypatch.setattr("iot_mqtt.broker.fresh.Fresh.__init__.__defaults__", (limit,))
+    monkeypatch.setattr("iot_mqtt.broker.uplink.fresh.Fresh.__init__.__defaults__", (limit,))
     it = UplinkedNode()
     it.sink.break_it()
     for number in range(0, 30, 3):

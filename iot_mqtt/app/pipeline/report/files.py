@@ -1,4 +1,7 @@
-"""Which files of the tables hold each row exactly once, as ``iot_spark.sinks`` and ``iot_spark.folding`` have it.
+"""Which files of the tables hold each row exactly once.
+
+The rule is that of ``iot_spark.sinks`` and ``iot_spark.folding``, who write them. It is said again here, because those
+are no part of the installed package and need Spark; a test holds both against each other.
 
 ::
 
@@ -88,5 +91,8 @@ def _is_visible(name: str, shown: Mapping[str, Shown]) -> bool:
         return True
     query, run, number = name.removeprefix(BATCH).rsplit("-", 2)
     state = shown.get(query)
+    # A table that came without its state is as it was when it was copied.
+    if state is None:
+        return True
     # Of a run before the one that is, everything was finished.
-    return state is not None and (state.run != run or int(number) <= state.batch)
+    return state.run != run or int(number) <= state.batch

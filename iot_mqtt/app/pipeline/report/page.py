@@ -17,10 +17,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from iot_mqtt.app.ctl_tables import span
 from iot_mqtt.app.pipeline.report import limits
 from iot_mqtt.app.pipeline.report.series import Bucket, drawn, gaps_of
 from iot_mqtt.app.pipeline.report.tables import Alarm, Found, Series
+from iot_mqtt.app.terminal import span
 
 Json = dict[str, Any]
 

@@ -1,0 +1,232 @@
+"""What must hold between keys before a node may serve, each as one line that names the key and the way out."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from iot_mqtt.app.config.errors import Layer, Problem
+from iot_mqtt.app.config.log_topics import retention_of
+from iot_mqtt.app.config.plugin_entries import entry_of
+from iot_mqtt.app.config.reading import LoadedConfig
+from iot_mqtt.app.config.sections import ListenerConfig
+from iot_mqtt.uplink.kafka.settings import refusal, unknown_option
+from iot_mqtt.uplink.rules import rules_of
+
+
+def serving_problems(loaded: LoadedConfig) -> list[Problem]:
+    """Everything that keeps this configuration from being served."""
+    checks = (
+        _cluster,
+        _log_topics,
+        uplink_rule_problems,
+        _uplink_ack,
+        _uplink_kafka,
+        _uplink_commands,
+        _plugins,
+        _outboxes,
+        _certificates,
+        _files,
+        _exposure,
+        _collisions,
+    )
+    return [problem for check in checks for problem in check(loaded)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a listener on this host is out of reach of other machines; a name is not looked up."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _cluster(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Nodes that share a grid must know of each other, and those that know of each other share one."""
+    grid, registry = loaded.config.grid, loaded.config.registry
+    if grid.kind == "ignite" and registry.kind == "none":
+        text = "must be zookeeper or static with grid.kind: ignite, or two nodes would not know of each other"
+        yield _problem(loaded, "registry.kind", text)
+    if grid.kind != "ignite" and registry.kind != "none":
+        yield _problem(loaded, "registry.kind", f"{registry.kind} needs grid.kind: ignite; a node of its own has none")
+    if registry.kind == "static" and loaded.config.node.id not in registry.static.nodes:
+        text = f"must list every node, this one ({loaded.config.node.id}) included"
+        yield _problem(loaded, "registry.static.nodes", text)
+    if (registry.zookeeper.username is None) != (registry.zookeeper.password is None):
+        yield _problem(loaded, "registry.zookeeper.password", "must be set where username is, and only there")
+    addresses = {
+        "grid.ignite.addresses": grid.ignite.addresses,
+        "grid.ignite.gateway": grid.ignite.gateway,
+        "registry.zookeeper.hosts": registry.zookeeper.hosts,
+    }
+    for key, listed in addresses.items():
+        for address in listed:
+            if not re.fullmatch(r"\S+:\d{1,5}(/\S*)?", address):
+                yield _problem(loaded, key, f"must be host:port, not {address!r}")
+
+
+def _log_topics(loaded: LoadedConfig) -> Iterator[Problem]:
+    for number, entry in enumerate(loaded.config.log.topics, start=1):
+        try:
+            retention_of(entry)
+        except ValueError as wrong:
+            yield _problem(loaded, "log.topics", f"entry {number}: {wrong}")
+
+
+def uplink_rule_problems(loaded: LoadedConfig) -> Iterator[Problem]:
+    """What keeps ``uplink.rules`` from being used, now or in a node that runs."""
+    uplink = loaded.config.uplink
+    for wrong in rules_of(uplink.rules)[1]:
+        yield _problem(loaded, "uplink.rules", wrong)
+    if uplink.kind != "none" and not uplink.rules:
+        yield _problem(loaded, "uplink.rules", f"must say what goes up with uplink.kind: {uplink.kind}")
+
+
+def _uplink_ack(loaded: LoadedConfig) -> Iterator[Problem]:
+    uplink = loaded.config.uplink
+    if uplink.ack == "kafka" and uplink.kind != "kafka":
+        text = f"kafka needs uplink.kind: kafka, not {uplink.kind}; set spool"
+        if uplink.kind == "file":
+            # Every publisher would have to wait for the end of a file.
+            text = (
+                "kafka needs uplink.kind: kafka; with file, records are safe when a file is finished, "
+                f"{uplink.file.rotate_seconds:g} seconds later, and publishers would wait so long: set spool"
+            )
+        yield _problem(loaded, "uplink.ack", text)
+
+
+def _uplink_kafka(loaded: LoadedConfig) -> Iterator[Problem]:
+    told = loaded.config.uplink.kafka
+    refused = [why for name, value in told.options.items() if (why := refusal(name, value)) is not None]
+    for why in refused:
+        yield _problem(loaded, "uplink.kafka.options", why)
+    if loaded.config.uplink.kind != "kafka":
+        return
+    if not told.bootstrap_servers:
+        yield _problem(loaded, "uplink.kafka.bootstrap_servers", "must name one broker at least, host:port")
+    security = told.security
+    if security.protocol.startswith("sasl") and not (security.username and security.password):
+        text = f"must be set, and username, with uplink.kafka.security.protocol: {security.protocol}"
+        yield _problem(loaded, "uplink.kafka.security.password", text)
+    if (security.cert is None) != (security.key is None):
+        yield _problem(loaded, "uplink.kafka.security.key", "must be set where cert is, and only there")
+    if not refused and (unknown := unknown_option(told.options)) is not None:
+        yield _problem(loaded, "uplink.kafka.options", unknown)
+
+
+def _uplink_commands(loaded: LoadedConfig) -> Iterator[Problem]:
+    uplink, devices = loaded.config.uplink, loaded.config.devices
+    told = uplink.commands
+    if uplink.kind != "kafka" or told.topic is None:
+        return
+    if not devices.commands:
+        yield _problem(loaded, "uplink.commands.topic", "must be null where devices.commands is false")
+    if told.max_age > devices.keep_commands:
+        text = (
+            f"must be devices.keep_commands ({devices.keep_commands:g}) at most, or a record that comes again could be "
+            "done again: its command would be forgotten"
+        )
+        yield _problem(loaded, "uplink.commands.max_age", text)
+    if told.topic == told.dead_letters:
+        yield _problem(loaded, "uplink.commands.dead_letters", f"must be another topic than {told.topic}")
+
+
+def _plugins(loaded: LoadedConfig) -> Iterator[Problem]:
+    names: set[str] = set()
+    for number, entry in enumerate(loaded.config.plugins.codecs, start=1):
+        try:
+            name, _ = entry_of(entry)
+        except ValueError as wrong:
+            yield _problem(loaded, "plugins.codecs", f"entry {number}: {wrong}")
+            continue
+        if name in names:
+            yield _problem(loaded, "plugins.codecs", f"entry {number}: there is an entry for {name} before it")
+        names.add(name)
+    for name, listener in loaded.config.enabled_listeners.items():
+        if listener.protocol == "frames" and not listener.codec:
+            yield _problem(loaded, f"listeners.{name}.codec", "must be set where protocol is frames")
+        if listener.protocol != "frames" and listener.codec:
+            yield _problem(loaded, f"listeners.{name}.codec", "is for protocol frames only")
+
+
+def _outboxes(loaded: LoadedConfig) -> Iterator[Problem]:
+    for name, listener in loaded.config.enabled_listeners.items():
+        outbox = listener.outbox
+        if not outbox.low <= outbox.high <= outbox.limit:
+            text = f"must be low <= high <= limit, not {outbox.low}, {outbox.high}, {outbox.limit}"
+            yield Problem(None, f"listeners.{name}.outbox", text)
+
+
+def _certificates(loaded: LoadedConfig) -> Iterator[Problem]:
+    for name, listener in loaded.config.enabled_listeners.items():
+        prefix, tls = f"listeners.{name}.tls", listener.tls
+        if name in ("mqtts", "wss") and tls.cert is None:
+            yield _problem(loaded, f"{prefix}.cert", "must be set where the listener is enabled")
+        if tls.cert is not None and tls.key is None:
+            yield _problem(loaded, f"{prefix}.key", "must be set beside cert")
+        if tls.key is not None and tls.cert is None and name not in ("mqtts", "wss"):
+            yield _problem(loaded, f"{prefix}.cert", "must be set beside key, or the port would speak plain text")
+        if tls.require_client_certificate and tls.ca is None:
+            yield _problem(loaded, f"{prefix}.ca", "must be set to verify the client certificates that are required")
+        if tls.require_client_certificate and tls.cert is None:
+            yield _problem(loaded, f"{prefix}.cert", "must be set where client certificates are required")
+
+
+def _files(loaded: LoadedConfig) -> Iterator[Problem]:
+    keys = ["auth.users_file", "auth.acl_file"]
+    if loaded.config.uplink.kind == "kafka":
+        keys += [f"uplink.kafka.security.{part}" for part in ("ca", "cert", "key")]
+    for name in loaded.config.enabled_listeners:
+        keys += [f"listeners.{name}.tls.{part}" for part in ("cert", "key", "ca")]
+    for key in keys:
+        path = loaded.value(key)
+        if isinstance(path, str) and not os.access(path, os.R_OK):
+            fix = f"; create it with: iot-mqtt passwd {path} USER" if key == "auth.users_file" else ""
+            what = "is not readable" if Path(path).exists() else "does not exist"
+            yield _problem(loaded, key, f"{path} {what}{fix}")
+
+
+def _exposure(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Nobody is let in from other machines unasked: either clients prove who they are or it was written out."""
+    if not loaded.config.auth.allow_anonymous or "auth.allow_anonymous" in loaded.written:
+        return
+    for name, listener in loaded.config.enabled_listeners.items():
+        if not is_loopback(listener.host) and not _proves_who(listener):
+            text = (
+                f"{listener.host} listens beyond loopback without authentication; "
+                "set auth.users_file, or write out auth.allow_anonymous: true"
+            )
+            yield _problem(loaded, f"listeners.{name}.host", text)
+
+
+def _proves_who(listener: ListenerConfig) -> bool:
+    return listener.secure and listener.tls.require_client_certificate
+
+
+def _collisions(loaded: LoadedConfig) -> Iterator[Problem]:
+    taken: dict[str, tuple[str, int]] = {}
+    ports = {f"listeners.{name}": (item.host, item.port) for name, item in loaded.config.enabled_listeners.items()}
+    if loaded.config.admin.enabled:
+        ports["admin"] = (loaded.config.admin.host, loaded.config.admin.port)
+    for key, place in ports.items():
+        other = next((name for name, there in taken.items() if _same_place(place, there)), None)
+        if other is not None:
+            yield _problem(loaded, f"{key}.port", f"{place[0]}:{place[1]} is already taken by {other}")
+        taken[key] = place
+
+
+def _same_place(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    everywhere = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound
+    return one[1] == other[1] != 0 and (one[0] == other[0] or one[0] in everywhere or other[0] in everywhere)
+
+
+def _problem(loaded: LoadedConfig, key: str, text: str) -> Problem:
+    origin = loaded.origin(key)
+    return Problem(None if origin.layer is Layer.DEFAULT else origin, key, text)

@@ -1,0 +1,103 @@
+"""``iot-mqtt config``: what a node would be told, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from iot_mqtt.app.config import DEFAULT_FILE, ConfigError, LoadedConfig, default_file, read_config, schema
+from iot_mqtt.app.config.checks import serving_problems
+from iot_mqtt.app.config.text import explained, reference, shown
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _default_file(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    return value or default_file()
+
+
+def config_options(command: Command) -> Command:
+    """``--config FILE`` (as ``path``) and ``--set KEY=VALUE`` (as ``sets``), for commands that read configuration."""
+    sets = click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set one key, over file and environment; may be given again.",
+    )
+    path = click.option(
+        "--config",
+        "-c",
+        "path",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, readable=True),
+        callback=_default_file,
+        help=f"The configuration file; ./{DEFAULT_FILE} if there is one.",
+    )
+    return path(sets(command))
+
+
+def refused(error: ConfigError) -> click.ClickException:
+    """The problems on standard error, one a line, and exit code 1."""
+    return _Refused(error)
+
+
+class _Refused(click.ClickException):
+    exit_code = 1
+
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(str(error))
+        self.count = len(error.problems)
+
+    def show(self, file: Any = None) -> None:
+        click.echo(self.message, file=file, err=file is None)
+        click.echo(f"configuration refused: {self.count} problem{'s' if self.count > 1 else ''}", file=file, err=True)
+
+
+@click.group("config")
+def config_group() -> None:
+    """Look at the configuration."""
+
+
+@config_group.command()
+@click.argument("key")
+@config_options
+def explain(key: str, path: str | None, sets: tuple[str, ...]) -> None:
+    """Say what KEY is, where its value comes from and what it overrides."""
+    loaded = _read(path, sets)
+    text = explained(loaded, key)
+    if text is None:
+        raise click.ClickException(f"{key}: {schema.unknown(key, loaded.config.listeners)}")
+    click.echo(text, nl=False)
+
+
+@config_group.command()
+@config_options
+def check(path: str | None, sets: tuple[str, ...]) -> None:
+    """Say whether a node could serve with this configuration."""
+    loaded = _read(path, sets)
+    if problems := serving_problems(loaded):
+        raise refused(ConfigError(problems))
+    click.echo(f"{path or 'defaults'}: ok")
+
+
+@config_group.command()
+@config_options
+def show(path: str | None, sets: tuple[str, ...]) -> None:
+    """Print the effective configuration as YAML, secrets masked."""
+    click.echo(shown(_read(path, sets)), nl=False)
+
+
+@config_group.command("reference")
+def print_reference() -> None:
+    """Print an application.yaml with every key, its default and what it means."""
+    click.echo(reference(), nl=False)
+
+
+def _read(path: str | None, sets: tuple[str, ...]) -> LoadedConfig:
+    try:
+        return read_config(path, sets)
+    except ConfigError as error:
+        raise refused(error) from error

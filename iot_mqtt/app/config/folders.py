@@ -1,0 +1,32 @@
+"""Where a node and its jobs keep what they have, as far as it is below ``node.data_dir``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iot_mqtt.app.config.sections import Config
+
+
+def grid_dir(config: Config) -> Path:
+    """The embedded grid."""
+    return Path(config.node.data_dir) / "grid"
+
+
+def uplink_dir(config: Config) -> Path:
+    """The files that ``uplink.kind: file`` writes."""
+    return Path(config.node.data_dir) / "uplink"
+
+
+def plugins_dir(config: Config) -> Path:
+    """The versions of plugins that this node keeps."""
+    return Path(config.node.data_dir) / "plugins"
+
+
+def captures_dir(config: Config) -> Path:
+    """What ``ctl capture`` recorded."""
+    return Path(config.node.data_dir) / "captures"
+
+
+def pipeline_dir(config: Config) -> Path:
+    """Tables, checkpoints and status of the jobs; elsewhere if the configuration says so."""
+    return Path(config.pipeline.dir or Path(config.node.data_dir) / "pipeline")

@@ -1,0 +1,156 @@
+"""The layers of configuration as flat lists of settings, each with the place it was written at.
+
+File, environment and ``--set`` come out in the same form: a dotted key, a value, an origin. What came as text
+(environment, ``--set``) says so, because there ``5`` may be meant as a number or as a name; the schema decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from iot_mqtt.app.config.errors import Layer, Origin, Problem
+
+ENVIRONMENT_PREFIX = "IOT_MQTT__"
+
+#: No section lies deeper; a file whose anchors contain themselves ends here.
+_DEEPEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key as one layer has it. ``is_text``: the value is a string still to be read by the key's type."""
+
+    key: str
+    value: object
+    origin: Origin
+    is_text: bool = False
+
+
+def file_settings(path: str, problems: list[Problem]) -> list[Setting]:
+    """Every leaf of a YAML file with its line and column; none if it is not readable as one mapping."""
+    try:
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(Problem(Origin(Layer.FILE, path), "", _reason(error)))
+        return []
+    except yaml.YAMLError as error:
+        problems.append(_syntax_problem(path, error))
+        return []
+    if root is None:
+        return []
+    if not isinstance(root, yaml.MappingNode):
+        problems.append(Problem(_origin(path, root), "", "must be a mapping of sections"))
+        return []
+    return list(_leaves(root, "", path, problems))
+
+
+def environment_settings(environ: Mapping[str, str]) -> list[Setting]:
+    """``IOT_MQTT__LISTENERS__MQTT__PORT=1884`` is ``listeners.mqtt.port`` = 1884."""
+    return [
+        Setting(
+            ".".join(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")),
+            value,
+            Origin(Layer.ENVIRONMENT, name, str(Path.cwd())),
+            is_text=True,
+        )
+        for name, value in sorted(environ.items())
+        if name.startswith(ENVIRONMENT_PREFIX)
+    ]
+
+
+def command_settings(sets: Iterable[str], problems: list[Problem]) -> list[Setting]:
+    """``--set a.b=value``, in the order given."""
+    settings = []
+    for text in sets:
+        name, equals, value = text.partition("=")
+        key = name.strip()
+        if equals and key:
+            origin = Origin(Layer.SET, f"--set {key}", str(Path.cwd()))
+            settings.append(Setting(key, value, origin, is_text=True))
+        else:
+            problems.append(Problem(Origin(Layer.SET, f"--set {text}"), "", "must be KEY=VALUE"))
+    return settings
+
+
+def expanded(setting: Setting) -> Iterator[Setting]:
+    """A mapping given as text for a whole section (``--set listeners.mqtt={port: 0}``) as its leaves."""
+    value = setting.value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = content_of(setting)
+    if isinstance(value, dict):
+        yield from _spread(setting.key, value, setting.origin)
+    else:
+        yield setting
+
+
+def content_of(setting: Setting) -> object:
+    """The value; where it came as text, what the text is as YAML."""
+    if not setting.is_text or not isinstance(setting.value, str):
+        return setting.value
+    try:
+        found: object = yaml.safe_load(setting.value)
+    except yaml.YAMLError:
+        return setting.value
+    return found
+
+
+def _spread(key: str, value: object, origin: Origin) -> Iterator[Setting]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _spread(f"{key}.{name}", inner, origin)
+    else:
+        yield Setting(key, value, origin)
+
+
+def _leaves(node: yaml.MappingNode, prefix: str, path: str, problems: list[Problem]) -> Iterator[Setting]:
+    seen: set[str] = set()
+    for key_node, value_node in node.value:
+        origin = _origin(path, key_node)
+        name = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
+        key = f"{prefix}{name}"
+        if name in seen:
+            problems.append(Problem(origin, key, "written twice"))
+        seen.add(name)
+        if key.count(".") >= _DEEPEST:
+            problems.append(Problem(origin, key, "nested too deep"))
+            return
+        if isinstance(value_node, yaml.MappingNode) and value_node.value:
+            yield from _leaves(value_node, f"{key}.", path, problems)
+            continue
+        try:
+            yield Setting(key, _constructed(value_node), origin)
+        except yaml.YAMLError as error:
+            problems.append(Problem(origin, key, _reason(error)))
+
+
+def _constructed(node: yaml.Node) -> object:
+    loader = yaml.SafeLoader("")
+    try:
+        value: object = loader.construct_object(node, deep=True)
+        return value
+    except ValueError as error:  # 2026-99-99 looks like a date
+        raise yaml.YAMLError(f"cannot be read: {error}") from error
+    finally:
+        loader.dispose()
+
+
+def _origin(path: str, node: yaml.Node) -> Origin:
+    mark = node.start_mark
+    where = f"{path}:{mark.line + 1}:{mark.column + 1}"
+    return Origin(Layer.FILE, where, str(Path(path).absolute().parent))
+
+
+def _syntax_problem(path: str, error: yaml.YAMLError) -> Problem:
+    mark = getattr(error, "problem_mark", None)
+    where = path if mark is None else f"{path}:{mark.line + 1}:{mark.column + 1}"
+    return Problem(Origin(Layer.FILE, where), "", f"is not YAML: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return str(getattr(error, "problem", None) or error).split("\n")[0]

@@ -1,0 +1,157 @@
+"""Four layers in, a frozen ``Config`` out, and the memory of where each value came from.
+
+Every layer is checked, also where a higher one wins, and everything that is wrong is reported at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from iot_mqtt.app.config import schema
+from iot_mqtt.app.config.errors import DEFAULT, ConfigError, Layer, Origin, Problem
+from iot_mqtt.app.config.layers import (
+    Setting,
+    command_settings,
+    environment_settings,
+    expanded,
+    file_settings,
+)
+from iot_mqtt.app.config.limits import PATHS, complaint, pattern_of
+from iot_mqtt.app.config.maps import gathered
+from iot_mqtt.app.config.plugins import folded
+from iot_mqtt.app.config.sections import Config, ListenerConfig, known_listeners
+from iot_mqtt.app.config.values import IllTyped, read
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Section = TypeVar("Section", bound=DataclassInstance)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration with its layers: for each key that was written, every setting of it, the winner last."""
+
+    config: Config
+    written: Mapping[str, tuple[Setting, ...]]
+    #: Defaults that follow from other keys, with the reason as their origin.
+    derived: Mapping[str, Setting]
+    file: str | None = None
+
+    def value(self, key: str) -> object:
+        """The effective value of an existing key."""
+        value: object = self.config
+        for name in key.split("."):
+            value = value[name] if isinstance(value, Mapping) else getattr(value, name)
+        return value
+
+    def origin(self, key: str) -> Origin:
+        """Where the effective value was written."""
+        if key in self.written:
+            return self.written[key][-1].origin
+        return self.derived[key].origin if key in self.derived else DEFAULT
+
+    def default(self, key: str) -> object:
+        """What the key would be if no layer named it."""
+        if key in self.derived:
+            return self.derived[key].value
+        return default_of(key)
+
+
+def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> LoadedConfig:
+    """The layers, each key known and well-typed; whether a node could serve with them is not asked yet."""
+    problems: list[Problem] = []
+    layers = (
+        [] if path is None else file_settings(path, problems),
+        environment_settings(os.environ if environ is None else environ),
+        command_settings(sets, problems),
+    )
+    settings = gathered(folded(leaf for layer in layers for setting in layer for leaf in expanded(setting)))
+    names = schema.listener_names(setting.key for setting in settings)
+    written: dict[str, tuple[Setting, ...]] = {}
+    for setting in settings:
+        if (checked := _checked(setting, names, problems)) is not None:
+            written[setting.key] = (*written.get(setting.key, ()), checked)
+    if problems:
+        raise ConfigError(problems)
+    derived = _derived(written, names)
+    winners = {key: setting.value for key, setting in derived.items()}
+    winners.update((key, layers[-1].value) for key, layers in written.items())
+    return LoadedConfig(_build(Config(), "", winners, names), written, derived, path)
+
+
+def default_of(key: str) -> object:
+    """The default of an existing key, no other key considered."""
+    value: object = Config()
+    for name in key.split("."):
+        value = value.get(name, ListenerConfig()) if isinstance(value, Mapping) else getattr(value, name)
+    return value
+
+
+def _checked(setting: Setting, names: list[str], problems: list[Problem]) -> Setting | None:
+    """The setting with its value read as the key's type; None if it sets nothing or is wrong."""
+    hint = schema.find(setting.key, names)
+    if hint is None:
+        problems.append(Problem(setting.origin, setting.key, schema.unknown(setting.key, names)))
+        return None
+    if schema.is_section(hint):
+        if setting.value not in (None, {}, ""):
+            problems.append(Problem(setting.origin, setting.key, "is a section: its keys go below it"))
+        return None
+    try:
+        value = read(hint, setting.value, is_text=setting.is_text)
+    except IllTyped as error:
+        problems.append(Problem(setting.origin, setting.key, str(error)))
+        return None
+    if (text := complaint(setting.key, value)) is not None:
+        problems.append(Problem(setting.origin, setting.key, text))
+        return None
+    if pattern_of(setting.key) in PATHS and isinstance(value, str):
+        # Not resolved: a certificate may be replaced by turning a link.
+        value = str((Path(setting.origin.directory) / Path(value).expanduser()).absolute())
+    return Setting(setting.key, value, setting.origin)
+
+
+def _derived(written: Mapping[str, tuple[Setting, ...]], names: list[str]) -> dict[str, Setting]:
+    """Defaults that depend on other keys, for keys that nobody wrote."""
+
+    def is_set(key: str) -> bool:
+        return key in written and written[key][-1].value is not None
+
+    rules: list[tuple[str, object, str]] = [("auth.allow_anonymous", False, "auth.users_file")]
+    for name in names:
+        if name in known_listeners():
+            rules.append((f"listeners.{name}.enabled", True, f"listeners.{name}.tls.cert"))
+        else:
+            rules.append((f"listeners.{name}.protocol", "frames", f"listeners.{name}.codec"))
+    derived = {
+        key: Setting(key, value, Origin(Layer.DEFAULT, f"default, because {cause} is set"))
+        for key, value, cause in rules
+        if is_set(cause) and key not in written and value != default_of(key)
+    }
+    data_dir = str(Path(str(default_of("node.data_dir"))).absolute())
+    derived["node.data_dir"] = Setting("node.data_dir", data_dir, DEFAULT)
+    return derived
+
+
+def _build(default: Section, prefix: str, values: Mapping[str, object], names: list[str]) -> Section:
+    """The section with the values put in; sections below it likewise."""
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(default):
+        key = f"{prefix}{field.name}"
+        current = getattr(default, field.name)
+        if key == schema.LISTENERS:
+            known = known_listeners()
+            changes[field.name] = {
+                name: _build(known.get(name, ListenerConfig()), f"{key}.{name}.", values, names) for name in names
+            }
+        elif dataclasses.is_dataclass(current) and not isinstance(current, type):
+            changes[field.name] = _build(current, f"{key}.", values, names)
+        elif key in values:
+            changes[field.name] = values[key]
+    return dataclasses.replace(default, **changes)

@@ -1,0 +1,80 @@
+"""``iot-mqtt ctl clients | subscriptions``: who is connected, and what they listen to."""
+
+from __future__ import annotations
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.terminal import Column, field, moment, number, print_done, print_items, print_one
+
+
+@click.group()
+def clients() -> None:
+    """Connected clients."""
+
+
+_CLIENTS = (
+    field("client_id", "CLIENT"),
+    field("username", "USER"),
+    field("peer"),
+    field("listener"),
+    field("protocol", "MQTT"),
+    Column("CONNECTED", lambda item: moment(item["connected_at"])),
+    number("subscriptions", "SUBS"),
+    number("inflight"),
+    number("queued"),
+    number("bytes_received", "IN"),
+    number("bytes_sent", "OUT"),
+)
+
+
+@clients.command("list")
+@limit_option
+@on_node
+def clients_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List connected clients."""
+    print_items(_CLIENTS, node.items("clients", query={}, limit=limit), as_json)
+
+
+@clients.command("show")
+@click.argument("client")
+@on_node
+def clients_show(node: Node, as_json: bool, client: str) -> None:
+    """Show one connected client."""
+    print_one(node.get("clients", client), as_json)
+
+
+@clients.command("kick")
+@click.argument("client")
+@on_node
+def clients_kick(node: Node, as_json: bool, client: str) -> None:
+    """Close a client's connection; it may come back."""
+    node.delete("clients", client)
+    print_done({"kicked": client}, as_json)
+
+
+@click.group()
+def subscriptions() -> None:
+    """Subscriptions."""
+
+
+_SUBSCRIPTIONS = (
+    field("client_id", "CLIENT"),
+    field("filter"),
+    number("qos", "QOS"),
+    field("no_local"),
+    field("retain_as_published", "AS PUBLISHED"),
+    number("retain_handling", "HANDLING"),
+    number("identifier", "ID"),
+)
+
+
+@subscriptions.command("list")
+@click.option("--client", help="Only of this client.")
+@limit_option
+@on_node
+def subscriptions_list(node: Node, as_json: bool, client: str | None, limit: int | None) -> None:
+    """List subscriptions."""
+    query = {} if client is None else {"client_id": client}
+    print_items(_SUBSCRIPTIONS, node.items("subscriptions", query=query, limit=limit), as_json)

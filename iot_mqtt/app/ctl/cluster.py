@@ -1,0 +1,202 @@
+"""``iot-mqtt ctl cluster`` and ``ctl node``: the cluster as one node sees it, and sending clients from node to node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.terminal import (
+    Column,
+    field,
+    number,
+    plain,
+    print_done,
+    print_form,
+    print_items,
+    print_json,
+    size,
+    span,
+    table,
+)
+from iot_mqtt.broker.facade import DEFAULT_RATE, MAX_RATE
+
+Json = Mapping[str, Any]
+
+#: Seconds between two looks at a node that is being drained.
+POLL_SECONDS = 1.0
+
+_rate_option = click.option(
+    "--rate", type=click.IntRange(1, MAX_RATE), help=f"Clients a second. [default: {DEFAULT_RATE}]"
+)
+
+
+@click.group()
+def cluster() -> None:
+    """The cluster as the node sees it."""
+
+
+@click.group("node")
+def drain_group() -> None:
+    """The node's clients, on their way to other nodes."""
+
+
+# What there is.
+
+_MEMBERS = (
+    field("node_id", "NODE"),
+    number("number", "NO"),
+    Column("STATE", lambda item: f"{item['state']}, draining" if item["draining"] else str(item["state"])),
+    number("clients"),
+    number("load"),
+    Column("LAG", lambda item: "-" if item["state"] == "self" else size(item["unconfirmed"]), right=True),
+    number("routes"),
+    Column("AGREES", lambda item: "-" if item["state"] == "self" else _agrees(item)),
+    number("repairs_asked", "REPAIRS"),
+    number("gaps"),
+    field("version"),
+    number("boot"),
+)
+
+
+def _agrees(member: Json) -> str:
+    if not member["routes_agree"]:
+        return "no"
+    return f"{member['routes_behind']} behind" if member["routes_behind"] else "yes"
+
+
+@cluster.command("status")
+@on_node
+def cluster_status(node: Node, as_json: bool) -> None:
+    """Members, and what is degraded and why.
+
+    LAG: bytes that were sent to a node and that it has not confirmed. ROUTES: filters that it wants; AGREES: whether
+    both sides have the same of them. GAPS: times that something was lost for good and had to be read from the log.
+    """
+    found: dict[str, Any] = node.get("cluster")
+    if as_json:
+        print_json(found)
+        return
+    print_form(_screen(found))
+    click.echo()
+    for line in table(_MEMBERS, found["members"]):
+        click.echo(line)
+    if found["degraded"]:
+        click.echo()
+        for sentence in found["degraded"]:
+            click.echo(f"! {plain(sentence)}")
+
+
+def _screen(found: Json) -> Iterator[tuple[str, str]]:
+    yield "state", "all is well" if not found["degraded"] else "DEGRADED, see below"
+    yield "grid", found["grid_trouble"] or "takes writes"
+    if not found["clustered"]:
+        yield "node", f"{plain(found['node_id'])}, not clustered"
+        return
+    yield "node", f"{plain(found['node_id'])} (number {found['number']}, boot {found['boot']})"
+    trouble = found["registry_trouble"]
+    yield "registry", found["registry"] if trouble is None else f"{found['registry']}: {trouble}"
+    members = [one for one in found["members"] if one["state"] not in ("left", "dead")]
+    yield "members", f"{len(members)}, with {sum(one['clients'] for one in members)} clients"
+    agree = "everybody acts on them" if found["routes_agree"] else "not everybody acts on all of them yet"
+    yield "routes", f"{found['routes']} filters are wanted here; {agree}"
+    yield "forwarded", f"{found['messages_forwarded']} messages, {found['messages_from_peers']} from other nodes"
+    yield "not forwarded", plain(found["forwards_dropped"])
+    yield "claims", f"{plain(found['claims_granted'])}; refused: {plain(found['claims_refused'])}"
+    yield "released", f"{found['released']} clients to other nodes, {found['releases_refused']} not at once"
+    yield "adopted", f"{found['adopted_clients']} sessions of {found['adoptions']} dead nodes"
+
+
+# Evening out.
+
+_SHARES = (
+    field("node_id", "NODE"),
+    number("number", "NO"),
+    number("clients"),
+    number("mean"),
+    number("surplus", "LEAVE"),
+    field("note"),
+)
+
+
+@cluster.command("rebalance")
+@_rate_option
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@on_node
+def cluster_rebalance(node: Node, as_json: bool, rate: int | None, dry_run: bool) -> None:
+    """Send clients from nodes with many to nodes with few.
+
+    Every node that has a tenth more than the mean sends away what it has too many, at this rate.
+    """
+    found = node.post("cluster", "rebalance", body={"rate": rate, "dry_run": dry_run})
+    print_items(_SHARES, found["items"], as_json)
+
+
+# Draining.
+
+
+@drain_group.command("drain")
+@_rate_option
+@click.option("--moved", is_flag=True, help="The node will not come back: clients are told to stay away (0x9D).")
+@click.option("--wait", is_flag=True, help="Until all clients are gone. Interrupted, draining goes on.")
+@on_node
+def node_drain(node: Node, as_json: bool, rate: int | None, moved: bool, wait: bool) -> None:
+    """Let no clients in, and send all that are there to other nodes.
+
+    Again: at another rate. It ends with `ctl node resume`, or with the process.
+    """
+    _warn_if_alone(node)
+    seen = node.post("node", "drain", body={"rate": rate, "moved": moved})
+    while wait and seen["state"] == "draining":
+        if not as_json:
+            click.echo(_line(seen))
+        time.sleep(POLL_SECONDS)
+        seen = node.get("node", "drain")
+    if as_json:
+        print_json(seen)
+    else:
+        click.echo(_line(seen))
+
+
+@drain_group.command("progress")
+@on_node
+def node_progress(node: Node, as_json: bool) -> None:
+    """How far draining or rebalancing is."""
+    seen = node.get("node", "drain")
+    if as_json:
+        print_json(seen)
+    else:
+        click.echo(_line(seen))
+
+
+@drain_group.command("resume")
+@on_node
+def node_resume(node: Node, as_json: bool) -> None:
+    """Let clients in again, and send nobody away any more."""
+    node.delete("node", "drain")
+    print_done({"resumed": True}, as_json)
+
+
+def _warn_if_alone(node: Node) -> None:
+    others = [one for one in node.get("cluster")["members"] if one["state"] in ("up", "deaf", "silent")]
+    if not any(not one["draining"] for one in others):
+        click.echo("there is no other node that takes clients: they have nowhere to go", err=True)
+
+
+def _line(seen: Json) -> str:
+    """One line of progress."""
+    state = seen["state"]
+    text = f"{state}: {seen['sent_away']} clients were sent away, {seen['clients']} are here"
+    if state == "rebalancing":
+        text += f", of them {seen['remaining'] + seen['leaving']} are to leave"
+    elif seen["leaving"]:
+        text += f", of them {seen['leaving']} wait for a commit"
+    if seen["refusing"]:
+        text += f"; {seen['refused']} newcomers were refused"
+    if seen["estimate"] is not None:
+        text += f"; {seen['rate']} a second, {span(seen['estimate'] + 0.999)} to go"
+    return text

@@ -1,0 +1,57 @@
+"""What the commands of ``iot-mqtt ctl`` share: the options that say which node, and the node itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar
+
+import click
+
+from iot_mqtt.app.ctl.node import CtlError, Target
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Options count wherever they stand: before the command or after it."""
+    target = context.ensure_object(Target)
+    if value and parameter.name is not None:
+        setattr(target, parameter.name, value)
+
+
+_target_option = partial(click.option, callback=_remember, expose_value=False)
+
+
+def target_options(command: Command) -> Command:
+    options = (
+        _target_option("--url", envvar="IOT_MQTT_CTL_URL", help="Base URL of the admin port."),
+        _target_option("--token", envvar="IOT_MQTT_CTL_TOKEN", help="Token; better in IOT_MQTT_CTL_TOKEN than here."),
+        _target_option("--data-dir", type=click.Path(file_okay=False), help="Data directory of the node."),
+        _target_option(
+            "--config", "-c", type=click.Path(exists=True, dir_okay=False), help="The node's configuration."
+        ),
+        _target_option("--json", "as_json", is_flag=True, help="Print JSON."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def on_node(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the node as its first argument, ``--json`` as its second, and turn failures into exit code 1."""
+
+    @target_options
+    @click.pass_context
+    @wraps(command)
+    def with_node(context: click.Context, /, **arguments: Any) -> None:
+        target = context.ensure_object(Target)
+        try:
+            command(target.connect(), target.as_json, **arguments)
+        except CtlError as error:
+            raise click.ClickException(str(error)) from error
+
+    return with_node
+
+
+limit_option = click.option("--limit", type=click.IntRange(min=1), help="At most so many; without it, all.")

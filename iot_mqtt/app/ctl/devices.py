@@ -1,0 +1,212 @@
+"""``iot-mqtt ctl commands | devices | shadow``: what was sent to devices, who they are, and how they are."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import CtlError, Node
+from iot_mqtt.app.terminal import (
+    Column,
+    field,
+    moment,
+    number,
+    plain,
+    print_done,
+    print_form,
+    print_items,
+    print_json,
+    print_one,
+)
+
+Json = Mapping[str, Any]
+
+_STATES = ("queued", "sent", "acked", "failed", "expired", "uncertain")
+#: Seconds between two looks at a command that is waited for.
+_POLL_SECONDS = 0.2
+
+
+@click.group()
+def commands() -> None:
+    """Commands to devices, and what became of them."""
+
+
+_COMMANDS = (
+    field("id"),
+    field("target"),
+    field("state"),
+    Column("SINCE", lambda item: moment(item["changed_at"])),
+    Column("DEADLINE", lambda item: moment(item["deadline"])),
+    field("retry"),
+    number("attempts", "SENT"),
+    field("detail"),
+)
+
+
+@commands.command("list")
+@click.option("--target", help="Only of this client, gateway or GATEWAY/DEVICE.")
+@click.option("--state", type=click.Choice(_STATES), help="Only in this state.")
+@limit_option
+@on_node
+def commands_list(node: Node, as_json: bool, target: str | None, state: str | None, limit: int | None) -> None:
+    """List commands; those that are over can be seen for a time."""
+    query = {name: value for name, value in (("target", target), ("state", state)) if value is not None}
+    print_items(_COMMANDS, node.items("commands", query=query, limit=limit), as_json)
+
+
+@commands.command("show")
+@click.argument("command")
+@on_node
+def commands_show(node: Node, as_json: bool, command: str) -> None:
+    """Show one command with its body."""
+    _print(node.get("commands", command), as_json)
+
+
+@commands.command("send")
+@click.argument("target")
+@click.argument("body")
+@click.option("--expires-in", type=click.FloatRange(min=0, min_open=True), help="Seconds; later it is not sent.")
+@click.option("--retry", is_flag=True, help="It may be sent twice, if nobody knows whether it has arrived.")
+@click.option("--wants-reply", is_flag=True, help="An MQTT device answers for itself; PUBACK is not enough.")
+@click.option("--key", help="Of two commands with the same key the second is not sent.")
+@click.option("--wait", type=click.FloatRange(min=0), help="Seconds to wait for its end; exit code 1 unless acked.")
+@on_node
+def commands_send(
+    node: Node,
+    as_json: bool,
+    target: str,
+    body: str,
+    expires_in: float | None,
+    retry: bool,
+    wants_reply: bool,
+    key: str | None,
+    wait: float | None,
+) -> None:
+    """Send BODY to TARGET, a client id or GATEWAY/DEVICE; `-` reads the body from standard input."""
+    order: dict[str, Any] = {"target": target, "body": sys.stdin.read() if body == "-" else body}
+    order |= {"expires_in": expires_in, "retry": retry, "wants_reply": wants_reply, "idempotency_key": key}
+    found = node.post("commands", body={name: value for name, value in order.items() if value is not None})
+    if wait is None:
+        _print(found, as_json)
+        return
+    until = time.monotonic() + wait
+    while found["state"] in ("queued", "sent") and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        found = node.get("commands", found["id"])
+    _print(found, as_json)
+    if found["state"] != "acked":
+        raise CtlError(f"the command is {found['state']}")
+
+
+@commands.command("cancel")
+@click.argument("command")
+@on_node
+def commands_cancel(node: Node, as_json: bool, command: str) -> None:
+    """Take back a command that was not sent."""
+    node.delete("commands", command)
+    print_done({"cancelled": command}, as_json)
+
+
+def _print(found: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    times = "; ".join(f"{state} {moment(at)}" for state, at in sorted(found["times"].items(), key=lambda one: one[1]))
+    hidden = ("times", "body_base64", "accepted_at", "changed_at", "deadline")
+    rows = [(name.replace("_", " "), plain(value)) for name, value in found.items() if name not in hidden]
+    print_form([*rows, ("deadline", moment(found["deadline"])), ("history", times)])
+
+
+@click.group()
+def devices() -> None:
+    """Gateways and the devices behind them."""
+
+
+_DEVICES = (
+    field("target"),
+    field("online"),
+    field("codec"),
+    field("version"),
+    field("address"),
+    Column("FIRST SEEN", lambda item: moment(item["first_seen"])),
+    Column("LAST SEEN", lambda item: moment(item["last_seen"])),
+    number("logins"),
+    number("readings"),
+)
+
+
+@devices.command("list")
+@click.option("--gateway", help="Only this gateway and its devices.")
+@limit_option
+@on_node
+def devices_list(node: Node, as_json: bool, gateway: str | None, limit: int | None) -> None:
+    """List gateways and devices."""
+    query = {} if gateway is None else {"gateway": gateway}
+    print_items(_DEVICES, node.items("devices", query=query, limit=limit), as_json)
+
+
+@devices.command("show")
+@click.argument("target")
+@on_node
+def devices_show(node: Node, as_json: bool, target: str) -> None:
+    """Show one gateway, or GATEWAY/DEVICE."""
+    found = dict(node.get("devices", target))
+    if not as_json:
+        found |= {name: moment(found[name]) for name in ("first_seen", "last_seen")}
+    print_one(found, as_json)
+
+
+@click.group()
+def shadow() -> None:
+    """What a device reported, and what is desired of it."""
+
+
+@shadow.command("get")
+@click.argument("target")
+@on_node
+def shadow_get(node: Node, as_json: bool, target: str) -> None:
+    """Show the shadow of TARGET, a client id or GATEWAY/DEVICE."""
+    _print_shadow(node.get("shadows", target), as_json)
+
+
+@shadow.command("set")
+@click.argument("target")
+@click.argument("values", nargs=-1, required=True)
+@click.option("--version", type=click.IntRange(min=0), help="Only if what is desired has this version.")
+@on_node
+def shadow_set(node: Node, as_json: bool, target: str, values: tuple[str, ...], version: int | None) -> None:
+    """Desire TAG=VALUE ... of TARGET; values are JSON, or else text. `null` takes a tag away."""
+    order: dict[str, Any] = {"desired": dict(map(_pair, values))}
+    if version is not None:
+        order["version"] = version
+    _print_shadow(node.post("shadows", target, body=order), as_json)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    tag, equals, value = text.partition("=")
+    if not tag or not equals:
+        raise CtlError(f"{text!r} is not TAG=VALUE")
+    try:
+        return tag, json.loads(value)
+    except ValueError:
+        return tag, value
+
+
+def _print_shadow(found: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_form(
+        [
+            ("target", found["target"]),
+            ("reported", f"{plain(found['reported']['values'])} (version {found['reported']['version']})"),
+            ("desired", f"{plain(found['desired']['values'])} (version {found['desired']['version']})"),
+            ("delta", plain(found["delta"])),
+        ]
+    )

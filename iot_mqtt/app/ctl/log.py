@@ -1,0 +1,166 @@
+"""``iot-mqtt ctl log``: what the log of messages holds, whether all of it can be read, and dropping parts of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import CtlError, Node
+from iot_mqtt.app.terminal import (
+    Column,
+    field,
+    moment,
+    number,
+    plain,
+    print_done,
+    print_form,
+    print_items,
+    print_json,
+    size,
+    span,
+)
+
+Json = Mapping[str, Any]
+
+#: Seconds between two looks at a check that is under way.
+POLL_SECONDS = 0.25
+
+
+@click.group()
+def log() -> None:
+    """The log of messages for durable sessions."""
+
+
+def _bytes(name: str, title: str = "BYTES") -> Column:
+    return Column(title, lambda item: size(item[name]), right=True)
+
+
+@log.command("info")
+@on_node
+def log_info(node: Node, as_json: bool) -> None:
+    """What the log holds, and how much room there is for more."""
+    found = node.get("log")
+    if as_json:
+        print_json(found)
+    else:
+        print_form(_screen(found))
+
+
+def _screen(found: Json) -> Iterator[tuple[str, str]]:
+    yield "end", plain(found["end"])
+    yield "holds", f"{found['messages']} messages, {size(found['bytes'])}"
+    yield "parts", f"{found['generations']} generations, {found['streams']} streams"
+    yield (
+        "written",
+        f"{found['messages_appended']} messages, {size(found['bytes_appended'])} in {found['pages_written']} pages",
+    )
+    yield "read", f"{found['pages_read']} pages, {size(found['bytes_read'])} with the index"
+    yield "damaged pages", plain(found["damaged_pages"])
+    yield "disk", _disk(found)
+    waiting = f"{found['uncommitted_operations']} writes, {size(found['uncommitted_bytes'])} of messages"
+    yield "uncommitted", waiting
+    yield "commits", "succeed" if found["trouble"] is None else f"FAIL: {plain(found['trouble'])}"
+
+
+def _disk(found: Json) -> str:
+    used, limit = found["disk_used"], found["disk_limit"]
+    if not limit and not used:
+        return "not used"
+    level = {"none": "there is room", "alarm": "ALARM", "full": "FULL: what would be stored is refused"}
+    share = 100 * used // max(1, limit)
+    state = level.get(found["disk_level"], found["disk_level"])
+    return f"{size(used)} of {size(limit)} ({share} %), {size(found['disk_free'])} free; {state}"
+
+
+_SHARDS = (number("shard"), number("streams"), number("pages"), number("messages"), _bytes("bytes"))
+
+
+@log.command("shards")
+@on_node
+def log_shards(node: Node, as_json: bool) -> None:
+    """The parts by publisher."""
+    print_items(_SHARDS, node.get("log", "shards")["items"], as_json)
+
+
+_GENERATIONS = (
+    number("generation"),
+    number("retention_class", "CLASS"),
+    Column("BEGAN", lambda item: moment(item["began_at"])),
+    number("streams"),
+    number("messages"),
+    _bytes("bytes"),
+    number("first"),
+    number("end"),
+    field("closed"),
+)
+
+
+@log.command("generations")
+@limit_option
+@on_node
+def log_generations(node: Node, as_json: bool, limit: int | None) -> None:
+    """The parts by time, which are dropped whole."""
+    print_items(_GENERATIONS, node.items("log", "generations", query={}, limit=limit), as_json)
+
+
+_STREAMS = (
+    number("generation"),
+    number("stream"),
+    number("shard"),
+    field("structure"),
+    Column("BUCKET", lambda item: "-" if item["buckets"] == 1 else f"{item['bucket']} of {item['buckets']}"),
+    number("pages"),
+    number("messages"),
+    _bytes("bytes"),
+)
+
+
+@log.command("streams")
+@click.option("--generation", type=click.IntRange(min=0), help="Only of this generation.")
+@limit_option
+@on_node
+def log_streams(node: Node, as_json: bool, generation: int | None, limit: int | None) -> None:
+    """The parts by the structure of topics, which readers of other topics pass over."""
+    query = {} if generation is None else {"generation": str(generation)}
+    print_items(_STREAMS, node.items("log", "streams", query=query, limit=limit), as_json)
+
+
+@log.command("verify")
+@on_node
+def log_verify(node: Node, as_json: bool) -> None:
+    """Read and check every page, while the node goes on. Exit code 1 if one is damaged."""
+    found = node.post("log", "verification", body={})
+    while found["running"]:
+        time.sleep(POLL_SECONDS)
+        found = node.get("log", "verification")
+    if as_json:
+        print_json(found)
+    else:
+        _print_verification(found)
+    if found["failure"] is not None:
+        raise CtlError(f"the check ended early: {found['failure']}")
+    if found["damaged"]:
+        raise CtlError(f"{found['damaged']} pages cannot be read")
+
+
+_DAMAGES = (number("generation"), number("stream"), number("turn"), field("what"))
+
+
+def _print_verification(found: Json) -> None:
+    if found["damages"]:
+        print_items(_DAMAGES, found["damages"], as_json=False)
+    elif found["failure"] is None:
+        click.echo(f"every page is readable (checked in {span(found['ended_at'] - found['began_at'])})")
+
+
+@log.command("drop")
+@click.argument("generation", type=click.IntRange(min=0))
+@on_node
+def log_drop(node: Node, as_json: bool, generation: int) -> None:
+    """Drop a closed generation. What sessions had still to get of it is counted as dropped, by session."""
+    node.delete("log", "generations", str(generation))
+    print_done({"dropped": generation}, as_json)

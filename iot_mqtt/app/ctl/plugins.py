@@ -1,0 +1,155 @@
+"""``iot-mqtt ctl plugins``: which codecs a node has, and which versions of them are at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.terminal import Column, field, number, plain, print_form, print_items, print_json, span, table
+
+Json = Mapping[str, Any]
+
+
+@click.group()
+def plugins() -> None:
+    """Codecs of other protocols than MQTT."""
+
+
+def _elsewhere(item: Json) -> str:
+    return str(sum(one["connections"] for one in item["versions"] if not one["current"]))
+
+
+def _faults(item: Json) -> str:
+    return str(sum(item["faults"].values()))
+
+
+_PLUGINS = (
+    field("name", "PLUGIN"),
+    field("state"),
+    field("version"),
+    field("isolation"),
+    number("connections", "CONNS"),
+    Column("ELSEWHERE", _elsewhere, right=True),
+    Column("FAULTS", _faults, right=True),
+    Column("REASON", lambda item: _short(plain(item["reason"]))),
+)
+
+_VERSIONS = (
+    field("label"),
+    field("current"),
+    field("loaded"),
+    number("connections", "CONNS"),
+)
+_REASON = 80
+#: Seconds; pip builds a project's directory.
+_INSTALLING = 330.0
+
+
+@plugins.command("list")
+@on_node
+def plugins_list(node: Node, as_json: bool) -> None:
+    """List plugins, enabled or not. ELSEWHERE: connections that are on other versions than the current one."""
+    print_items(_PLUGINS, node.get("plugins")["items"], as_json)
+
+
+@plugins.command("show")
+@click.argument("name")
+@on_node
+def plugins_show(node: Node, as_json: bool, name: str) -> None:
+    """Show one plugin with its versions, its faults and what it counts."""
+    _print(node.get("plugins", name), as_json)
+
+
+@plugins.command("install")
+@click.argument("path", type=click.Path(exists=True))
+@on_node
+def plugins_install(node: Node, as_json: bool, path: str) -> None:
+    """Give the node a wheel or a project's directory, which lies on its machine.
+
+    Nothing that runs is changed: `enable` or `reload` use it. Versions are kept for `rollback`. Dependencies are not
+    installed.
+    """
+    found = node.post("plugins", body={"path": str(Path(path).resolve())}, patience=_INSTALLING)["items"]
+    if as_json:
+        print_json(found)
+        return
+    for one in found:
+        step = "enable" if one["state"] == "disabled" else "reload"
+        click.echo(f"installed {plain(one['name'])}; `ctl plugins {step} {plain(one['name'])}` uses it")
+
+
+@plugins.command("enable")
+@click.argument("name")
+@click.option("--isolation", type=click.Choice(["inline", "process"]), help="Where it runs; remembered.")
+@on_node
+def plugins_enable(node: Node, as_json: bool, name: str, isolation: str | None) -> None:
+    """Load a plugin, now and at every start; ends a quarantine."""
+    _print(node.post("plugins", name, "enable", body={"isolation": isolation}), as_json)
+
+
+@plugins.command("disable")
+@click.argument("name")
+@on_node
+def plugins_disable(node: Node, as_json: bool, name: str) -> None:
+    """Let none of its gateways in any more, and ask those that are there to close."""
+    _print(node.post("plugins", name, "disable", body={}), as_json)
+
+
+_drain_option = click.option("--drain", is_flag=True, help="Ask connections on other versions to close, one by one.")
+
+
+@plugins.command("reload")
+@click.argument("name")
+@_drain_option
+@on_node
+def plugins_reload(node: Node, as_json: bool, name: str, drain: bool) -> None:
+    """Use the version that was installed last for new connections; old ones finish on theirs. Ends a quarantine.
+
+    If it does not fit, the version before stays, and the exit code is 1.
+    """
+    _print(node.post("plugins", name, "reload", body={"drain": drain}), as_json)
+
+
+@plugins.command("rollback")
+@click.argument("name")
+@_drain_option
+@on_node
+def plugins_rollback(node: Node, as_json: bool, name: str, drain: bool) -> None:
+    """Use the version from before for new connections; again: the one before that command."""
+    _print(node.post("plugins", name, "rollback", body={"drain": drain}), as_json)
+
+
+def _print(found: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_form(_screen(found))
+    if found["versions"]:
+        click.echo()
+        for line in table(_VERSIONS, found["versions"]):
+            click.echo(line)
+
+
+def _screen(found: Json) -> Iterator[tuple[str, str]]:
+    yield "plugin", plain(found["name"]) + (" (bundled)" if found["bundled"] else "")
+    yield "state", found["state"] + ("" if found["quarantine"] is None else f", {span(found['quarantine'])} to go")
+    if found["reason"] is not None:
+        yield "reason", plain(found["reason"])
+    schema = "" if found["schema_version"] is None else f", schema {found['schema_version']}"
+    yield "version", f"{plain(found['version'])}{schema}"
+    process = "" if found["pid"] is None else f", process {found['pid']}"
+    restarts = f", started again {found['restarts']} times" if found["restarts"] else ""
+    yield "isolation", f"{found['isolation']}{process}{restarts}"
+    yield "connections", plain(found["connections"])
+    for name in ("faults", "turned_away", "counters"):
+        if found[name]:
+            yield name.replace("_", " "), plain(found[name])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _REASON else f"{text[: _REASON - 1]}…"

@@ -1,0 +1,140 @@
+"""``iot-mqtt ctl sessions``: who is behind, by how much, and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.why import STATES, kept
+from iot_mqtt.app.terminal import (
+    Column,
+    field,
+    moment,
+    number,
+    plain,
+    print_done,
+    print_form,
+    print_items,
+    print_json,
+    size,
+    span,
+    table,
+)
+
+Json = Mapping[str, Any]
+
+
+@click.group()
+def sessions() -> None:
+    """Sessions, connected or not."""
+
+
+def _counted(item: Json) -> str:
+    return "counting" if item["backlog"] is None else str(item["backlog"])
+
+
+_SESSIONS = (
+    field("client_id", "CLIENT"),
+    field("connected"),
+    field("durable"),
+    field("state"),
+    number("subscriptions", "SUBS"),
+    Column("BACKLOG", _counted, right=True),
+    number("lag"),
+    number("queued"),
+    number("inflight"),
+    number("delivered"),
+    Column("DROPPED", lambda item: str(sum(item["dropped"].values())), right=True),
+    field("last_disconnect"),
+)
+
+
+@sessions.command("list")
+@limit_option
+@on_node
+def sessions_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List sessions. BACKLOG: messages that wait in the log; LAG: batches of it that were not read yet."""
+    print_items(_SESSIONS, node.items("sessions", query={}, limit=limit), as_json)
+
+
+@sessions.command("show")
+@click.argument("client")
+@on_node
+def sessions_show(node: Node, as_json: bool, client: str) -> None:
+    """Show one session: why it is behind, what waits for it, and for which filters."""
+    session: dict[str, Any] = node.get("sessions", client)
+    backlog: dict[str, Any] = node.get("sessions", client, "backlog")
+    if as_json:
+        print_json({**session, "waiting": backlog})
+        return
+    print_form(_screen(session, backlog, time.time()))
+    if backlog["claims"]:
+        click.echo()
+        for line in table(_CLAIMS, backlog["claims"]):
+            click.echo(line)
+
+
+_CLAIMS = (
+    field("filter"),
+    field("kind"),
+    Column("SINCE", lambda item: plain(item["since"]), right=True),
+    Column("UNTIL", lambda item: plain(item["until"]), right=True),
+    Column("POSITION", lambda item: plain(item["position"]), right=True),
+    field("live"),
+    Column("MESSAGES", lambda item: "counting" if item["messages"] is None else str(item["messages"]), right=True),
+)
+
+
+def _screen(session: Json, backlog: Json, now: float) -> Iterator[tuple[str, str]]:
+    yield "client", plain(session["client_id"])
+    yield "state", _why(session, now)
+    yield "session", kept(session)
+    yield "waiting", _waiting(backlog)
+    if session["position"] is not None:
+        yield "position", f"{session['position']}, {session['lag']} batches behind"
+    yield "in flight", f"{session['inflight']} to the client, of them {session['awaiting_release']} after PUBREC"
+    yield "received", f"{session['received']} QoS 2 messages from the client wait for its PUBREL"
+    yield "delivered", plain(session["delivered"])
+    yield "dropped", plain(session["dropped"])
+    yield "denied", plain(session["denied"])
+    yield "will", plain(session["has_will"])
+    yield "last disconnect", plain(session["last_disconnect"])
+    yield "subscriptions", plain(session["subscriptions"])
+
+
+def _why(session: Json, now: float) -> str:
+    state = session["state"]
+    if state == "offline" and session["disconnected_at"] is not None:
+        gone = span(max(0.0, now - session["disconnected_at"]))
+        text = f"offline since {moment(session['disconnected_at'])} ({gone})"
+    else:
+        text = f"{state}: {STATES.get(state, 'unknown to this version of ctl')}"
+    return f"{text}; still counting what waits" if session["backlog"] is None else text
+
+
+def _waiting(backlog: Json) -> str:
+    messages = "messages are being counted" if backlog["messages"] is None else f"{backlog['messages']} messages"
+    return f"{messages}, {'' if backlog['complete'] else 'at least '}{size(backlog['bytes'])}"
+
+
+@sessions.command("kick")
+@click.argument("client")
+@on_node
+def sessions_kick(node: Node, as_json: bool, client: str) -> None:
+    """Close the connection of a session's client; the session stays."""
+    node.delete("clients", client)
+    print_done({"kicked": client}, as_json)
+
+
+@sessions.command("purge")
+@click.argument("client")
+@on_node
+def sessions_purge(node: Node, as_json: bool, client: str) -> None:
+    """End a session and forget its subscriptions and all messages that wait for it."""
+    node.delete("sessions", client)
+    print_done({"purged": client}, as_json)

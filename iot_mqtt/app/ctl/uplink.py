@@ -1,0 +1,80 @@
+"""``iot-mqtt ctl uplink``: whether what goes up arrives, and how much waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.rules import COMMANDS
+from iot_mqtt.app.terminal import plain, print_form, print_json, size, span
+
+Json = Mapping[str, Any]
+
+
+@click.group()
+def uplink() -> None:
+    """What leaves towards the data platform."""
+
+
+for _command in COMMANDS:
+    uplink.add_command(_command)
+
+
+@uplink.command("status")
+@on_node
+def uplink_status(node: Node, as_json: bool) -> None:
+    """How far the sink has what goes up, and what keeps it."""
+    found = node.get("uplink")
+    if as_json:
+        print_json(found)
+    else:
+        print_form(_screen(found))
+
+
+@uplink.command("commands")
+@on_node
+def uplink_commands(node: Node, as_json: bool) -> None:
+    """Commands to devices that come from Kafka, and what keeps them."""
+    found = node.get("uplink", "commands")
+    if as_json:
+        print_json(found)
+    else:
+        print_form(_commands_screen(found))
+
+
+def _commands_screen(found: Json) -> Iterator[tuple[str, str]]:
+    partitions = ", ".join(str(one) for one in found["partitions"]) or "none"
+    yield "topic", f"{plain(found['topic'])}, in the group {plain(found['group'])}"
+    yield "state", "ok" if found["state"] == "ok" else "ALARM"
+    for alarm in found["alarms"]:
+        yield "alarm", plain(alarm)
+    yield "partitions here", partitions if found["joined"] else f"{partitions} (not in the group now)"
+    yield "waiting", f"{found['lag']} in Kafka, {found['under_way']} under way"
+    yield (
+        "since the start",
+        (
+            f"{found['received']} read: {found['accepted']} accepted, {found['repeated']} known before, "
+            f"{found['expired']} too late, {found['buried']} dead letters"
+        ),
+    )
+    yield "postponed", f"{found['postponed']} times"
+    yield "positions kept", f"{found['commits']} times, {found['restarts']} new beginnings"
+
+
+def _screen(found: Json) -> Iterator[tuple[str, str]]:
+    yield "sink", f"{found['kind']}: {'takes messages' if found['trouble'] is None else plain(found['trouble'])}"
+    yield "state", "ok" if found["state"] == "ok" else "ALARM"
+    for alarm in found["alarms"]:
+        yield "alarm", plain(alarm)
+    oldest = f", the oldest for {span(found['lag_seconds'])}" if found["lag_messages"] else ""
+    yield "waiting", f"{found['lag_messages']} messages, {size(found['lag_bytes'])}{oldest}"
+    yield "of these", f"{found['unread_messages']} in the log only, {found['in_flight_messages']} with the sink"
+    yield "since the start", f"{found['sent']} sent ({size(found['sent_bytes'])}), {found['safe']} safe"
+    yield "failures", plain(found["failures"])
+    yield "lost", f"{found['lost']} messages"
+    yield "rejected", f"{found['dead']} are dead letters, {found['dropped']} are nowhere"
+    yield "place", f"{found['position']} of {found['end']} in spool {plain(found['spool'])}"

@@ -1,0 +1,119 @@
+"""``iot-mqtt ctl why CLIENT``: everything that decides whether a client gets its messages, on one screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.node import Node, NoSuch
+from iot_mqtt.app.terminal import moment, plain, print_form, print_json, size, span
+
+Json = Mapping[str, Any]
+
+#: Filters that are named; the rest is counted.
+_FILTERS_SHOWN = 8
+
+STATES = {
+    "ready": "messages flow",
+    "caught_up": "nothing waits to be sent",
+    "offline": "not connected; QoS 1 and 2 wait for it",
+    "reading": "reading what it missed from the log",
+    "inflight_full": "the client has to acknowledge what it was sent before it gets more",
+    "outbox_full": "the client does not read from its connection fast enough",
+    "committing": "waiting for the store",
+}
+
+_PAUSES = {
+    "disk_full": "it is not read from until the disk has room for what it publishes",
+    "uncommitted": "it is not read from until the store has taken what waits",
+}
+
+
+@click.command()
+@click.argument("client")
+@on_node
+def why(node: Node, as_json: bool, client: str) -> None:
+    """Say why a client does or does not get its messages."""
+    found: dict[str, Any] = collect(node, client)
+    if as_json:
+        print_json(found)
+        return
+    print_form(screen(client, **found, now=time.time()))
+
+
+def collect(node: Node, client_id: str) -> dict[str, Json | list[Json] | None]:
+    """What the node knows of a client; raises ``NoSuch`` if it is nothing."""
+    client = _or_none(node, "clients", client_id)
+    session = _or_none(node, "sessions", client_id)
+    if client is None and session is None:
+        raise NoSuch(f"{client_id!r} is not connected and has no session on this node")
+    query = {"client_id": client_id}
+    subscriptions = list(node.items("subscriptions", query=query, limit=_FILTERS_SHOWN))
+    return {"client": client, "session": session, "subscriptions": subscriptions}
+
+
+def screen(client_id: str, client: Json | None, session: Json | None, subscriptions: list[Json], now: float) -> Rows:
+    """The lines of the screen as names and texts."""
+    yield "client", plain(client_id)
+    yield "connected", _connected(client, session, now)
+    if session is None:
+        return
+    yield "last disconnect", plain(session["last_disconnect"])
+    yield "state", f"{session['state']}: {STATES.get(session['state'], 'unknown to this version of ctl')}"
+    yield "session", kept(session)
+    yield "queue", f"{session['queued']} messages, {size(session['queued_bytes'])}"
+    if session["position"] is not None:
+        backlog = "messages are being counted" if session["backlog"] is None else f"{session['backlog']} messages"
+        yield "in the log", f"{backlog}, {session['lag']} batches behind"
+    yield "in flight", f"{session['inflight']} to the client, of them {session['awaiting_release']} after PUBREC"
+    yield "received", f"{session['received']} QoS 2 messages from the client wait for its PUBREL"
+    if client is not None:
+        writable = "writable" if client["writable"] else "NOT writable"
+        yield "outbox", f"{size(client['outbox_bytes'])}, {writable}"
+        if client["paused"] is not None:
+            yield "paused", f"{client['paused']}: {_PAUSES.get(client['paused'], 'unknown to this version of ctl')}"
+    yield "delivered", plain(session["delivered"])
+    yield "dropped", plain(session["dropped"])
+    yield "denied", plain(session["denied"])
+    yield "will", "yes" if session["has_will"] else "no"
+    yield "subscriptions", _subscriptions(subscriptions, session["subscriptions"])
+
+
+Rows = Iterator[tuple[str, str]]
+
+
+def _or_none(node: Node, kind: str, client_id: str) -> Json | None:
+    try:
+        found: Json = node.get(kind, client_id)
+    except NoSuch:
+        return None
+    return found
+
+
+def _connected(client: Json | None, session: Json | None, now: float) -> str:
+    if client is not None:
+        user = f"user {plain(client['username'])}" if client["username"] is not None else "no user name"
+        return (
+            f"yes, for {span(now - client['connected_at'])}, from {client['peer']} on {client['listener']} "
+            f"(MQTT {client['protocol']}, {user}, keep-alive {client['keep_alive']} s)"
+        )
+    left = session["disconnected_at"] if session is not None else None
+    return "no" if left is None else f"no, since {moment(left)} ({span(max(0.0, now - left))} ago)"
+
+
+def kept(session: Json) -> str:
+    expiry = session["expiry_interval"]
+    kept = "never ends" if expiry == 0xFFFF_FFFF else f"ends {span(expiry)} after the connection"
+    durable = "durable" if session["durable"] else "not durable"
+    return f"{durable}, {kept if expiry else 'ends with the connection'}, created {moment(session['created_at'])}"
+
+
+def _subscriptions(shown: list[Json], count: int) -> str:
+    texts = [f"{plain(one['filter'])} (QoS {one['qos']})" for one in shown]
+    if count > len(texts):
+        texts.append(f"and {count - len(texts)} more")
+    return ", ".join(texts) or "none"

@@ -1,0 +1,196 @@
+"""``iot-mqtt cluster``: real Ignite, ZooKeeper and Kafka servers on this machine, for development and for tests.
+
+They listen on the loopback interface and are ended by ``cluster down``, not by Ctrl-C. What a production cluster is
+made of is in ``cluster/compose`` and ``cluster/k8s``.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, snippet
+from iot_mqtt.app.terminal import field, number, table
+
+#: What ``up`` makes where nothing was said and nothing is there.
+_NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE = 3, 1, True, False
+_SIGNALS = ("STOP", "CONT", "KILL", "TERM")
+_COLUMNS = (
+    field("name"),
+    field("state"),
+    field("role"),
+    number("sees"),
+    number("pid"),
+    field("ports"),
+)
+
+
+@click.group(name="cluster")
+def cluster_group() -> None:
+    """Start and stop the servers that a cluster stands on: Apache Ignite, ZooKeeper, Kafka.
+
+    They run on this machine, from the jars that `make cluster-jars` has made.
+    """
+
+
+def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command its cluster as the first argument, and turn failures into exit code 1."""
+
+    @click.option(
+        "--dir",
+        "folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        envvar="IOT_MQTT_CLUSTER_DIR",
+        help="Directory of the cluster; .cluster in the checkout unless given.",
+    )
+    @wraps(command)
+    def with_cluster(folder: Path | None, **arguments: Any) -> None:
+        try:
+            places = Places.find()
+            command(Cluster(folder or places.state, places, say=click.echo), **arguments)
+        except EngineError as error:
+            raise click.ClickException(str(error)) from error
+
+    return with_cluster
+
+
+@cluster_group.command()
+@_on_cluster
+@click.option("--nodes", type=click.IntRange(1, 9), help=f"Ignite servers.  [default: {_NODES}]")
+@click.option("--zookeeper", type=click.Choice(["1", "3"]), help=f"ZooKeeper servers.  [default: {_ZOOKEEPER}]")
+@click.option("--kafka/--no-kafka", default=None, help="Start Kafka, or do not.  [default: --kafka]")
+@click.option("--persistence/--memory", default=None, help="Keep the grid on disk, or in memory.  [default: --memory]")
+@click.option("--standard-ports", is_flag=True, help="Ports that everybody knows (2181, 10800, ...), not free ones.")
+def up(
+    cluster: Cluster,
+    nodes: int | None,
+    zookeeper: str | None,
+    kafka: bool | None,
+    persistence: bool | None,
+    standard_ports: bool,
+) -> None:
+    """Start the servers, and say what a broker needs to use them.
+
+    What runs already is left alone. A cluster that was stopped comes back as it was unless told otherwise.
+    """
+    before = cluster.planned()
+    plan = Plan.make(
+        ignite=_first(nodes, before and before.count("ignite"), _NODES),
+        zookeeper=_first(zookeeper and int(zookeeper), before and before.count("zookeeper"), _ZOOKEEPER),
+        kafka=_first(kafka, before and bool(before.count("kafka")), _KAFKA),
+        persistence=_first(persistence, before and before.persistence, _PERSISTENCE),
+        standard_ports=standard_ports,
+    )
+    if before:
+        if before.described() != plan.described() or (standard_ports and before.members != plan.members):
+            raise EngineError(
+                f"{cluster.folder} has another cluster ({before.described()}): remove it, with its data, by "
+                "`iot-mqtt cluster down --purge`, or name another directory with --dir"
+            )
+        plan = before
+    there = [member.name for member in cluster.running()]
+    if there:
+        click.echo(f"running already: {', '.join(there)}")
+    cluster.up(plan)
+    click.echo(f"\n{plan.described()}, in {cluster.folder}. Start a broker with\n")
+    click.echo(f"  iot-mqtt serve --config {cluster.broker_file} --set node.id=node-1\n\nor with these options:\n")
+    for option in snippet.options(plan):
+        click.echo(f"  {option}")
+
+
+@cluster_group.command()
+@_on_cluster
+@click.option("--purge", is_flag=True, help="Also remove the directory, with all data and logs.")
+def down(cluster: Cluster, purge: bool) -> None:
+    """Stop all servers. Their ports, and the data of those that keep any, stay for the next `up`."""
+    stopped = cluster.down(purge=purge)
+    click.echo(f"stopped: {', '.join(member.name for member in stopped)}" if stopped else "nothing was running")
+
+
+@cluster_group.command()
+@_on_cluster
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(cluster: Cluster, as_json: bool) -> None:
+    """Show what runs, on which ports, and as what."""
+    items = [_shown(one) for one in cluster.status()]
+    if as_json:
+        click.echo(json.dumps(items, indent=2))
+        return
+    for line in table(_COLUMNS, items):
+        click.echo(line)
+
+
+@cluster_group.command()
+@_on_cluster
+@click.argument("what")
+@click.option("--signal", "name", type=click.Choice(_SIGNALS, case_sensitive=False), default="KILL", show_default=True)
+def kill(cluster: Cluster, what: str, name: str) -> None:
+    """Send a signal to WHAT: a server (ignite-2), a kind (kafka), or a role (zookeeper-leader).
+
+    KILL is what a power cut does, STOP makes a server silent until CONT. `start` brings back what has ended.
+    """
+    number = signal.Signals[f"SIG{name.upper()}"]
+    reached = [member.name for member in cluster.find(what) if cluster.signal(member, number)]
+    if not reached:
+        raise EngineError(f"{what} does not run: `iot-mqtt cluster start {what}` starts it")
+    click.echo(f"{number.name} to {', '.join(reached)}")
+
+
+@cluster_group.command()
+@_on_cluster
+@click.argument("what", nargs=-1)
+def start(cluster: Cluster, what: tuple[str, ...]) -> None:
+    """Start WHAT again (all that does not run unless named), on the ports and data of before."""
+    members = [member for word in what for member in cluster.find(word)] if what else list(cluster.plan.members)
+    if not cluster.start(members):
+        click.echo("running already")
+
+
+@cluster_group.command()
+@click.option("--client", required=True, metavar="HOST:PORT", help="Thin-client port of an Ignite server.")
+@click.option("--gateway", required=True, metavar="HOST:PORT", help="Gateway port of an Ignite server.")
+@click.option("--servers", type=click.IntRange(1), required=True, help="How many have to be there first.")
+@click.option("--token", envvar="IOT_MQTT__GRID__IGNITE__TOKEN", required=True, help="Better in the environment.")
+@click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for them.")
+def activate(client: str, gateway: str, servers: int, token: str, timeout: float) -> None:
+    """Tell a persistent grid to start to work, once all of its servers are there.
+
+    It is needed once in the life of a grid that keeps its data on disk, and does nothing to one that works.
+    `up` does it for the servers of this machine.
+    """
+    said = activation.activate(_address(client), _address(gateway), token, servers, timeout)
+    if said is not None:
+        raise click.ClickException(f"the grid is not active after {timeout:g} s: {said}")
+    click.echo("the grid is active")
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal():
+        raise click.BadParameter(f"{text} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _first(*values: Any) -> Any:
+    """The first value that was given."""
+    return next(value for value in values if value is not None)
+
+
+def _shown(status: Status) -> dict[str, object]:
+    return {
+        "name": status.member.name,
+        "kind": status.member.kind,
+        "state": status.state,
+        "alive": status.pid is not None,
+        "pid": status.pid,
+        "role": status.role.name if status.role else None,
+        "sees": status.role.sees if status.role else None,
+        "ports": dict(status.member.ports),
+        "log": str(status.log),
+    }

@@ -1,0 +1,5 @@
+"""The node's log."""
+
+from iot_mqtt.app.logging.setup import configure_logging, make_handler, observe_twisted
+
+__all__ = ["configure_logging", "make_handler", "observe_twisted"]

@@ -1,0 +1,190 @@
+"""What a node among others has beside its broker: its number and boot, the registry, the links."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.python.failure import Failure
+
+from iot_mqtt import __version__
+from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.node.parts import log_settings, make_registry
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.view import View
+from iot_mqtt.cluster.joining import Place, enter, known_nodes
+from iot_mqtt.cluster.node import ClusterNode
+from iot_mqtt.cluster.questions import Questions
+from iot_mqtt.cluster.registry.beacon import Beacon
+from iot_mqtt.cluster.registry.static import StaticRegistry
+from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.status import ClusterStatus
+from iot_mqtt.grid.ignite import IgniteGrid
+from iot_mqtt.grid.ignite.gateway import Gateway
+from iot_mqtt.grid.log import FollowedLog, PageCache, drop_over
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster import Interest
+
+log = logging.getLogger(__name__)
+
+
+class Clustered:
+    """One life among others, from joining to leaving."""
+
+    def __init__(
+        self, config: Config, reactor: Any, clock: Clock, grid: IgniteGrid, on_over: Callable[[str], None]
+    ) -> None:
+        """``on_over`` is told once, when this life is over although nobody asked for it."""
+        self._config = config
+        self._on_over = on_over
+        self._clock = clock
+        self._grid = grid
+        self._registry = make_registry(config, clock, reactor.callFromThread)
+        self._settings = log_settings(config.log)
+        #: Of all followed logs together.
+        self._pages = PageCache(config.log.page_cache)
+        self._place: Place | None = None
+        self._node: ClusterNode | None = None
+        self._broker: Broker | None = None
+        self._looking = False
+        self._beacon: Beacon | None = None
+
+    async def join(self) -> int:
+        """This node's number, which its log is written under. What earlier lives had begun is finished."""
+        self._grid.on_fenced = self._end
+        self._place = await enter(self._grid, self._config.node.id)
+        log.info("joined", extra={"number": self._place.number, "boot": self._place.boot})
+        return self._place.number
+
+    async def enter(self, broker: Broker, view: View) -> None:
+        """Make the broker one of many, and load what is at home here. Its log is open."""
+        assert self._place is not None
+        self._broker = broker
+        node = self._node = ClusterNode(
+            self._place,
+            version=__version__,
+            grid=self._grid,
+            registry=self._registry,
+            messaging=self._grid.gateway,
+            clock=self._clock,
+            # A home that has just died must have left the list before we stop asking it.
+            settings=ClusterSettings(release_timeout=self._patience),
+        )
+        node.on_life_over = self._on_over
+        clustering = broker.join(node, self._follow)
+        node.attach(clustering)
+        view.cluster.join(node, self._registry)
+        await self._load_routes(broker)
+        if isinstance(self._registry, StaticRegistry):
+            timeout = self._config.registry.static.timeout
+            self._beacon = Beacon(self._registry, self._grid.gateway, self._clock, timeout)
+            await self._beacon.start()
+        clients = await node.start()
+        await load(broker, clients.__contains__)
+        clustering.homes.begin(clients)
+        node.loaded()
+
+    @property
+    def _patience(self) -> float:
+        registry = self._config.registry
+        silence = registry.static.timeout if registry.kind == "static" else registry.zookeeper.session_timeout
+        return silence * 1.5 + 1.0
+
+    async def _load_routes(self, broker: Broker) -> None:
+        """What durable sessions at home on other nodes want, those that are down now included."""
+        assert self._place is not None and broker.clustering is not None
+        wanted: dict[int, list[Interest]] = {}
+        async for number, filter in broker.store.routes():
+            wanted.setdefault(number, []).append(Interest(filter, kept=True))
+        broker.clustering.own.stored = [one.filter for one in wanted.pop(self._place.number, [])]
+        for number, interest in wanted.items():
+            broker.clustering.routes.wants(number, interest, full=True)
+
+    async def _follow(self, number: int) -> FollowedLog:
+        reader = FollowedLog(self._grid, self._settings, number, self._pages)
+        await reader.open()
+        return reader
+
+    def listening(self, addresses: Mapping[str, str]) -> None:
+        """Clients can come: where, is shown to the other nodes."""
+        if self._node is not None:
+            self._node.reachable_at(dict(addresses))
+
+    def refresh(self, lag: float) -> None:
+        """Show the others how this node is."""
+        if self._node is not None and self._broker is not None:
+            self._node.show(load=min(1.0, lag), clients=self._broker.clients)
+            if not self._looking:
+                self._looking = True
+                ensureDeferred(self._look()).addErrback(self._not_seen)
+
+    async def _look(self) -> None:
+        """Whether the grid still knows this life. One that is in memory only has forgotten everything if all of its
+        servers were gone at once; what this node has in memory must not be mixed with what comes after.
+        """
+        assert self._place is not None
+        mine = [known for known in await known_nodes(self._grid) if known.number == self._place.number]
+        self._looking = False
+        if not mine or mine[0].node_id != self._place.node_id:
+            self._end("the grid has forgotten this node: all of its servers were gone, and it is not persistent")
+        elif mine[0].boot != self._place.boot:
+            self._end(f"another process has started as {self._place.node_id}")
+
+    async def take_care(self) -> None:
+        """The logs of nodes that are gone have a retention too; whoever gets the lease sees to it."""
+        assert self._place is not None
+        lease = await self._registry.acquire("log-retention")
+        if lease is None:
+            return
+        try:
+            present = {member.number for member in self._registry.members.values()} | {self._place.number}
+            for known in await known_nodes(self._grid):
+                if known.number not in present and lease.held:
+                    for generation in await drop_over(self._grid, self._settings, known.number, self._clock.wall()):
+                        log.info("dropped of a dead node's log", extra={"node": known.number, "generation": generation})
+        finally:
+            lease.release()
+
+    def _not_seen(self, failure: Failure) -> None:
+        self._looking = False
+        log.info("the grid does not answer: %s", failure.getErrorMessage())
+
+    @property
+    def questions(self) -> Questions:
+        """What nodes ask each other by name."""
+        assert self._node is not None
+        return self._node.questions
+
+    @property
+    def gateway(self) -> Gateway:
+        """The connection that this node writes by."""
+        return self._grid.gateway
+
+    def status(self) -> ClusterStatus | None:
+        """None before the life has begun."""
+        return None if self._node is None else self._node.status()
+
+    # The end.
+
+    def _end(self, reason: str) -> None:
+        if self._node is not None:
+            self._node.end_life(reason)
+        else:
+            self._on_over(reason)
+
+    async def leave(self) -> None:
+        """Everything is committed: others may have our clients."""
+        if self._beacon is not None:
+            self._beacon.stop()
+        if self._node is not None:
+            await self._node.stop()
+        else:
+            await self._registry.close()
+
+    async def abandon(self) -> None:
+        """Others have taken our place. The connections end; nothing more is written."""
+        await self.leave()
+        await self._grid.close()

@@ -1,0 +1,68 @@
+"""What a node has for gateways beside its broker: the plugins, and what the links to gateways share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from iot_mqtt import __version__
+from iot_mqtt.app.config.folders import captures_dir, plugins_dir
+from iot_mqtt.app.config.plugin_entries import plugin_settings
+from iot_mqtt.app.config.sections import Config
+from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.link import Captures, LinksCounters, LinkServices
+from iot_mqtt.plugins.catalog import Plugins
+from iot_mqtt.ports.clock import Clock
+
+#: The codecs that come with the broker.
+BUNDLED = {
+    "gateway": "iot_mqtt.custom_protocols.gateway:GatewayCodec",
+    "modbus": "iot_mqtt.custom_protocols.modbus:ModbusTcp",
+    "modbus-rtu": "iot_mqtt.custom_protocols.modbus:ModbusRtu",
+}
+
+
+class Gateways:
+    """Of one life of a node."""
+
+    def __init__(self, config: Config, reactor: Any, clock: Clock) -> None:
+        self._config = config
+        self._reactor = reactor
+        self._clock = clock
+        self.counters = LinksCounters()
+        self.captures = Captures(captures_dir(config), clock)
+        self.plugins = Plugins(
+            reactor, plugins_dir(config), plugin_settings(config), bundled=BUNDLED, version=__version__
+        )
+
+    async def start(self) -> None:
+        """Every plugin is ready, or is known not to be: gateways can be let in."""
+        await self.plugins.start()
+
+    def stop(self) -> None:
+        self.plugins.stop()
+        self.captures.close()
+
+    def services(self, accompanied: Accompanied) -> LinkServices:
+        """What each link gets."""
+        return LinkServices(
+            self._config.node.id,
+            self.plugins,
+            accompanied.devices,
+            accompanied.commands,
+            self.counters,
+            self.captures,
+            now=self._now,
+            call_soon=self._reactor.call_at_turn_end,
+        )
+
+    def _now(self) -> int:
+        return int(self._clock.wall() * 1000)
+
+    def facts(self) -> Mapping[str, object]:
+        """Counters by codec, what codecs count themselves among them."""
+        for plugin in self.plugins.info():
+            if plugin.counters:
+                self.counters.of(plugin.name).events = Counter(plugin.counters)
+        return self.counters.codecs

@@ -1,0 +1,151 @@
+"""The process of a node: signals, and one life after the other.
+
+A sole node has one life. A node of a cluster that was declared dead (it was paused, or cut off) has nothing that is
+still true: it lets its clients go, refuses new ones with a reason, and begins a new life, at the same ports, as soon as
+the cluster lets it in.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.process import reapAllProcesses
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+
+from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.logging import configure_logging
+from iot_mqtt.app.node.rereading import Reread
+from iot_mqtt.app.node.service import Service
+from iot_mqtt.pipeline.reactor import install
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which the reactor gives the interpreter to a waiting thread. Python's 5 ms would be most of a
+#: commit's time: the grid's thread needs it between its two system calls.
+SWITCH_INTERVAL = 0.0005
+#: Seconds between two attempts to begin a new life.
+AGAIN_SECONDS = 1.0
+
+
+class Lives:
+    """The lives of one node."""
+
+    def __init__(
+        self, config: Config, reactor: Any, failed: Callable[[Failure], None], reread: Reread | None = None
+    ) -> None:
+        self._config = config
+        self._reread = reread
+        self._reactor = reactor
+        self._failed = failed
+        self._service: Service | None = None
+        self._stopping = False
+
+    def begin(self) -> None:
+        """The first life; if it cannot begin, the process ends."""
+        try:
+            service = self._service = self._life(self._config)
+        except Exception:  # noqa: BLE001 - every failure to start ends in one line and exit code 1
+            self._failed(Failure())
+            return
+        ensureDeferred(service.start()).addCallbacks(_say_ready, self._failed)
+
+    def _life(self, config: Config) -> Service:
+        service = Service(config, self._reactor, self._over)
+        service.reread = self._reread
+        return service
+
+    def _over(self, reason: str) -> None:
+        if not self._stopping:
+            log.error("this life of the node is over: %s; beginning a new one", reason)
+            ensureDeferred(self._again()).addErrback(self._failed)
+
+    async def _again(self) -> None:
+        before = self._service
+        assert before is not None
+        config = at_ports(self._config, before.ports)
+        await before.abandon()
+        while not self._stopping:
+            service = self._life(config)
+            try:
+                await service.start(before.release_ports)
+            except Exception as error:  # noqa: BLE001 - whatever it is, a node of a cluster tries again
+                log.warning("a new life cannot begin yet: %s", error)
+                await service.abandon()
+                await service.release_ports()
+                await deferLater(self._reactor, AGAIN_SECONDS)
+                continue
+            self._service = service
+            log.warning("the node is part of the cluster again")
+            return
+
+    def stop(self) -> Deferred[None] | None:
+        """The process is to end."""
+        self._stopping = True
+        if self._service is None:
+            return None
+        stopping: Deferred[None] = ensureDeferred(self._service.stop())
+        return stopping.addErrback(lambda failure: log.error("stopping failed", exc_info=failure.value))
+
+
+def at_ports(config: Config, ports: dict[str, int]) -> Config:
+    """The configuration with the ports that were bound in the places of those that were asked for."""
+    listeners = {
+        name: replace(listener, port=ports.get(f"listeners.{name}", listener.port))
+        for name, listener in config.listeners.items()
+    }
+    admin = replace(config.admin, port=ports.get("admin", config.admin.port))
+    return replace(config, listeners=listeners, admin=admin)
+
+
+def run(config: Config, reread: Reread | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. ``reread`` reads the configuration again."""
+    configure_logging(config.log)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    reactor: Any = install()
+    exit_codes = [0]
+
+    def failed(failure: Failure) -> None:
+        exit_codes[0] = 1
+        print(f"iot-mqtt: {failure.getErrorMessage()}", file=sys.stderr, flush=True)
+        log.debug("start failed", exc_info=failure.value)
+        if reactor.running:
+            reactor.stop()
+
+    lives = Lives(config, reactor, failed, reread)
+    reactor.addSystemEventTrigger("before", "shutdown", lives.stop)
+    reactor.callWhenRunning(lives.begin)
+    _stop_on_signals(reactor)
+    _reap_children(reactor)
+    reactor.run(installSignalHandlers=False)
+    return exit_codes[0]
+
+
+def _say_ready(line: str) -> None:
+    print(line, flush=True)  # the contract's one line on standard output
+
+
+def _stop_on_signals(reactor: Any) -> None:
+    """SIGTERM and SIGINT stop the node once; impatient repetitions change nothing (SIGKILL is safe, too)."""
+    stopping = [False]
+
+    def stop(_number: int, _frame: object) -> None:
+        if not stopping[0]:
+            stopping[0] = True
+            reactor.callFromThread(reactor.stop)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _reap_children(reactor: Any) -> None:
+    """Hear of every child that ends (codecs' workers, pip). Without this Twisted looks once, when the child's pipes
+    are closed, and waits for ever if it ends a moment later.
+    """
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: reactor.callFromThread(reapAllProcesses))

@@ -1,0 +1,161 @@
+"""From configuration to parts: which grid, which listeners, which stages. The only place that knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.endpoints import HostnameEndpoint
+
+from iot_mqtt.app.config.folders import grid_dir
+from iot_mqtt.app.config.log_topics import retention_of
+from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.connection import Connection
+from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
+from iot_mqtt.cluster.registry.static import StaticRegistry
+from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
+from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
+from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
+from iot_mqtt.grid.log import GridLog, LogSettings
+from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.pipeline import (
+    ConnectTimeoutStage,
+    IdleStage,
+    Layout,
+    ListenerSettings,
+    MqttCodecStage,
+    OutboxSettings,
+    StageFactory,
+    TlsSettings,
+    WebSocketSettings,
+)
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.grid import Grid
+from iot_mqtt.ports.registry import Registry
+from iot_mqtt.ports.store import Store
+
+
+def make_grid(config: Config, reactor: Any, clock: Clock) -> EmbeddedGrid | MemoryGrid | IgniteGrid:
+    """The grid of ``grid.kind``."""
+    if config.grid.kind == "memory":
+        return MemoryGrid()
+    if config.grid.kind == "ignite":
+        ignite = config.grid.ignite
+        settings = IgniteSettings(
+            gateways=tuple(address_of(one) for one in ignite.gateway),
+            addresses=tuple(address_of(one) for one in ignite.addresses),
+            token=ignite.token,
+        )
+
+        def reach(address: Address, seconds: float) -> Any:
+            return HostnameEndpoint(reactor, address.host, address.port, timeout=seconds)
+
+        return IgniteGrid(settings, reactor.callFromThread, reach, clock)
+    return EmbeddedGrid(grid_dir(config), reactor.callFromThread)
+
+
+def address_of(text: str) -> Address:
+    """``host:port``, an IPv6 host in brackets."""
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def make_registry(config: Config, clock: Clock, cross: Callable[[Callable[[], None]], object]) -> Registry:
+    """The registry of ``registry.kind``, which is not none."""
+    if config.registry.kind == "static":
+        static = config.registry.static
+        return StaticRegistry(config.node.id, static.nodes, clock, static.timeout)
+    zookeeper = config.registry.zookeeper
+    settings = ZooKeeperSettings(
+        hosts=",".join(zookeeper.hosts),
+        path=zookeeper.path,
+        session_timeout=zookeeper.session_timeout,
+        username=zookeeper.username,
+        password=zookeeper.password,
+    )
+    return ZooKeeperRegistry(settings, clock, cross)
+
+
+def disk_meter(grid: Grid) -> DiskMeter | None:
+    """What measures the room that the grid takes; None where it takes none."""
+    return grid.disk_use if isinstance(grid, EmbeddedGrid) else None
+
+
+def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock, number: int = 0) -> GridLog:
+    """This node's log of messages, on whatever grid there is; ``number`` is the node's in a cluster."""
+    return GridLog(grid, store, clock, log_settings(config), number)
+
+
+def log_settings(config: LogConfig) -> LogSettings:
+    """The section ``log`` as the log knows it."""
+    return LogSettings(
+        shards=config.shards,
+        generation_seconds=config.generation,
+        retention_seconds=config.retention,
+        retention_bytes=config.retention_bytes,
+        topics=tuple(retention_of(entry) for entry in config.topics),
+        max_streams=config.max_streams,
+        page_cache_bytes=config.page_cache,
+    )
+
+
+def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSettings:
+    """A listener as the pipeline knows it."""
+    tls = None
+    if config.tls.cert is not None:
+        tls = TlsSettings(
+            certificate=config.tls.cert,
+            key=config.tls.key or config.tls.cert,
+            client_ca=config.tls.ca or "",
+            require_client_certificate=config.tls.require_client_certificate,
+            min_version=config.tls.min_version,
+        )
+    return ListenerSettings(
+        name=name,
+        host=config.host,
+        port=config.port,
+        max_connections=config.max_connections,
+        backlog=config.backlog,
+        reuse_port=config.reuse_port,
+        proxy_protocol=config.proxy_protocol,
+        tls=tls,
+        websocket=WebSocketSettings(path=config.path) if config.protocol == "websocket" else None,
+        outbox=OutboxSettings(config.outbox.high, config.outbox.low, config.outbox.limit),
+    )
+
+
+def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable[[ListenerSettings], Layout]:
+    """The stages of a connection above what its transport needs."""
+    settings = broker.settings
+
+    def layout(listener: ListenerSettings) -> Layout:
+        told = config.listeners[listener.name]
+        durable = config.durable_sessions.enable and told.durable_sessions
+        protocol: tuple[str, StageFactory] = ("mqtt", lambda: MqttCodecStage(settings.max_packet_size))
+        if told.protocol == "frames":
+            protocol = ("device", make_stage(links, make_link_settings(told)))
+        return Layout(
+            [
+                ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
+                protocol,
+                ("idle", IdleStage),
+                ("broker", lambda: Connection(broker, durable_sessions=durable, patient=told.protocol == "frames")),
+            ]
+        )
+
+    return layout
+
+
+def make_link_settings(config: ListenerConfig) -> LinkSettings:
+    """A listener of gateways as its connections know it."""
+    assert config.codec is not None
+    return LinkSettings(config.codec, config.heartbeat, config.command_expiry, config.commands_at_once)
+
+
+def bound(listening: Any) -> str:
+    """``host:port`` of an open port, IPv6 in brackets."""
+    host = listening.host
+    return f"[{host}]:{listening.port}" if ":" in host else f"{host}:{listening.port}"

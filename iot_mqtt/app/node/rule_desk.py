@@ -1,0 +1,185 @@
+"""``uplink.desk.UplinkDesk`` on a running node: its rules, its log, and its configuration read anew."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from iot_mqtt.app.config.checks import uplink_rule_problems
+from iot_mqtt.app.config.errors import ConfigError
+from iot_mqtt.app.config.reading import LoadedConfig
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.driving import breath
+from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.uplink.desk import ReloadInfo, RuleInfo, RulesInfo, RulesRefused, TrialInfo
+from iot_mqtt.uplink.rulebook import RuleBook
+from iot_mqtt.uplink.rules import Rule, rules_of
+from iot_mqtt.uplink.trial import Trial, messages_of, written
+
+logger = logging.getLogger(__name__)
+
+#: The whole configuration once more, in the layers of the start. Raises ``ConfigError``, or ``Unavailable``.
+Read = Callable[[], Awaitable[LoadedConfig]]
+Entries = Sequence[Mapping[str, object]]
+
+#: What one read of the log brings at most, about.
+READ_MESSAGES = 1000
+READ_BYTES = 512 * 1024
+#: What a dry run looks through, and what it holds, at most.
+MAX_SCANNED = 500_000
+MAX_HELD_BYTES = 64 * 1024 * 1024
+#: Messages that are tried without letting others have their turn.
+TRIED_AT_ONCE = 100
+#: Seconds of the log that are looked at first, and how much more each time that this is not enough.
+FIRST_SPAN = 1.0
+WIDER = 8
+
+
+class RuleDesk:
+    """One per node with an uplink."""
+
+    def __init__(self, broker: Broker, book: RuleBook, read: Read | None, kind: str, reserved: Sequence[str]) -> None:
+        self._broker = broker
+        self._book = book
+        self._read = read
+        self._kind = kind
+        self._reserved = reserved
+        self._testing = False
+
+    def rules(self) -> RulesInfo:
+        rules = self._book.rules
+        items = tuple(_info(number, rule) for number, rule in enumerate(rules.rules, start=1))
+        return RulesInfo(items, self._book.earlier, len(rules.names), rules.names.turned_away)
+
+    async def reload(self) -> ReloadInfo:
+        if self._read is None:
+            raise RulesRefused("this node was not started from a configuration that can be read again")
+        try:
+            loaded = await self._read()
+        except ConfigError as error:
+            raise RulesRefused(str(error)) from error
+        told = loaded.config.uplink
+        problems = [str(problem) for problem in uplink_rule_problems(loaded)]
+        if problems:
+            raise RulesRefused("\n".join(problems))
+        try:
+            change = self._book.change(rules_of(told.rules)[0], self._broker.log.end)
+        except ValueError as error:
+            raise RulesRefused(str(error)) from error
+        if change:
+            # The history of the rules leaves with the batch that has the first message under the new ones.
+            self._broker.reserve()
+            await self._broker.store.settled()
+            logger.info("the rules of the uplink were changed", extra={"rules": len(told.rules)})
+        notes = [] if told.kind == self._kind else [f"uplink.kind is {self._kind} until the node is restarted"]
+        if change:
+            notes.append("what was recorded before goes by the rules that were in force then")
+        info = self._broker.uplink.info() if self._broker.uplink is not None else None
+        return ReloadInfo(
+            changed=bool(change),
+            rules=len(self._book.rules.rules),
+            added=tuple(map(written, change.added)),
+            removed=tuple(map(written, change.removed)),
+            reordered=change.reordered,
+            waiting=info.lag_messages if info is not None and self._book.earlier else 0,
+            notes=tuple(notes),
+        )
+
+    async def test(self, rules: Entries | None, messages: int, minutes: float | None) -> TrialInfo:
+        now = self._book.rules.rules
+        then: Sequence[Rule] = now
+        if rules is not None:
+            then, wrong = rules_of(rules)
+            if wrong:
+                raise RulesRefused("\n".join(wrong))
+        if self._testing:
+            raise RulesRefused("another dry run is under way on this node; try again")
+        self._testing = True
+        try:
+            return await self._try(Trial(then, now, self._reserved), messages, minutes)
+        finally:
+            self._testing = False
+
+    async def _try(self, trial: Trial, messages: int, minutes: float | None) -> TrialInfo:
+        span = None if minutes is None else minutes * 60
+        clock, call_soon = self._broker.clock, self._broker.call_soon
+        found = await recent(self._broker.log, clock.wall(), messages, span, lambda: breath(call_soon))
+        tried, left = 0, messages
+        skip = max(0, found.messages - messages)
+        for run in found.runs:
+            for message in messages_of(run):
+                if skip:
+                    skip -= 1
+                    continue
+                if not left:
+                    break
+                left -= 1
+                trial.add(message)
+                tried += 1
+                if tried % TRIED_AT_ONCE == 0:
+                    await breath(call_soon)
+        notes = ["only what is in the log was tried: what a rule in force, a durable session or log.record has kept"]
+        if not found.complete:
+            notes.append("the log has more than a dry run looks through: these are not the very last messages")
+        return trial.result(*notes)
+
+
+class Recent(NamedTuple):
+    """The end of a log, or of a part of it."""
+
+    runs: Sequence[LogRun]
+    #: In these runs; the first one may have more than was asked for.
+    messages: int
+    #: They are the last ones that there are.
+    complete: bool
+
+
+async def recent(
+    log: Log, wall: float, messages: int, seconds: float | None, rest: Callable[[], Awaitable[None]]
+) -> Recent:
+    """The last so many messages, of the last so many ``seconds`` if given: looked for in spans that get wider."""
+    span = FIRST_SPAN if seconds is None else min(FIRST_SPAN, seconds)
+    scanned = 0
+    while True:
+        oldest = min((one.began_at for one in log.generations()), default=wall)
+        runs, count, size, cut = deque[LogRun](), 0, 0, False
+        position = await log.position_at(wall - span)
+        while True:
+            reading = await log.read(("#",), position, READ_MESSAGES, READ_BYTES)
+            for run in reading.runs:
+                runs.append(run)
+                count += run.reference.length
+                size += len(run.run.wire)
+            scanned += sum(run.reference.length for run in reading.runs)
+            while runs and (count - runs[0].reference.length >= messages or size > MAX_HELD_BYTES):
+                gone, cut = runs.popleft(), True
+                count -= gone.reference.length
+                size -= len(gone.run.wire)
+            if scanned >= MAX_SCANNED:
+                return Recent(runs, count, reading.at_end)
+            if reading.at_end or reading.position <= position:
+                break
+            position = reading.position
+            await rest()
+        if cut or count >= messages or wall - span <= oldest or (seconds is not None and span >= seconds):
+            return Recent(runs, count, complete=True)
+        span = span * WIDER if seconds is None else min(span * WIDER, seconds)
+
+
+def _info(number: int, rule: Rule) -> RuleInfo:
+    return RuleInfo(
+        number=number,
+        filter=rule.filter,
+        gateway=rule.gateway,
+        device=rule.device,
+        codec=rule.codec,
+        when=rule.when,
+        qos=rule.qos,
+        to=rule.to,
+        mode=rule.mode.value,
+        key=rule.key,
+        matched=rule.figures.matched,
+        sent=rule.figures.sent,
+    )

@@ -1,0 +1,367 @@
+"""The composition root: makes the parts from the configuration, starts them in order, and stops them in order.
+
+Start: grid → state in memory → listeners → admin → ``ready``. No client gets in before the routes are complete.
+Stop: no new clients → DISCONNECT 0x8B to those that are there → everything committed → grid closed.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.python.failure import Failure
+
+from iot_mqtt import __version__
+from iot_mqtt.admin.site import make_site
+from iot_mqtt.admin.token import announce, load_token
+from iot_mqtt.app.config.folders import pipeline_dir
+from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.node.clustered import Clustered
+from iot_mqtt.app.node.gateways import Gateways
+from iot_mqtt.app.node.inbox import make_letters
+from iot_mqtt.app.node.parts import bound, disk_meter, make_grid, make_layout, make_listener_settings, make_log
+from iot_mqtt.app.node.rereading import Reread, Rereading
+from iot_mqtt.app.node.rule_desk import RuleDesk
+from iot_mqtt.app.node.uplink import make_uplink
+from iot_mqtt.app.pipeline.bridge import JobsBridge
+from iot_mqtt.auth.service import Access
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.connection import Connection
+from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.settings import BudgetSettings, LogUse
+from iot_mqtt.broker.uplink import Uplink
+from iot_mqtt.broker.view import View
+from iot_mqtt.devices import SWEEP_SECONDS, Accompanied
+from iot_mqtt.devices.letters import Letters, LettersInfo
+from iot_mqtt.errors import ReasonCode, Refused, Unavailable
+from iot_mqtt.grid.devices import GridDeviceStore
+from iot_mqtt.grid.ignite import IgniteGrid
+from iot_mqtt.grid.log import GridLog
+from iot_mqtt.grid.store import GridStore
+from iot_mqtt.metrics.cluster import ClusterCollector
+from iot_mqtt.metrics.devices import DevicesCollector
+from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.inbox import InboxCollector
+from iot_mqtt.metrics.links import LinksCollector
+from iot_mqtt.metrics.loop_lag import LoopLag
+from iot_mqtt.metrics.sys_tree import Load, sys_tree
+from iot_mqtt.metrics.uplink import UplinkCollector
+from iot_mqtt.pipeline import Listening, ReactorClock, TimingWheel, listen
+from iot_mqtt.pipeline.reactor import TurnReactor
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.values import Message
+
+log = logging.getLogger(__name__)
+
+#: Seconds between looks at whether the last connections are gone, while stopping.
+DRAIN_STEP = 0.02
+#: Seconds between two looks at the disk, and at what the log's retention is over for.
+DISK_SECONDS = 1.0
+UPKEEP_SECONDS = 5.0
+#: Seconds between two looks at the logs of dead nodes.
+CARE_SECONDS = 60.0
+
+
+class Service:
+    """One life of a node. Its broker is made at the start, because only the grid knows what number the node has."""
+
+    broker: Broker
+    view: View
+    #: The configuration again, as it was read at the start; None: it came from nowhere.
+    reread: Reread | None = None
+
+    def __init__(self, config: Config, reactor: TurnReactor, on_over: Callable[[str], None]) -> None:
+        """``on_over`` is called when this life is over although nobody asked for it, with the reason."""
+        self._config = config
+        self._on_over = on_over
+        self._reactor: Any = reactor
+        self.clock = ReactorClock(reactor)
+        self._wheel = TimingWheel(self.clock)
+        self.counters = Counters()
+        cross = self._reactor.callFromThread
+        self._access = Access(config.auth, cross, self.clock.monotonic)
+        self._grid = make_grid(config, reactor, self.clock)
+        self._store = GridStore(self._grid, self.clock, self.counters)
+        self._cluster = (
+            Clustered(config, reactor, self.clock, self._grid, self._over)
+            if isinstance(self._grid, IgniteGrid)
+            else None
+        )
+        self.gateways = Gateways(config, reactor, self.clock)
+        self._lag = LoopLag(self.clock)
+        self._load = Load()
+        self._listening: list[Listening] = []
+        self._admin_port: Any = None
+        self._periodic: list[LoopingCall] = []
+        self._desk: RuleDesk | None = None
+        self._opened = self._started = False
+        #: Why this life was over before it had begun.
+        self._ended: str | None = None
+
+    async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
+        """Open everything; returns the line that says so. ``before_listening`` makes room for the ports."""
+        await self._grid.open()
+        self._opened = True
+        number = await self._cluster.join() if self._cluster is not None else 0
+        messages = make_log(self._config.log, self._grid, self._store, self.clock, number)
+        self._make_broker(messages)
+        await messages.open()
+        uplink = await self._attach_uplink(number)
+        if self._cluster is None:
+            await load(self.broker)
+        else:
+            await self._cluster.enter(self.broker, self.view)
+            self.accompanied.join(self._cluster.questions)
+        await self.accompanied.load()
+        letters = make_letters(self._config, self.broker, self.accompanied, self._reactor.callFromThread)
+        if letters is not None:
+            self.accompanied.letters = letters
+            self.view.further_alarms.append(lambda: letters.alarms)
+        await self.gateways.start()
+        self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
+        await self._store.settled()
+        # What was loaded stays: no collection need look at it again.
+        if self._config.node.gc_threshold:
+            gc.set_threshold(self._config.node.gc_threshold, 20, 100)
+        gc.freeze()
+        self._repeat(DISK_SECONDS, self.broker.budget.measure)
+        if before_listening is not None:
+            await before_listening()
+        ports = self._listen()
+        self._lag.start()
+        self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
+        if self._config.auth.users_file or self._config.auth.acl_file:
+            self._repeat(self._config.auth.reload_seconds, self._reload_access)
+        self.broker.census.begin()
+        if uplink is not None:
+            uplink.begin()
+        self._repeat(SWEEP_SECONDS, self.accompanied.sweep)
+        self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
+        if self._cluster is not None:
+            self._cluster.listening({one.name: bound(one) for one in self._listening})
+            self._repeat(UPKEEP_SECONDS, self._show_load)
+            self._repeat(CARE_SECONDS, self._take_care)
+        if self._ended is not None:
+            raise Unavailable(self._ended)
+        self._started = self.view.ready = True
+        if letters is not None:
+            letters.begin()
+        return " ".join(["ready", *ports])
+
+    def _make_broker(self, messages: GridLog) -> None:
+        config = self._config
+        self.broker = Broker(
+            settings=config.mqtt,
+            store=self._store,
+            log=messages,
+            log_use=LogUse(config.log.batch_size, config.log.record),
+            budget=BudgetSettings(config.log.disk_limit, config.log.disk_reserve),
+            disk=disk_meter(self._grid),
+            counters=self.counters,
+            clock=self.clock,
+            wheel=self._wheel,
+            authenticator=self._access.authenticator,
+            authorizer=self._access.authorizer,
+            call_soon=self._reactor.call_at_turn_end,
+        )
+        self.accompanied = Accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
+        self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
+
+    async def _attach_uplink(self, number: int) -> Uplink | None:
+        cross = self._reactor.callFromThread
+        read = None if self.reread is None else Rereading(self.reread, self._reactor).read
+        uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, read)
+        if uplinked is None:
+            return None
+        await uplinked.attach(self._config, self.broker)
+        self._desk = uplinked.desk
+        self.view.further_alarms.append(lambda: uplinked.book.alarms)
+        return uplinked.uplink
+
+    def _listen(self) -> list[str]:
+        layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
+        for name, listener in self._config.enabled_listeners.items():
+            settings = make_listener_settings(name, listener)
+            self._listening.append(listen(self._reactor, settings, layout, wheel=self._wheel))
+        ports = [f"{listening.name}={bound(listening)}" for listening in self._listening]
+        if self._config.admin.enabled:
+            ports.append(f"admin={self._open_admin()}")
+        return ports
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """What was bound, by configuration key: the next life of the node is to be found at the same places."""
+        found = {f"listeners.{one.name}": one.port for one in self._listening}
+        if self._admin_port is not None:
+            found["admin"] = self._admin_port.getHost().port
+        return found
+
+    # The life is over, although nobody asked for it.
+
+    def _over(self, reason: str) -> None:
+        if not self._started:
+            self._ended = reason
+            return
+        self.view.ready = False
+        self.broker.refusing = Refused("this node is not part of the cluster now", ReasonCode.SERVER_UNAVAILABLE)
+        for connection in self._connections:
+            connection.disconnect(ReasonCode.USE_ANOTHER_SERVER, "this node is not part of the cluster now")
+        self._on_over(reason)
+
+    async def abandon(self) -> None:
+        """Let go of everything but the ports, which refuse clients until the next life takes them. Nothing is
+        committed: others have taken this node's place.
+        """
+        self._stop_periodic()
+        self._store.give_up()
+        if self._letters is not None:
+            self._letters.abandon()
+        if hasattr(self, "broker") and self.broker.uplink is not None:
+            self.broker.uplink.abandon()
+        if self._cluster is not None:
+            await self._cluster.abandon()
+
+    def _letters_info(self) -> LettersInfo | None:
+        return None if self._letters is None else self._letters.info()
+
+    @property
+    def _letters(self) -> Letters | None:
+        return self.accompanied.letters if hasattr(self, "accompanied") else None
+
+    async def release_ports(self) -> None:
+        """The next life is ready for them, or this one could not begin. Once more does nothing more."""
+        await self._stop_listening()
+        for connection in self._connections:
+            connection.disconnect(ReasonCode.USE_ANOTHER_SERVER)
+        await self._stop_rest()
+
+    @property
+    def _connections(self) -> list[Connection]:
+        """None while there is no broker."""
+        return list(self.broker.connections) if hasattr(self, "broker") else []
+
+    async def _stop_listening(self) -> None:
+        listening, self._listening = self._listening, []
+        for one in listening:
+            await one.stop()
+
+    async def _stop_rest(self) -> None:
+        """What serves people and connections until the end."""
+        port, self._admin_port = self._admin_port, None
+        if port is not None:
+            await port.stopListening()
+        self.gateways.stop()
+        self._access.close()
+        self._wheel.stop()
+
+    def _stop_periodic(self) -> None:
+        for loop in self._periodic:
+            if loop.running:
+                loop.stop()
+        self._lag.stop()
+
+    def _open_admin(self) -> str:
+        config = self._config
+        metrics = Metrics(
+            self.counters,
+            self.view.info,
+            lag=self._lag,
+            listeners=lambda: self._listening,
+            log=self.view.log.info,
+            cluster=self._collector(),
+            uplink=UplinkCollector(self.view.uplink),
+            devices=DevicesCollector(self.accompanied.figures),
+            links=LinksCollector(self.gateways.facts),
+            inbox=InboxCollector(self._letters_info),
+        )
+        data_dir = config.node.data_dir
+        site = make_site(
+            self.view,
+            metrics,
+            load_token(data_dir),
+            reactor=self._reactor,
+            plugins=self.gateways.plugins,
+            devices=self.accompanied,
+            captures=self.gateways.captures,
+            uplink=self._desk,
+            jobs=JobsBridge(pipeline_dir(config) / "status", self._reactor).read,
+        )
+        self._admin_port = self._reactor.listenTCP(config.admin.port, site, interface=config.admin.host)
+        address = bound(self._admin_port.getHost())
+        announce(data_dir, f"http://{address}")
+        return address
+
+    def _collector(self) -> ClusterCollector | None:
+        cluster = self._cluster
+        return None if cluster is None else ClusterCollector(cluster.status, lambda: cluster.gateway)
+
+    def _repeat(self, seconds: float, call: Any) -> None:
+        if seconds > 0:
+            loop = LoopingCall(call)
+            loop.clock = self._reactor
+            loop.start(seconds).addErrback(lambda failure: _report("a periodic task failed", failure))
+            self._periodic.append(loop)
+
+    def _show_load(self) -> None:
+        if self._cluster is not None:
+            self._cluster.refresh(self._lag.latest)
+
+    def _take_care(self) -> None:
+        if self._cluster is not None:
+            caring: Deferred[None] = ensureDeferred(self._cluster.take_care())
+            caring.addErrback(lambda failure: log.warning("dead nodes' logs: %s", failure.getErrorMessage()))
+
+    def _publish_sys(self) -> None:
+        facts = self.view.info()
+        now = self.clock.wall()
+        self._load.sample(self.counters, facts, now)
+        for topic, payload in sys_tree(self.counters, facts, now, self._load, self.view.log.info()):
+            self.broker.publish_quietly(Message(topic, payload, retain=True))
+
+    def _reload_access(self) -> None:
+        for error in self._access.reload_if_changed():
+            log.error("access rules were not reloaded, the old ones stay: %s", error)
+
+    async def stop(self) -> None:
+        """Let clients go, commit, close; within ``node.drain_seconds``."""
+        deadline = self.clock.monotonic() + self._config.node.drain_seconds
+        self._stop_periodic()
+        await self._stop_listening()
+        if hasattr(self, "broker"):
+            self.view.ready = False
+            for connection in self._connections:
+                connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
+            self.broker.end_turn()
+            while self.broker.connections and self.clock.monotonic() < deadline:
+                await deferLater(self._reactor, DRAIN_STEP)
+        if self._opened:
+            if self._letters is not None:
+                await self._settle(self._letters.stop(), deadline)
+                self._letters.abandon()
+            if hasattr(self, "accompanied"):
+                self.accompanied.stopping()
+            await self._settle(self._store.settled(), deadline)
+            if hasattr(self, "broker") and self.broker.uplink is not None:
+                await self._settle(self.broker.uplink.stop(), deadline)
+                await self._settle(self._store.settled(), deadline)
+            if self._cluster is not None:
+                await self._cluster.leave()
+            await self._grid.close()
+        await self._stop_rest()
+
+    async def _settle(self, what: Coroutine[Any, Any, None], deadline: float) -> None:
+        """Commit what is left, but not longer than the deadline when the grid does not take it."""
+        settled: Deferred[None] = ensureDeferred(what)
+        settled.addTimeout(max(0.1, deadline - self.clock.monotonic()), self._reactor)
+        try:
+            await settled
+        except Exception as error:  # noqa: BLE001 - whatever keeps the grid from it, we stop
+            log.error("stopping with something that was not written: %r", error)
+
+
+def _report(what: str, failure: Failure) -> None:
+    log.error(what, exc_info=failure.value)

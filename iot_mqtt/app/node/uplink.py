@@ -1,0 +1,106 @@
+"""From the section ``uplink`` to the parts of the uplink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import NamedTuple
+
+from iot_mqtt.app.config.folders import uplink_dir
+from iot_mqtt.app.config.sections import Config, KafkaConfig
+from iot_mqtt.app.node.rule_desk import Read, RuleDesk
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.uplink import Uplink
+from iot_mqtt.ports.grid import Grid
+from iot_mqtt.ports.uplink import Sink
+from iot_mqtt.uplink.files import FileSink
+from iot_mqtt.uplink.kafka.settings import KafkaSettings, SecuritySettings
+from iot_mqtt.uplink.places import GridPlaces
+from iot_mqtt.uplink.rulebook import RuleBook
+from iot_mqtt.uplink.rules import rules_of
+from iot_mqtt.uplink.settings import FileSettings
+
+#: Topics of the platform that mean something in any case, beside those that the configuration names.
+KNOWN_TOPICS = ("iot.dead",)
+
+
+class Uplinked(NamedTuple):
+    """The uplink, its rules, and what operators do with those."""
+
+    uplink: Uplink
+    book: RuleBook
+    desk: RuleDesk
+
+    async def attach(self, config: Config, broker: Broker) -> None:
+        """Find the rules of before, and the place. Before anything is published."""
+        await self.book.load(rules_of(config.uplink.rules)[0], broker.log.end)
+        broker.store.stagers.append(self.book)
+        await self.uplink.attach()
+        self.book.safe = lambda: self.uplink.safe_position
+        broker.reserve()
+
+
+def make_uplink(
+    config: Config,
+    broker: Broker,
+    grid: Grid,
+    number: int,
+    cross: Callable[[Callable[[], None]], object],
+    read: Read | None = None,
+) -> Uplinked | None:
+    """The uplink of ``uplink.kind``; None: there is none. ``number`` is the node's in a cluster; ``read`` reads the
+    configuration again.
+    """
+    told = config.uplink
+    if told.kind == "none":
+        return None
+    sink = _make_sink(config, cross)
+    reserved = _reserved(config)
+    book = RuleBook(grid, number, config.node.id, reserved)
+    uplink = Uplink(broker, book, sink, GridPlaces(grid, number), hold=told.ack == "kafka")
+    return Uplinked(uplink, book, RuleDesk(broker, book, read, told.kind, reserved))
+
+
+def _make_sink(config: Config, cross: Callable[[Callable[[], None]], object]) -> Sink:
+    told = config.uplink
+    if told.kind == "kafka":
+        # Whoever has no Kafka need not wait for its library.
+        from iot_mqtt.uplink.kafka.sink import KafkaSink
+
+        return KafkaSink(kafka_settings(told.kafka), cross, time.monotonic)
+    file = told.file
+    settings = FileSettings(file.rotate_bytes, file.rotate_seconds, file.limit, file.reserve)
+    return FileSink(uplink_dir(config), settings, cross, time.monotonic)
+
+
+def kafka_settings(told: KafkaConfig) -> KafkaSettings:
+    """``uplink.kafka`` as the package takes it."""
+    return KafkaSettings(
+        told.bootstrap_servers,
+        told.compression,
+        told.linger_seconds,
+        told.batch_bytes,
+        told.buffer_bytes,
+        told.dead_letters or "",
+        told.create_topics,
+        told.partitions,
+        told.replication,
+        SecuritySettings(**asdict(told.security)),
+        told.options,
+    )
+
+
+def _reserved(config: Config) -> tuple[str, ...]:
+    """Topics of the platform that no client may write to by what it calls itself."""
+    commands, pipeline = config.uplink.commands, config.pipeline
+    named = (
+        commands.topic,
+        commands.dead_letters,
+        config.uplink.kafka.dead_letters,
+        pipeline.clean.topic,
+        pipeline.clean.invalid_topic,
+        pipeline.alarm.topic,
+        pipeline.alarm.commands_topic,
+    )
+    return (*KNOWN_TOPICS, *(name for name in named if name))

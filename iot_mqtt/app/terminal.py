@@ -1,0 +1,151 @@
+"""Tables and forms on a terminal, made of the API's JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import click
+
+#: Column widths come from this many rows; a table of any length starts to print at once.
+_MEASURED = 1000
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading and what stands below it."""
+
+    title: str
+    text: Callable[[Json], str]
+    right: bool = False
+
+
+def field(name: str, title: str | None = None) -> Column:
+    """A field of the item as it is."""
+    return Column(title or name.upper().replace("_", " "), lambda item: plain(item[name]))
+
+
+def number(name: str, title: str | None = None) -> Column:
+    """A figure, ranged right."""
+    return Column(title or name.upper().replace("_", " "), lambda item: plain(item[name]), right=True)
+
+
+def table(columns: tuple[Column, ...], items: Iterable[Json]) -> Iterator[str]:
+    """The lines of a table, heading first."""
+    rows = ([column.text(item) for column in columns] for item in items)
+    measured = list(islice(rows, _MEASURED))
+    titles = [column.title for column in columns]
+    widths = [max(map(_width, texts)) for texts in zip(titles, *measured, strict=True)]
+    for row in chain([titles], measured, rows):
+        cells = (_cell(text, width, column) for text, width, column in zip(row, widths, columns, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def form(pairs: Iterable[tuple[str, object]]) -> Iterator[str]:
+    """Names and values, one pair a line."""
+    listed = list(pairs)
+    width = max((_width(name) for name, _ in listed), default=0)
+    for name, value in listed:
+        yield f"{name}{' ' * (width - _width(name))}  {plain(value)}"
+
+
+def plain(value: object) -> str:
+    """A value for people. Control characters are spelled out: a client id may hold an escape sequence."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{plain(name)} {plain(item)}" for name, item in sorted(value.items())) or "-"
+    if isinstance(value, list):
+        return "; ".join(map(plain, value)) or "-"
+    return "".join(_printable(character) for character in str(value))
+
+
+def moment(seconds: float | None) -> str:
+    """A wall-clock time, in UTC."""
+    if seconds is None:
+        return "-"
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
+
+
+def span(seconds: float) -> str:
+    """How long, in its two largest units."""
+    left = int(seconds)
+    parts: list[str] = []
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        amount, left = divmod(left, length)
+        if amount or (unit == "s" and not parts):
+            parts.append(f"{amount} {unit}")
+    return " ".join(parts[:2])
+
+
+def size(count: float) -> str:
+    """Bytes, in the largest unit that keeps a digit before the point."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def print_items(columns: tuple[Column, ...], items: Iterable[Json], as_json: bool) -> None:
+    if as_json:
+        print_json(list(items))
+        return
+    for line in table(columns, items):
+        click.echo(line)
+
+
+def print_one(item: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(item)
+        return
+    print_form((name.replace("_", " "), _shown(name, value)) for name, value in item.items())
+
+
+def _shown(name: str, value: object) -> str:
+    if name.endswith("_at") and isinstance(value, int | float):
+        return moment(value)
+    return plain(value)
+
+
+def print_form(pairs: Iterable[tuple[str, object]]) -> None:
+    for line in form(pairs):
+        click.echo(line)
+
+
+def print_done(item: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(item)
+        return
+    for name, value in item.items():
+        click.echo(f"{name} {plain(value)}")
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _cell(text: str, width: int, column: Column) -> str:
+    padding = " " * (width - _width(text))
+    return padding + text if column.right else text + padding
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

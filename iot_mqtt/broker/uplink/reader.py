@@ -1,0 +1,303 @@
+"""The reader that feeds the uplink: from the node's own log, in order, as far as it is committed, into a sink.
+
+::
+
+    CLOSED ──(sink opens)──▶ READING ──(no room in the sink)──▶ FULL ──(ready)──▶ READING
+      ▲                         │
+      └──────(sink fails)───────┘   from the kept place on, a little later
+
+How far it has read and how far everything is safe stands in the ``ledger``. A message that was read and is not safe
+when something breaks is read again, with the same id. A reader that keeps up is given what was recorded from memory,
+after its commit (``fresh``); one that is behind reads the log.
+
+Publishers know nothing of all this: their acknowledgement waits for the log's commit, whatever the sink does; unless
+they are to wait for the sink as well (``holding``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.driving import RETRY_SECONDS, breath, done, drive
+from iot_mqtt.broker.facade import UplinkInfo
+from iot_mqtt.broker.uplink.fresh import Fresh
+from iot_mqtt.broker.uplink.holding import Holding
+from iot_mqtt.broker.uplink.ledger import Ledger
+from iot_mqtt.broker.uplink.watching import Watch
+from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.uplink import Mode, Places, Plan, Record, Sink
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+#: What one read brings at most, about; and how much is taken at a time of what need not be read.
+READ_MESSAGES = 1000
+FRESH_MESSAGES = 500
+READ_BYTES = 512 * 1024
+#: Batches that the sink may have without having said that they are safe.
+MAX_UNSAFE = 50_000
+RUNS_A_TURN = 100
+#: Seconds after which reading what is at hand makes room for others.
+TURN_SECONDS = 0.005
+
+
+class Uplink:
+    """One per node. ``attach`` it before anything is published, ``begin`` when what was loaded is committed."""
+
+    def __init__(self, broker: Broker, plan: Plan, sink: Sink, places: Places, *, hold: bool = False) -> None:
+        """``hold``: acknowledgements wait for the sink."""
+        self._broker = broker
+        self._plan = plan
+        self._sink = sink
+        self._ledger = ledger = Ledger(places, broker.log, broker.clock, broker.reserve)
+        self.holding = Holding(broker, lambda: ledger.safe_to) if hold else None
+        self._watch = Watch(ledger, sink, self.holding, broker.log, broker.clock)
+        self._open = self._reading = self._full = self._held = self._stopped = False
+        #: Moves when the sink forgets what it was sent.
+        self._epoch = 0
+        #: Moves when what is being read now is worth nothing.
+        self._version = 0
+        #: Behind the newest message that goes up.
+        self.end = 0
+        self._fresh = Fresh(0)
+        self._planned = False
+        sink.ready = self._ready
+
+    # Life.
+
+    async def attach(self) -> None:
+        """Find the place, and take part in the broker's turns from now on."""
+        log = self._broker.log
+        await self._ledger.load()
+        # What there is already has to be read; what comes is heard of. The end of the former is not known.
+        self.end, self._fresh = log.end, Fresh(log.end)
+        self._broker.uplink, self._broker.holding = self, self.holding
+        self._broker.store.stagers.append(self)
+        self._ledger.touch()
+
+    def begin(self) -> None:
+        """Feed the sink, in the background."""
+        if not self._stopped:
+            self._watch.begin()
+            self._reopen()
+
+    async def stop(self) -> None:
+        """Hand nothing more over, and keep the place of what gets safe by that. Before the store's last commit."""
+        self._end()
+        await self._sink.close()
+        self._ledger.touch()
+
+    def abandon(self) -> None:
+        """Others have taken this node's place: write nothing more."""
+        self._end()
+        self._sink.abandon()
+
+    def _end(self) -> None:
+        self._stopped = self._ledger.ending = True
+        self._watch.end()
+
+    def _reopen(self) -> None:
+        if not (self._stopped or self._open):
+            drive(self._begin(), done, self._not_open)
+
+    async def _begin(self) -> None:
+        ledger = self._ledger
+        position = await self._sink.open(ledger.place)
+        if position > self._broker.log.committed_end:
+            logger.warning("the uplink's sink is ahead of the log, which has lost messages; it begins with a new spool")
+            ledger.new_spool(ledger.place.position)
+            position = await self._sink.open(ledger.place)
+        ledger.opened(position)
+        self._open, self._full = not self._stopped, False
+        self.read_on()
+
+    def _not_open(self, error: BaseException) -> None:
+        if self._sink.trouble is None:
+            logger.error("the uplink's sink cannot be opened; trying again: %s", error)
+        self._later(self._reopen)
+
+    def _later(self, call: Callable[[], None]) -> None:
+        if not self._stopped:
+            self._broker.clock.call_later(RETRY_SECONDS, call)
+
+    # What is recorded.
+
+    def mode(self, topic: bytes, qos: int) -> Mode | None:
+        """Whether messages of a topic and QoS are recorded to go up."""
+        return self._plan.mode(topic, qos)
+
+    @property
+    def safe_position(self) -> int:
+        """Everything before it is safe in the sink."""
+        return self._ledger.place.position
+
+    def recorded(self, run: LogRun) -> None:
+        """Messages that go up were put into the log; the same batch says so."""
+        self._fresh.add(run)
+        self.end = run.end
+        self._ledger.recorded(run)
+
+    def stage(self, batch: WriteBatch, ticket: int) -> None:
+        """Keep the place with the store's batch."""
+        self._ledger.stage(batch)
+
+    def committed(self, ticket: int) -> None:
+        """There may be more to read; whoever waits for the commit comes first."""
+        self.read_on()
+
+    # Reading.
+
+    def _ready(self) -> None:
+        self._full = False
+        self.read_on()
+
+    def read_on(self) -> None:
+        """Read what there is, at the end of this turn, unless that is being done or the sink can't take it."""
+        if not self._planned and self._may_read():
+            self._planned = True
+            self._broker.call_soon(self._read_some)
+
+    def _may_read(self) -> bool:
+        if self._reading or not self._open or self._full or self._held or self._stopped:
+            return False
+        return self._ledger.position < self._broker.log.committed_end and self._ledger.batches < MAX_UNSAFE
+
+    def _read_some(self) -> None:
+        """What was recorded a moment ago is at hand; anything else is read from the log. No more than others bear."""
+        self._planned = False
+        clock = self._broker.clock
+        until = clock.monotonic() + TURN_SECONDS
+        while self._may_read():
+            position = self._ledger.position
+            if position < self._fresh.begin:
+                self._reading = True
+                drive(self._read(), done, self._not_read)
+                return
+            end = self._broker.log.committed_end
+            self._hand_over(*self._fresh.take(position, end, FRESH_MESSAGES, READ_BYTES))
+            if clock.monotonic() >= until:
+                self.read_on()
+                return
+
+    async def _read(self) -> None:
+        log, version = self._broker.log, self._version
+        # What is not committed may never have been, after a crash, and its positions be those of other messages.
+        safe_end = log.committed_end
+        reading = await log.read(self._plan.filters, self._ledger.position, READ_MESSAGES, READ_BYTES)
+        self._reading = False
+        if version != self._version:
+            self.read_on()
+            return
+        committed = [run.before(safe_end) for run in reading.runs if run.position < safe_end]
+        self._hand_over(committed, min(reading.position, safe_end))
+        self.read_on()
+
+    def _not_read(self, error: BaseException) -> None:
+        self._reading = False
+        logger.error("reading the log for the uplink failed; trying again: %s", error)
+        self._later(self.read_on)
+
+    # The sink.
+
+    def _hand_over(self, runs: Sequence[LogRun], position: int) -> None:
+        """Make records of what was read, up to this position."""
+        plan, ledger = self._plan, self._ledger
+        spool = ledger.place.spool
+        records: list[Record] = []
+        messages = size = 0
+        for run in runs:
+            made, length = plan.records(run, spool), run.reference.length
+            if len(made) == length or plan.goes_up(run):
+                messages += length
+                size += len(run.run.wire)
+                records += made
+        if records:
+            ledger.hand_over(position, messages, size, len(records), runs[0].arrived)
+            if not self._sink.send(records, partial(self._done, self._epoch)):
+                self._full = True
+        elif ledger.pass_over(position, messages, size):
+            self._moved()
+
+    def _done(self, epoch: int, error: BaseException | None) -> None:
+        """The oldest batch that the sink has is safe, or none is."""
+        if epoch != self._epoch:
+            return
+        if error is not None:
+            self._fail(error)
+            return
+        self._ledger.take()
+        self._moved()
+        self.read_on()
+
+    def _moved(self) -> None:
+        if self.holding is not None:
+            self.holding.moved()
+
+    def _fail(self, error: BaseException) -> None:
+        self._epoch += 1
+        self._version += 1
+        self._open = False
+        self._ledger.fall_back()
+        if not self._stopped:
+            logger.warning("the uplink goes back to its place and tries again: %s", error)
+            self._later(self._reopen)
+
+    # Retention.
+
+    async def write_off(self, generation: int) -> None:
+        """A generation of the log will be dropped: count what the sink did not get of it. Nothing is read until
+        ``go_on``.
+        """
+        info = next((one for one in self._broker.log.generations() if one.id == generation), None)
+        if info is None or info.end <= self._ledger.position:
+            return
+        self._held = True
+        self._version += 1
+        messages, size = await self._count(generation)
+        if not messages:
+            return
+        if self.holding is not None:
+            self.holding.give_up(info.end)
+        self._ledger.write_off(messages, size)
+        logger.error(
+            "retention drops messages that the uplink has not handed over",
+            extra={"generation": generation, "messages": messages},
+        )
+
+    def go_on(self) -> None:
+        """It was dropped, or will be tried again."""
+        if self._held:
+            self._held = False
+            self._broker.call_soon(self.read_on)
+
+    async def _count(self, generation: int) -> tuple[int, int]:
+        """Messages, and bytes, of a generation that go up and were not read."""
+        broker = self._broker
+        messages = size = seen = 0
+        begin, end = self._ledger.position, broker.log.committed_end
+        async for run in broker.log.scan(generation, begin):
+            if run.position < end and self._plan.goes_up(run):
+                left = run.behind(begin)
+                messages += left.reference.length
+                size += len(left.run.wire)
+            seen += 1
+            if seen % RUNS_A_TURN == 0:
+                await breath(broker.call_soon)
+        return messages, size
+
+    # What is told.
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator has to know, in words."""
+        return self._watch.alarms
+
+    def info(self) -> UplinkInfo:
+        """Figures."""
+        return self._watch.info()

@@ -1,0 +1,51 @@
+"""``ctl`` in front of an admin site in memory."""
+
+from __future__ import annotations
+
+import email.message
+import io
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import OpenerDirector, Request
+
+from click.testing import CliRunner, Result
+
+from iot_mqtt.app.ctl.cli import ctl
+from iot_mqtt.app.ctl.node import Node, Target
+from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
+
+
+class MemoryOpener(OpenerDirector):
+    """Carries requests of urllib to a site without a socket, and answers as urllib does."""
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__()
+        self._browser = browser
+
+    def open(self, fullurl: Any, data: Any = None, timeout: Any = None) -> Any:
+        assert isinstance(fullurl, Request)
+        headers = {name: value for name, value in fullurl.header_items() if name.lower() != "content-length"}
+        path = fullurl.selector
+        body = fullurl.data if isinstance(fullurl.data, bytes) else b""
+        answer = self._browser.request(fullurl.get_method(), path, body, headers)
+        if answer.status >= 400:
+            raise HTTPError(fullurl.full_url, answer.status, "no", email.message.Message(), io.BytesIO(answer.body))
+        return io.BytesIO(answer.body)
+
+
+class Ctl:
+    """Runs commands against a fake view."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.view = FakeView()
+        self.node = Node("http://node:18083", TOKEN, MemoryOpener(make_browser(self.view, token=None)))
+        monkeypatch.setattr(Target, "connect", lambda target: self.node)
+
+    def run(self, *arguments: str, input: bytes | None = None) -> Result:
+        return CliRunner().invoke(ctl, arguments, input=input)
+
+    def lines(self, *arguments: str) -> list[str]:
+        """The output of a command that must succeed."""
+        result = self.run(*arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout.splitlines()

@@ -1,0 +1,176 @@
+"""One life after the other: what could not begin leaves nothing behind, and the next one is at the same ports."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+from twisted.python.failure import Failure
+
+from iot_mqtt.app.config.sections import AdminConfig, Config, GridConfig, ListenerConfig, NodeConfig
+from iot_mqtt.app.node import lives
+from iot_mqtt.app.node.lives import Lives
+from iot_mqtt.app.node.service import Service
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.pipeline.reactor import TurnReactor
+
+T = TypeVar("T")
+
+
+def _reactor() -> Any:
+    """Twisted's have few annotations."""
+    return TurnReactor()
+
+
+class Turning:
+    """A reactor that runs while a test waits for something."""
+
+    def __init__(self) -> None:
+        self.reactor = _reactor()
+        self._readers = set(self.reactor.getReaders())
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            wait = self.reactor.timeout()
+            self.reactor.doIteration(0.1 if wait is None else min(wait, 0.1))
+            self.reactor.runUntilCurrent()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        results: list[T | Failure] = []
+        Deferred.fromCoroutine(coroutine).addBoth(results.append)
+        self.until(lambda: bool(results))
+        result = results[0]
+        if isinstance(result, Failure):
+            result.raiseException()
+        return result
+
+    @property
+    def left(self) -> list[Any]:
+        """What would still happen by itself: timers and open ports."""
+        return [*self.reactor.getDelayedCalls(), *(set(self.reactor.getReaders()) - self._readers)]
+
+
+class Often(Service):
+    """A life that comes as far as its ports and then cannot begin, so many times."""
+
+    failures: ClassVar[int]
+    made: ClassVar[list[Often]]
+
+    def __init__(self, config: Config, reactor: TurnReactor, on_over: Callable[[str], None]) -> None:
+        super().__init__(config, reactor, on_over)
+        self.made.append(self)
+
+    async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
+        ready = await super().start(before_listening)
+        if 1 < len(self.made) <= 1 + self.failures:
+            raise Unavailable("the cluster does not let it in")
+        return ready
+
+    def paused(self) -> None:
+        """As when the cluster has fenced it."""
+        self._over("it was paused")
+
+
+@pytest.fixture
+def turning() -> Iterator[Turning]:
+    """A reactor that nothing else uses."""
+    turning = Turning()
+    yield turning
+    turning.reactor.disconnectAll()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """Two listeners and an admin port, wherever there is room."""
+    return Config(
+        node=NodeConfig(data_dir=str(tmp_path), gc_threshold=0, drain_seconds=1.0),
+        listeners={"first": ListenerConfig(), "second": ListenerConfig()},
+        admin=AdminConfig(port=0),
+        grid=GridConfig(kind="memory"),
+    )
+
+
+def never(reason: str) -> None:
+    raise AssertionError(reason)
+
+
+def accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_a_life_that_cannot_open_its_last_port_gives_the_others_back(turning: Turning, config: Config) -> None:
+    """The admin port is taken: both listeners are open by then."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        full = lives.at_ports(config, {"admin": taken.getsockname()[1]})
+        service = Service(full, turning.reactor, never)
+        with pytest.raises(CannotListenError):
+            turning.run(service.start())
+        ports = service.ports
+        assert set(ports) == {"listeners.first", "listeners.second"}
+        turning.run(service.abandon())
+        turning.run(service.release_ports())
+    assert not any(accepts(port) for port in ports.values())
+    assert turning.left == []
+
+
+def test_ports_are_released_once(turning: Turning, config: Config) -> None:
+    """Again is nothing, and so is before anything was opened."""
+    service = Service(config, turning.reactor, never)
+    turning.run(service.release_ports())
+    turning.run(service.start())
+    ports = service.ports
+    assert len(ports) == 3 and all(accepts(port) for port in ports.values())
+    for _ in range(2):
+        turning.run(service.release_ports())
+        assert service.ports == {}
+    assert not any(accepts(port) for port in ports.values())
+    turning.run(service.stop())
+    assert turning.left == []
+
+
+@pytest.mark.parametrize("failures", [0, 1, 3])
+def test_the_next_life_is_at_the_same_ports_however_often_it_fails(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """Each attempt opens the ports of the one before; none of them may keep them."""
+    Often.failures, Often.made = failures, []
+    monkeypatch.setattr(lives, "Service", Often)
+    monkeypatch.setattr(lives, "AGAIN_SECONDS", 0.01)
+    failed: list[Failure] = []
+    node = Lives(config, turning.reactor, failed.append)
+    node.begin()
+    turning.until(lambda: Often.made[0].view.ready)
+    ports = Often.made[0].ports
+
+    Often.made[0].paused()
+    turning.until(lambda: bool(failed) or (len(Often.made) == failures + 2 and Often.made[-1].view.ready))
+    assert not failed
+    assert Often.made[-1].ports == ports
+    assert all(service.ports == {} for service in Often.made[:-1])
+    assert all(accepts(port) for port in ports.values())
+
+    # The life that is there now may end in the same way.
+    Often.made[-1].paused()
+    turning.until(lambda: bool(failed) or (len(Often.made) == failures + 3 and Often.made[-1].view.ready))
+    assert Often.made[-1].ports == ports
+
+    stopping = node.stop()
+    assert stopping is not None
+    stopped: list[object] = []
+    stopping.addBoth(stopped.append)
+    turning.until(lambda: bool(stopped))
+    assert stopped == [None]
+    assert not failed
+    assert turning.left == []
