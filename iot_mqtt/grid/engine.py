@@ -30,6 +30,7 @@ from rocksdict import (
 )
 
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.ahead import Ahead
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.grid.wal import survey
@@ -61,6 +62,7 @@ class Engine:
         self._write_options = WriteOptions()
         # A stall must not happen inside rocksdict, where it would hold the interpreter lock.
         self._write_options.no_slowdown = True
+        self._ahead = Ahead(directory)
 
     @property
     def opened(self) -> bool:
@@ -84,6 +86,7 @@ class Engine:
     def close(self) -> None:
         """Sync, write the memory table out (so that the next start has no log to replay), give up the lock."""
         database, self._database = self._database, None
+        self._ahead.close()
         if database is None:
             return
         try:
@@ -139,6 +142,7 @@ class Engine:
                 delete(key)
             else:
                 put(key, value)
+        self._ahead.make(batch.size_in_bytes())
         database.write(batch, self._write_options)
         # write(sync=True) would keep the interpreter lock for the length of the fdatasync; this does not.
         database.flush_wal(True)  # noqa: FBT003 - rocksdict's signature
