@@ -90,7 +90,16 @@ class Outcome:
 class Crowd:
     """Devices, senders and a listener, and what they saw. ``brokers`` are the nodes of one broker."""
 
-    def __init__(self, brokers: Sequence[BrokerProcess], dice: random.Random, *, devices: int, commands: int) -> None:
+    def __init__(
+        self,
+        brokers: Sequence[BrokerProcess],
+        dice: random.Random,
+        *,
+        devices: int,
+        commands: int,
+        senders_stay: BrokerProcess | None = None,
+    ) -> None:
+        """``senders_stay``: with this node, which lives; what they send again reaches the node that has it already."""
         self.brokers, self.dice = brokers, dice
         self.ledger = Ledger(dice)
         ports = [broker.ports["mqtt"] for broker in brokers]
@@ -113,6 +122,10 @@ class Crowd:
         self.senders = [
             Sender(f"sender-{number}", ports, dice, version=5, on_acked=self._was_accepted) for number in range(SENDERS)
         ]
+        if senders_stay is not None:
+            for sender in self.senders:
+                sender.fixed = senders_stay.ports["mqtt"]
+        self._senders_stay = senders_stay is not None
         #: What REST refused, which nobody expects.
         self.refused: list[str] = []
         self.moves = 0
@@ -178,7 +191,7 @@ class Crowd:
                     one.hop()
                 else:
                     one.stay_away()
-            if self.dice.randrange(100) == 0:
+            if not self._senders_stay and self.dice.randrange(100) == 0:
                 self.dice.choice(self.senders).drop()
 
     async def _post(self, seconds: float) -> None:
