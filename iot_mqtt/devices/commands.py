@@ -388,8 +388,9 @@ class Commands:
         for record in records:
             self.found(record)
         if inherited and self._elsewhere.is_home(client_id):
-            # The dead node may have committed these and not told them.
-            for record in told_last(records):
+            # The dead node may have committed these and not told them. What waits was told by whoever accepted it,
+            # perhaps long after that death.
+            for record in told_last(record for record in records if record.state is not State.QUEUED):
                 self._telling.tell(record)
 
     def _not_loaded(self, client_id: str, error: BaseException) -> None:
