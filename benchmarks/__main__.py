@@ -1,5 +1,5 @@
-"""``python -m benchmarks [KIND] ARGS``: whole, durable, cluster, frames, uplink, uplink_kafka, spark_clean or micro;
-without any, whole.
+"""``python -m benchmarks [KIND] ARGS``: whole, durable, cluster, frames, bad_plugins, uplink, uplink_kafka,
+spark_clean or micro; without any, whole.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import cluster, durable, frames, uplink, whole
+from benchmarks import bad_plugins, cluster, durable, frames, uplink, whole
 
 MICRO = Path(__file__).parent / "micro"
 
@@ -27,6 +27,8 @@ def main(arguments: list[str]) -> int:
         return cluster.main(rest)
     if kind == "frames":
         return frames.main(rest)
+    if kind == "bad_plugins":
+        return bad_plugins.main(rest)
     if kind == "uplink":
         return uplink.main(rest)
     if kind in ("uplink_kafka", "spark_clean"):
@@ -37,8 +39,8 @@ def main(arguments: list[str]) -> int:
     names = [program.stem.removeprefix("bench_") for program in programs]
     if kind != "micro" or (rest and rest[0] not in names):
         print(
-            "usage: python -m benchmarks [whole | durable | cluster | frames | uplink | uplink_kafka | spark_clean"
-            f" ARGS | micro [{' | '.join(names)}]]",
+            "usage: python -m benchmarks [whole | durable | cluster | frames | bad_plugins | uplink | uplink_kafka |"
+            f" spark_clean ARGS | micro [{' | '.join(names)}]]",
             file=sys.stderr,
         )
         return 2

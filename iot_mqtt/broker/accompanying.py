@@ -33,6 +33,8 @@ class Leave(Enum):
     WAIT = auto()
     #: It is over: nobody must get it any more.
     NEVER = auto()
+    #: The same, and the client may have it from an earlier connection.
+    NEVER_AGAIN = auto()
 
 
 class Accompanying(Protocol):
@@ -58,8 +60,8 @@ class Accompanying(Protocol):
         """It was given up before the client had it."""
         ...
 
-    def session_came(self, client_id: str) -> None:
-        """A session that another node had is at home here."""
+    def session_came(self, client_id: str, *, inherited: bool) -> None:
+        """A session that another node had is at home here; ``inherited``: that one is dead."""
         ...
 
     def session_left(self, client_id: str) -> None:

@@ -83,7 +83,7 @@ class Homes:
             self._open(client_id)
         else:
             drive(
-                load_session(self._broker, client_id),
+                load_session(self._broker, client_id, inherited=claim is Claim.INHERITED),
                 partial(self._loaded, client_id),
                 partial(self._failed, client_id),
             )

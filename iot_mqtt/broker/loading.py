@@ -67,14 +67,14 @@ async def load(broker: Broker, wanted: Wanted | None = None) -> None:
     log.info("state loaded", extra={"sessions": len(broker.sessions), "retained": broker.retention.index.count})
 
 
-async def load_session(broker: Broker, client_id: str) -> Session | None:
+async def load_session(broker: Broker, client_id: str, *, inherited: bool = False) -> Session | None:
     """One session with everything that is kept for it; None if there is none. What it left without a session (a will,
     records of an end that was cut short) is dealt with all the same.
     """
     if broker.sessions.get(client_id) is None:
         gathered = await gather(broker.store, client_id, client_id.__eq__)
         if broker.sessions.get(client_id) is None and client_id in gathered:
-            await _restore(broker, gathered[client_id])
+            await _restore(broker, gathered[client_id], inherited=inherited)
     return broker.sessions.get(client_id)
 
 
@@ -84,7 +84,7 @@ async def _adopt(broker: Broker, wanted: Wanted) -> None:
     for count, (client_id, records) in enumerate(gathered.items(), 1):
         # It may have come by itself meanwhile.
         if here.get(client_id) is None:
-            await _restore(broker, records)
+            await _restore(broker, records, inherited=True)
         if count % SESSIONS_A_TURN == 0:
             await breath(broker.call_soon)
     broker.census.begin()
@@ -95,7 +95,7 @@ def _everybody(_: str) -> bool:
     return True
 
 
-async def _restore(broker: Broker, records: Records) -> None:
+async def _restore(broker: Broker, records: Records, *, inherited: bool) -> None:
     """One session from records that are at hand: nothing is waited for, so nobody sees half of it."""
     loading = _Loading(broker, records, _everybody)
     await loading.sessions()
@@ -109,7 +109,7 @@ async def _restore(broker: Broker, records: Records) -> None:
     await loading.wills()
     if broker.accompanying is not None:
         for session in loading.loaded:
-            broker.accompanying.session_came(session.client_id)
+            broker.accompanying.session_came(session.client_id, inherited=inherited)
     broker.plan_turn()
 
 

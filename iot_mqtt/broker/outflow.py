@@ -25,9 +25,10 @@ from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.group_cursor import GroupCursor
 from iot_mqtt.broker.refetching import Refetching
 from iot_mqtt.broker.session import Session
+from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Flight, Piece
-from iot_mqtt.session.outbound import Entry
+from iot_mqtt.session.outbound import RELEASED, Entry
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class Outflow:
                 ready = self._is_ready(session, sending, item)
                 if ready is Leave.WAIT:
                     return False
-                if ready is Leave.NEVER:
+                if ready is not Leave.YES:
                     continue
                 if isinstance(item, Piece):
                     if len(item) > room:
@@ -266,7 +267,7 @@ class Outflow:
         leave = accompanying.leaving(session, item)
         if leave is Leave.WAIT:
             self._waiting[session] = None
-        elif leave is Leave.NEVER:
+        elif leave is not Leave.YES:
             assert session.sending is not None
             session.sending.popleft()
             if isinstance(item, Piece):
@@ -275,7 +276,23 @@ class Outflow:
             else:
                 session.unsent -= 1
                 self.discard(session, item, Drop.COMMAND_OVER)
+            if leave is Leave.NEVER_AGAIN and entry.qos == 2:
+                self._release(session, item.ids if isinstance(item, Piece) else (packet_id,))
         return leave
+
+    def _release(self, session: Session, ids: Sequence[int]) -> None:
+        """Have the client free ids of QoS 2 messages that it may have, and that are not sent again: under the same id,
+        the next message would be taken for a repetition, confirmed and thrown away [MQTT-4.3.3-10].
+        """
+        connection, store = session.connection, self._broker.store
+        assert connection is not None
+        session.outbound.entries.update(dict.fromkeys(ids, RELEASED))
+        if session.durable:
+            for packet_id in ids:
+                session.sequence += 1
+                store.save_pubrel(session.client_id, packet_id, session.sequence)
+            self._broker.plan_turn()
+        connection.answer(PacketType.PUBREL, list(ids), store.latest if session.durable else 0)
 
     def _send_piece(self, session: Session, piece: Piece) -> None:
         """Messages of a flight, as one run where nothing has happened to them meanwhile."""

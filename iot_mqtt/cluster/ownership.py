@@ -130,6 +130,7 @@ class Ownership:
                 await done
             record = await self._channels.get(client_id)
             life = read(record).life if record is not None else None
+            dead = False
             if life != self._own:
                 if not wanted():
                     return self._refuse(Refusal.UNWANTED)
@@ -142,8 +143,9 @@ class Ownership:
                     return self._refuse(reason)
                 if not self._connected():
                     return self._refuse(Refusal.NOT_CONNECTED)
+                dead = life is not None and self._roster.standing(life) is Standing.DEAD
             if await self._channels.take(client_id, record):
-                return self._granted(life)
+                return self._granted(life, dead=dead)
         return self._refuse(Refusal.HOME_BUSY)
 
     async def _let_go(self, life: Life, client_id: str) -> Refusal | None:
@@ -163,13 +165,13 @@ class Ownership:
         await self._fences.fence(*life)
         return None
 
-    def _granted(self, life: Life | None) -> tuple[Claim, str]:
+    def _granted(self, life: Life | None, *, dead: bool = False) -> tuple[Claim, str]:
         if life is None:
             self.granted["new"] += 1
             return Claim.NEW, ""
         here = life.number == self._own.number
         self.granted["here" if here else "moved"] += 1
-        return Claim.TAKEN, ""
+        return Claim.INHERITED if dead else Claim.TAKEN, ""
 
     def _refuse(self, reason: Refusal) -> tuple[Claim, str]:
         self.refused[reason] += 1

@@ -45,7 +45,7 @@ class Accompanied:
         self.book = Book(broker, changes, telling, settings)
         self.elsewhere = Elsewhere(broker, store, changes, self.book, telling, settings)
         accepting = Accepting(broker, self.book, telling, self.elsewhere)
-        self.commands = Commands(broker, store, changes, self.book, accepting, self.elsewhere)
+        self.commands = Commands(broker, store, changes, self.book, accepting, self.elsewhere, telling)
         self.devices = Devices(broker, store, changes, settings)
         self.shadows = Shadows(broker, store, changes, settings)
         self.commands.enabled = settings.commands
@@ -76,8 +76,9 @@ class Accompanied:
                 self._telling.tell(record)
             if not self.elsewhere.clustered:
                 self._without_session()
-        if not self.elsewhere.clustered:
-            self.devices.restore([device async for device in self._store.devices()])
+        clustered, is_home = self.elsewhere.clustered, self.elsewhere.is_home
+        devices = self._store.devices()
+        self.devices.restore([one async for one in devices if not clustered or (one.online and is_home(one.gateway))])
         broker.accompanying = self
         broker.plan_turn()
 
@@ -142,9 +143,9 @@ class Accompanied:
     def dropped(self, session: Session, command: str, reason: Drop) -> None:
         self.commands.dropped(session, command, reason)
 
-    def session_came(self, client_id: str) -> None:
+    def session_came(self, client_id: str, *, inherited: bool) -> None:
         self.devices.came(client_id)
-        self.commands.session_came(client_id)
+        self.commands.session_came(client_id, inherited=inherited)
 
     def session_left(self, client_id: str) -> None:
         self.commands.session_left(client_id)

@@ -25,7 +25,7 @@ from iot_mqtt.ports.devices import State, StoredCommand, replace
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
 
-#: After a start, what changed in so many seconds before the last change is told again.
+#: After a start, or a death, what changed in so many seconds before the last change is told again.
 TOLD_AGAIN = 30.0
 
 
@@ -39,7 +39,7 @@ class Tracked:
         #: The commit of ``sent``; 0: it was not sent in this life of the node.
         self.ticket = 0
         #: It has left, as far as anybody can know.
-        self.left = record.state is State.SENT
+        self.left = record.attempts > 0
         #: When time does something to it.
         self.due = 0.0
 
@@ -111,10 +111,7 @@ class Book:
         fresh.sort(key=lambda record: record.changed_at)
         for record in fresh:
             self.add(record)
-        if not fresh:
-            return []
-        newest = fresh[-1].changed_at
-        return [record for record in fresh if record.changed_at >= newest - TOLD_AGAIN]
+        return told_last(fresh)
 
     def _schedule(self, tracked: Tracked) -> None:
         record, settings = tracked.record, self._settings
@@ -254,3 +251,9 @@ class Book:
         key = (record.target, record.idempotency_key)
         if self._keys.get(key) == record.id:
             del self._keys[key]
+
+
+def told_last(records: Iterable[StoredCommand]) -> list[StoredCommand]:
+    """Those whose last change may not have been told when their node stopped, oldest first."""
+    found = sorted(records, key=lambda record: record.changed_at)
+    return [record for record in found if record.changed_at >= found[-1].changed_at - TOLD_AGAIN]

@@ -19,7 +19,7 @@ from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.accepting import Accepting
 from iot_mqtt.devices.asked import NewCommand, bad_id, command_id_of
-from iot_mqtt.devices.book import Book, Tracked
+from iot_mqtt.devices.book import Book, Tracked, told_last
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Drop
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.session import Session
     from iot_mqtt.devices.changes import Changes
     from iot_mqtt.devices.elsewhere import Elsewhere
+    from iot_mqtt.devices.telling import Telling
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Commands:
         book: Book,
         accepting: Accepting,
         elsewhere: Elsewhere,
+        telling: Telling,
     ) -> None:
         self._broker = broker
         self._store = store
@@ -59,6 +61,7 @@ class Commands:
         self._book = book
         self._accepting = accepting
         self._elsewhere = elsewhere
+        self._telling = telling
         #: Clients that are gateways: PUBACK from these says nothing of the device behind them.
         self.gateways: set[str] = set()
         #: Commands that are being read from the store, and the sessions that wait for each.
@@ -261,7 +264,7 @@ class Commands:
         if tracked is None:
             return self._fetch(session, command_id)
         if session.client_id in self.gateways:
-            return Leave.NEVER if tracked.record.state.final else Leave.YES
+            return _over(tracked.record) if tracked.record.state.final else Leave.YES
         return self._leaving(session, item, tracked)
 
     def _leaving(self, session: Session, item: Delivery | Piece, tracked: Tracked) -> Leave:
@@ -271,7 +274,7 @@ class Commands:
         elif tracked.left and not record.retry and not record.state.final:
             book.give_up(tracked, "the connection was lost before it was confirmed")
         if tracked.record.state.final:
-            return Leave.NEVER
+            return _over(tracked.record)
         if tracked.ticket == 0 or tracked.left:
             # Sent for the first time, or once more: that is committed before it leaves.
             tracked.left = False
@@ -306,9 +309,9 @@ class Commands:
         """Nobody here knows it: another node may have accepted it just now, or it was over long ago."""
         if command_id in self._unknown:
             self._unknown.discard(command_id)
-            return Leave.NEVER
+            return Leave.NEVER_AGAIN
         if not self._elsewhere.clustered:
-            return Leave.NEVER
+            return Leave.NEVER_AGAIN
         waiting = self._fetching.get(command_id)
         if waiting is not None:
             if session not in waiting:
@@ -377,12 +380,18 @@ class Commands:
 
     # Accompanying: sessions.
 
-    def session_came(self, client_id: str) -> None:
-        drive(self._load(client_id), _loaded, partial(self._not_loaded, client_id))
+    def session_came(self, client_id: str, *, inherited: bool) -> None:
+        drive(self._load(client_id, inherited), _loaded, partial(self._not_loaded, client_id))
 
-    async def _load(self, client_id: str) -> None:
-        async for record in self._store.commands(client_id):
+    async def _load(self, client_id: str, inherited: bool) -> None:
+        records = [record async for record in self._store.commands(client_id)]
+        for record in records:
             self.found(record)
+        if inherited and self._elsewhere.is_home(client_id):
+            # The dead node may have committed these and not told them. What waits was told by whoever accepted it,
+            # perhaps long after that death.
+            for record in told_last(record for record in records if record.state is not State.QUEUED):
+                self._telling.tell(record)
 
     def _not_loaded(self, client_id: str, error: BaseException) -> None:
         log.error("the commands of a client cannot be read; they are looked for again: %s", error)
@@ -414,6 +423,10 @@ def _order(place: tuple[str, str]) -> tuple[int, bytes, str]:
 
 def _is_late(record: StoredCommand, now: float) -> bool:
     return record.deadline is not None and record.deadline <= now
+
+
+def _over(record: StoredCommand) -> Leave:
+    return Leave.NEVER_AGAIN if record.attempts else Leave.NEVER
 
 
 def _is_for(topic: bytes, client_id: str) -> bool:

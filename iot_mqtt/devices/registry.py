@@ -137,13 +137,33 @@ class Devices:
         self.on_gateway(gateway, here=False)
 
     def came(self, gateway: str) -> None:
-        """Its session was on another node: what that one had taken last is committed now."""
+        """Its session was on another node: what that one had taken, or said of it, last is committed now."""
+        if gateway in self._present:
+            # The other node has written that it left, perhaps after we wrote that it is here.
+            self._write((gateway, ""))
+        else:
+            drive(self._not_here(gateway), _read, partial(self._not_marked, gateway))
         if gateway in self._present or gateway in self._sequences:
             drive(self._read(gateway), _read, partial(self._not_read, gateway, lambda: None))
 
+    async def _not_here(self, gateway: str) -> None:
+        """A node that died could not write that its gateways left: whoever adopts their sessions does."""
+        async for record in self._store.devices(gateway):
+            if record.device:
+                return
+            adopted = gateway not in self._present and self._broker.sessions.get(gateway) is not None
+            if record.online and adopted:
+                self._changes.device(replace(record, online=False))
+                self._seen.pop((gateway, ""), None)
+
+    @staticmethod
+    def _not_marked(gateway: str, error: BaseException) -> None:
+        log.warning("whether a gateway is online is not known: %s", error, extra={"gateway": gateway})
+
     def moved(self, gateway: str) -> None:
-        """Its session is going to another node."""
+        """Its session is going to another node, which knows better from now on."""
         self._sequences.pop(gateway, None)
+        self._seen.pop((gateway, ""), None)
 
     # Devices.
 

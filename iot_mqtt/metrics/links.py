@@ -15,11 +15,13 @@ _COUNTERS = (
     ("duplicates", "duplicate_readings", "Readings that had come before and were safe; not published again."),
     ("confirmed", "confirmations", "Times that a gateway asked what is safe and was told."),
     ("commands", "commands", "Commands that the broker had for a gateway."),
+    ("skipped_bytes", "skipped_bytes", "Bytes that were no frame and were skipped."),
     ("answers", "command_answers", "Answers of devices to commands."),
 )
 #: Likewise, with the label's name.
 _REASONS = (
     ("refused", "connections_refused", "reason", "Connections that ended because of the gateway."),
+    ("skipped", "frames_skipped", "reason", "Times that bytes were skipped because they were no frame."),
     ("faults", "codec_faults", "reason", "Connections that ended because of the codec."),
     ("dropped", "readings_dropped", "reason", "Readings that could not be published."),
     ("commands_refused", "commands_refused", "reason", "Commands that did not leave."),

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from iot_mqtt.codec.frames import FrameError, Framer, FrameReason
@@ -30,15 +31,22 @@ class FrameRefused(Exception):
 
 
 class FramesStage(Stage):
-    """Owns the connection's framer, which counts what it throws away."""
+    """Owns the connection's framer, which counts what it throws away; ``on_skipped`` is told when it has."""
 
-    __slots__ = ("framer",)
+    __slots__ = ("framer", "_on_skipped", "_told")
 
-    def __init__(self, framer: Framer) -> None:
+    def __init__(self, framer: Framer, on_skipped: Callable[[], None] | None = None) -> None:
         self.framer = framer
+        self._on_skipped = on_skipped
+        self._told = 0
 
     def read(self, ctx: Context, batch: Batch) -> None:
-        items = self.framer.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        framer = self.framer
+        items = framer.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        if framer.skipped != self._told:
+            self._told = framer.skipped
+            if self._on_skipped is not None:
+                self._on_skipped()
         if not items:
             return
         last = items[-1]

@@ -62,6 +62,8 @@ class Claim(Enum):
     NEW = auto()
     #: This node is its home now; what is kept for it can be loaded.
     TAKEN = auto()
+    #: The same, and its home before is dead: nobody knows what that one has not done any more.
+    INHERITED = auto()
     #: Not now: its home does not answer, or this node may not own anything new.
     REFUSED = auto()
 

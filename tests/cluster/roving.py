@@ -22,6 +22,8 @@ AGAIN = (0.1, 0.4)
 #: CONNACK says to a client that has been taken over while it waited, by an earlier attempt of its own.
 ELSEWHERE = frozenset((3, 0x88, 0x89, 0x8B, 0x9C))
 TAKEN_OVER = 0x8E
+#: What CONNACK of MQTT 5, which has no such reason, says to a client that was taken over while it waited.
+OVERTAKEN = b"the client has connected to another node"
 
 
 class RovingClient(DurableClient):
@@ -112,7 +114,7 @@ class RovingClient(DurableClient):
         super().data_received(data)
 
     def refused(self, answer: Received) -> None:
-        if answer.kind == wire.CONNACK and answer.reason() in ELSEWHERE:
+        if answer.kind == wire.CONNACK and (answer.reason() in ELSEWHERE or OVERTAKEN in answer.body):
             self.reasons[answer.reason()] += 1
         else:
             super().refused(answer)

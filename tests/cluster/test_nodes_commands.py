@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from systemkit import wire
 from systemkit.plain import Plain
 
+from iot_mqtt.custom_protocols.gateway.client import login
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
 
 SECONDS = 3
@@ -113,3 +115,30 @@ def test_a_dead_nodes_commands_go_on(nodes: Nodes) -> None:
         assert state(nodes[1], "timed") in ("sent", "expired", "acked")
     finally:
         nodes[0].start()
+
+
+def test_the_gateways_of_a_dead_node_are_offline(nodes: Nodes) -> None:
+    """Its successor says so; and that one is online that came back, wherever it was before."""
+    names = ["lost-gateway", "found-gateway"]
+    links = [socket.create_connection(("127.0.0.1", nodes[0].ports["gateway"])) for _ in names]
+
+    def online(name: str, *asked: BrokerNode) -> set[bool]:
+        return {any(one["online"] for one in node.api(f"devices?gateway={name}")["items"]) for node in asked}
+
+    lost, found = names
+    for link, name in zip(links, names, strict=True):
+        link.sendall(login(name, heartbeat=60))
+        assert eventually(lambda name=name: online(name, *nodes) == {True})  # type: ignore[misc]
+    nodes[0].kill()
+    try:
+        with socket.create_connection(("127.0.0.1", nodes[2].ports["gateway"])) as link:
+            link.sendall(login(found, heartbeat=60))
+            assert eventually(lambda: online(lost, nodes[1], nodes[2]) == {False}, 60)
+            assert eventually(lambda: nodes[2].has_session(found), 60)
+            assert online(found, nodes[1], nodes[2]) == {True}
+            nodes[0].start()
+            assert (online(lost, *nodes), online(found, *nodes)) == ({False}, {True})
+    finally:
+        nodes.mend()
+        for link in links:
+            link.close()

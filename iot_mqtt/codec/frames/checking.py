@@ -60,6 +60,7 @@ _TYPES: Final[dict[str, _Type]] = {
     "magic": _BYTES,
     "checksum": ("a checksum or nothing", lambda value: value is None or isinstance(value, Checksum)),
     "resync": _one_of(*get_args(Resync)),
+    "max_skipped": _INT,
     "offset": _INT,
     "width": _one_of(1, 2, 3, 4, 8),
     "adjustment": _INT,
@@ -106,6 +107,8 @@ def _common(framing: Framing) -> Iterator[str]:
         yield f"max_frame is {framing.max_frame}; it may be 1 to {MOST}"
     elif len(framing.magic) >= framing.max_frame:
         yield f"max_frame is {framing.max_frame}; the magic alone has {len(framing.magic)} bytes"
+    if not 1 <= framing.max_skipped <= MOST:
+        yield f"max_skipped is {framing.max_skipped}; it may be 1 to {MOST}"
     sized = isinstance(framing, LengthField | Fixed)
     if sized and framing.resync == "skip" and not framing.magic:
         yield "resync is skip, but there is no magic to look for behind a bad frame"

@@ -48,6 +48,8 @@ class _Frames:
     magic: bytes = b""
     checksum: Checksum | None = None
     resync: Resync = "close"
+    #: With resync "skip": more bytes than this between two frames are no disturbance, but something else.
+    max_skipped: int = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,28 +34,24 @@ class DelimiterFramer(Framer):
         #: In a frame that is too long; ``_rest`` is what could be the beginning of its end.
         self._discarding = False
 
-    def feed(self, data: bytes) -> list[Item]:
-        items: list[Item] = []
-        if self._over:
-            return items
+    def _feed(self, data: bytes, items: list[Item]) -> None:
         if rest := self._rest:
             seen = rest[-self._overlap :] if self._overlap else b""
             if not self._pattern.search(seen + data):
                 self._rest = rest = bytearray(rest) if isinstance(rest, bytes) else rest
                 rest += data
                 self._look_at_rest(items)
-                return items
+                return
             data = b"".join((rest, data))
             self._rest = b""
         pos = 0 if self._discarding else self._cut(data, items)
         for match in self._pattern.finditer(data, pos):
             if not self._one(data, pos, match.start(), match.end(), items):
-                return items
+                return
             pos = match.end()
         if pos < len(data):
             self._rest = data[pos:]
             self._look_at_rest(items)
-        return items
 
     def _cut(self, data: bytes, items: list[Item]) -> int:
         """All frames at once, if there is nothing about them that needs a look; return where the rest begins."""
@@ -77,8 +73,8 @@ class DelimiterFramer(Framer):
         size, check = end - pos, self._check
         if self._discarding:
             self._discarding = False
-            self.skipped += size
-            return True
+            self._skip(size, items)
+            return not self._over
         if not data.startswith(self._magic, pos, at):
             return self._drop(FrameReason.MAGIC, self._no_magic(data[pos:at][:16]), size, items)
         if size > self._limit:
@@ -97,14 +93,14 @@ class DelimiterFramer(Framer):
 
     def _drop(self, reason: FrameReason, detail: str, size: int, items: list[Item]) -> bool:
         self._refuse(reason, detail, items)
-        self.skipped += size
-        return self._skips
+        self._skip(size, items)
+        return not self._over
 
     def _look_at_rest(self, items: list[Item]) -> None:
         """A frame that is not complete can be wrong already."""
         rest, magic = self._rest, self._magic
         if self._discarding:
-            self._shorten()
+            self._shorten(items)
             return
         begins = rest.startswith(magic) if len(rest) >= len(magic) else magic.startswith(rest)
         if not begins and (not self._skips or len(rest) >= self._limit):
@@ -115,13 +111,13 @@ class DelimiterFramer(Framer):
             return
         if not self._over:
             self._discarding = True
-            self._shorten()
+            self._shorten(items)
 
-    def _shorten(self) -> None:
+    def _shorten(self, items: list[Item]) -> None:
         """Keep what could be the beginning of a delimiter; it is counted when that is known."""
         rest = self._rest
         self._rest = bytes(rest[-self._overlap :]) if self._overlap else b""
-        self.skipped += len(rest) - len(self._rest)
+        self._skip(len(rest) - len(self._rest), items)
 
 
 class LineFramer(DelimiterFramer):

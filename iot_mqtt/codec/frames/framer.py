@@ -4,8 +4,9 @@ Sans-IO: bytes in, frames out. One framer for each connection::
 
     items = framer.feed(data)          # [frame, frame, ...]; the last may be a FrameError
 
-With ``resync: close`` the first error ends it: everything behind is ignored. With ``resync: skip`` there are no errors
-among the items; what was thrown away is counted in ``skipped`` and ``refused``.
+With ``resync: close`` the first error ends it: everything behind is ignored. With ``resync: skip`` what is thrown away
+is counted in ``skipped`` and ``refused``, and the only error is that there was more of it between two frames than
+``max_skipped``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class FrameReason(StrEnum):
     #: It is longer than ``max_frame``.
     TOO_LONG = "too_long"
     CHECKSUM = "checksum"
+    #: More than ``max_skipped`` bytes in a row were no frame.
+    NOISE = "noise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +52,27 @@ Item: TypeAlias = bytes | FrameError
 class Framer:
     """Base of all of them. ``feed`` never raises."""
 
-    __slots__ = ("_limit", "_magic", "_over", "_rest", "_skips", "refused", "skipped")
+    __slots__ = (
+        "_before",
+        "_limit",
+        "_magic",
+        "_most_noise",
+        "_noise",
+        "_over",
+        "_rest",
+        "_skips",
+        "refused",
+        "skipped",
+    )
 
     def __init__(self, framing: Framing) -> None:
         self._limit = framing.max_frame
         self._magic = framing.magic
         self._skips = framing.resync == "skip"
         self._over = False
+        #: Bytes that were thrown away since the last frame; and how many items were there when the last of them were.
+        self._noise = self._before = 0
+        self._most_noise = framing.max_skipped
         self._rest: bytes | bytearray = b""
         #: Bytes that were thrown away.
         self.skipped = 0
@@ -74,15 +91,41 @@ class Framer:
 
     def feed(self, data: bytes) -> list[Item]:
         """The frames that these bytes complete."""
+        items: list[Item] = []
+        if self._over:
+            return items
+        self._before = 0
+        self._feed(data, items)
+        if len(items) > self._before:
+            self._noise = 0
+        return items
+
+    def _feed(self, data: bytes, items: list[Item]) -> None:
+        """Append the frames; it is not over."""
         raise NotImplementedError
+
+    def _skip(self, size: int, items: list[Item]) -> None:
+        """So many bytes are thrown away; if it has been too many in a row, it is the end."""
+        self.skipped += size
+        if len(items) > self._before:
+            self._before = len(items)
+            self._noise = 0
+        self._noise += size
+        if self._noise > self._most_noise and self._skips and not self._over:
+            self._end(FrameReason.NOISE, f"more than {self._most_noise} bytes in a row were no frame", items)
+
+    def _end(self, reason: FrameReason, detail: str, items: list[Item]) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+        self._over = True
+        self._rest = b""
+        items.append(FrameError(reason, detail))
 
     def _refuse(self, reason: FrameReason, detail: str, items: list[Item]) -> None:
         """Count it; unless bad frames are skipped, it is the end."""
-        self.refused[reason] = self.refused.get(reason, 0) + 1
         if not self._skips:
-            self._over = True
-            self._rest = b""
-            items.append(FrameError(reason, detail))
+            self._end(reason, detail, items)
+        else:
+            self.refused[reason] = self.refused.get(reason, 0) + 1
 
     def _no_magic(self, data: bytes) -> str:
         there = data[: max(4, len(self._magic))].hex(" ")

@@ -69,20 +69,19 @@ class SizedFramer(Framer):
         self._seeking = False
         self._credit = self._most = CREDIT * framing.max_frame
 
-    def feed(self, data: bytes) -> list[Item]:
-        items: list[Item] = []
+    def _feed(self, data: bytes, items: list[Item]) -> None:
         if self._discarding:
             here = min(self._discarding, len(data))
             self._discard(here, items)
             data = data[here:]
         if self._over:
-            return items
+            return
         if rest := self._rest:
             if len(rest) + len(data) < self._need:
                 # A big frame arrives in many pieces: gather them without joining each time.
                 self._rest = rest = bytearray(rest) if isinstance(rest, bytes) else rest
                 rest += data
-                return items
+                return
             data = b"".join((rest, data))
             self._rest = b""
         pos = 0 if self._seeking else self._cut(data, 0, items)
@@ -92,8 +91,7 @@ class SizedFramer(Framer):
             if after < 0:
                 self._rest = data[pos:]
                 break
-            pos = after if self._seeking else self._cut(data, after, items)
-        return items
+            pos = after if self._seeking or self._over else self._cut(data, after, items)
 
     # -- what the two differ in
 
@@ -110,7 +108,7 @@ class SizedFramer(Framer):
     def _one(self, data: bytes, pos: int, end: int, items: list[Item]) -> int:
         """What stands at ``pos``; return where to go on (the end, if it is over), or -1 if it is not complete."""
         if self._seeking:
-            return self._seek(data, pos, pos)
+            return self._seek(data, pos, pos, items)
         magic = self._magic
         if not data.startswith(magic, pos):
             there = data[pos : pos + len(magic)]
@@ -128,7 +126,7 @@ class SizedFramer(Framer):
             here = min(size, end - pos)
             self._discarding = self._discarded = size
             self._discard(here, items)
-            return pos + here
+            return end if self._over else pos + here
         stop = pos + size
         if stop > end:
             return self._wait(size)
@@ -149,7 +147,7 @@ class SizedFramer(Framer):
         # What nobody gets to read is not written: a peer can send a bad frame with every byte.
         detail = "" if self._skips else self._detail(reason, data, pos, size)
         self._refuse(reason, detail, items)
-        return len(data) if self._over else self._seek(data, pos + 1, pos)
+        return len(data) if self._over else self._seek(data, pos + 1, pos, items)
 
     def _detail(self, reason: FrameReason, data: bytes, pos: int, size: int) -> str:
         if reason is FrameReason.MAGIC:
@@ -158,7 +156,7 @@ class SizedFramer(Framer):
             return f"a frame of {size} bytes, by what it says; {self._least} is the least"
         return self._too_long(size)
 
-    def _seek(self, data: bytes, start: int, pos: int) -> int:
+    def _seek(self, data: bytes, start: int, pos: int, items: list[Item]) -> int:
         """The first magic from ``start`` on; what stands from ``pos`` up to there is skipped.
 
         If there is none, all but a possible beginning of it is skipped, and seeking goes on with the next bytes.
@@ -170,9 +168,9 @@ class SizedFramer(Framer):
             found = end - beginning_of(magic, data, start)
             if found == pos:
                 return self._wait(end - pos + 1)
-        self.skipped += found - pos
+        self._skip(found - pos, items)
         self._earn(found - pos)
-        return found
+        return end if self._over else found
 
     def _corrupt(self, data: bytes, pos: int, size: int, items: list[Item]) -> int:
         """A frame whose checksum is wrong."""
@@ -183,17 +181,17 @@ class SizedFramer(Framer):
             return len(data)
         if self._credit >= size:
             self._credit -= size
-            return self._seek(data, pos + 1, pos)
-        self.skipped += size
+            return self._seek(data, pos + 1, pos, items)
+        self._skip(size, items)
         self._earn(size)
-        return pos + size
+        return len(data) if self.over else pos + size
 
     def _discard(self, size: int, items: list[Item]) -> None:
         """So many bytes of a frame that is too long are gone; tell when they all are."""
         self._discarding -= size
-        self.skipped += size
+        self._skip(size, items)
         self._earn(size)
-        if not self._discarding:
+        if not self._discarding and not self._over:
             self._refuse(FrameReason.TOO_LONG, self._too_long(self._discarded), items)
 
     def _earn(self, size: int) -> None:

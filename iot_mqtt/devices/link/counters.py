@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from iot_mqtt.codec.frames import Framer
+
 
 @dataclass(slots=True)
 class LinkCounters:
@@ -20,6 +22,9 @@ class LinkCounters:
     confirmed: int = 0
     commands: int = 0
     answers: int = 0
+    #: Bytes that were no frame and were skipped; and the reasons, where frames were.
+    skipped_bytes: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
     #: Connections that ended because of the gateway, by reason.
     refused: Counter[str] = field(default_factory=Counter)
     #: Connections that ended because of the codec, by reason.
@@ -44,3 +49,23 @@ class LinksCounters:
         if found is None:
             found = self.codecs[codec] = LinkCounters()
         return found
+
+
+class Skipped:
+    """What one connection's framer has thrown away goes into the counters of its codec, once."""
+
+    __slots__ = ("_counters", "_framer", "_bytes", "_reasons")
+
+    def __init__(self, counters: LinkCounters, framer: Framer) -> None:
+        self._counters, self._framer = counters, framer
+        self._bytes = 0
+        self._reasons: Counter[str] = Counter()
+
+    def count(self) -> None:
+        """Some more was."""
+        framer, counters = self._framer, self._counters
+        counters.skipped_bytes += framer.skipped - self._bytes
+        self._bytes = framer.skipped
+        reasons = Counter({reason.value: count for reason, count in framer.refused.items()})
+        counters.skipped.update(reasons - self._reasons)
+        self._reasons = reasons

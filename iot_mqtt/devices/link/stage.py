@@ -44,7 +44,7 @@ from iot_mqtt.codec import (
 )
 from iot_mqtt.codec.frames import framer_of
 from iot_mqtt.devices.link.capturing import Tap, TapStage
-from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
+from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters, Skipped
 from iot_mqtt.devices.link.downlink import Downlink
 from iot_mqtt.devices.link.messages import Composer, is_name
 from iot_mqtt.devices.link.posting import Bounds, Posting
@@ -164,7 +164,9 @@ class DeviceStage(Stage):
             self._close("codec_unavailable", str(reason))
             return
         opened.on_drain = partial(self._close, "codec_replaced", "a newer version of the codec is there")
-        ctx.pipeline.add_before(ctx.name, "frames", FramesStage(framer_of(opened.framing)))
+        framer = framer_of(opened.framing)
+        on_skipped = Skipped(self._counters, framer).count if opened.framing.resync == "skip" else None
+        ctx.pipeline.add_before(ctx.name, "frames", FramesStage(framer, on_skipped))
         ctx.pipeline.add_before(ctx.name, "quiet", IdleStage())
         self._services.captures.opened(self)
         self._codec = f"{opened.codec_name}/{opened.version}"

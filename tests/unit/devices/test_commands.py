@@ -181,6 +181,31 @@ def test_qos_2_is_acked_with_pubrec() -> None:
     assert node.state("c1") == "acked"
 
 
+@pytest.mark.parametrize("restart", [False, True], ids=["reconnect", "restart"])
+def test_the_packet_id_of_a_qos_2_command_that_is_given_up_is_freed(*, restart: bool) -> None:
+    """The device may remember it: the next command under it would look like a repetition, and be thrown away."""
+    node = DeviceNode()
+    device = node.connect("d1", clean=False, expiry=3600)
+    device.subscribe("down/d1", qos=2)
+    sender = node.connect("s")
+    order(sender, "d1", qos=2)
+    (message,) = device.messages()
+    device.lose()
+    if restart:
+        node.restart()
+        sender = node.connect("s")
+    device = node.connect("d1", clean=False, expiry=3600)
+    (freed,) = device.acks(PacketType.PUBREL)
+    assert isinstance(freed, Ack) and freed.packet_id == message.packet_id
+    assert node.state("c1") == "uncertain"
+    order(sender, "d1", qos=2, id="c2")
+    (other,) = device.messages()
+    assert other.packet_id != message.packet_id
+    device.ack(PacketType.PUBCOMP, message.packet_id)
+    device.ack(PacketType.PUBREC, other.packet_id)
+    assert [node.state(one) for one in ("c1", "c2")] == ["uncertain", "acked"]
+
+
 @pytest.mark.parametrize(
     ("expiry", "filter", "qos", "why"),
     [(None, None, 0, "no session"), (3600, "down/other", 1, "not subscribed"), (3600, "down/d1", 0, "QoS 0")],

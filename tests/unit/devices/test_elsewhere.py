@@ -10,10 +10,10 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from iot_mqtt.errors import Refused
-from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, replace
 from iot_mqtt.ports.grid import WriteBatch
 from tests.unit.broker.harness import run
-from tests.unit.devices.devicekit import DeviceNode, command_of, order
+from tests.unit.devices.devicekit import DeviceNode, command_of, order, statuses
 
 
 class Other:
@@ -94,13 +94,30 @@ def test_a_session_that_comes_brings_its_commands() -> None:
     node.device().lose()
     now = node.clock.wall()
     put(node, queued("c1", "d1", now, deadline=now + 5))
-    node.accompanied.session_came("d1")
+    node.accompanied.session_came("d1", inherited=False)
     node.accompanied.session_left("d1")
     node.pass_time(6)
     assert node.state("c1") == "queued"
-    node.accompanied.session_came("d1")
+    node.accompanied.session_came("d1", inherited=False)
     node.pass_time(0.25)
     assert node.state("c1") == "expired"
+
+
+@pytest.mark.parametrize("inherited", [False, True], ids=["moved", "inherited"])
+def test_what_a_dead_node_has_not_told_is_told(*, inherited: bool) -> None:
+    """It committed a state and died; one that handed the session over has told everything itself."""
+    node = DeviceNode()
+    listener = node.listener()
+    among_others(node)
+    node.device().lose()
+    now = node.clock.wall()
+    put(node, StoredCommand("c1", "d1", State.ACKED, now - 100, times={"queued": now - 100, "acked": now - 90}))
+    put(node, StoredCommand("c2", "d1", State.ACKED, now - 50, times={"queued": now - 50, "acked": now - 49}))
+    put(node, queued("c3", "d1", now - 1))
+    node.accompanied.session_came("d1", inherited=inherited)
+    node.turn()
+    told = [(status["id"], status["state"]) for status in statuses(listener)]
+    assert told == ([("c2", "acked")] if inherited else [])
 
 
 def test_a_command_that_is_read_before_it_is_known_is_looked_up() -> None:
@@ -139,3 +156,59 @@ def test_the_home_is_asked_to_cancel() -> None:
     order(node.connect("s"), "d1", id="mine")
     assert other.answers["commands.cancel"](b"mine") == b"cancelled"
     assert other.answers["commands.cancel"](b"nobody") == b""
+
+
+def online(node: DeviceNode, gateway: str = "gw") -> bool:
+    """What the store says."""
+    record = run(node.accompanied.devices.find(gateway, ""))
+    assert record is not None
+    return record.online
+
+
+def test_the_gateways_of_a_dead_node_are_offline() -> None:
+    """Whoever adopts their sessions says so: the dead node cannot. One that is here already stays online."""
+    node = DeviceNode()
+    among_others(node)
+    now = node.clock.wall()
+    batch = WriteBatch()
+    for name in ("gw", "here"):
+        node.kept.put_device(batch, StoredDevice(name, "", now, now, online=True, codec="acme", logins=7))
+        node.kept.put_device(batch, StoredDevice(name, "dev1", now, now))
+    run(node.grid.commit(batch))
+    node.device("gw").lose()
+    node.accompanied.devices.known("here", lambda: None)
+    node.accompanied.devices.login("here", codec="acme", version="1", peer="p1")
+    node.device("here")
+    assert online(node)
+    for name in ("gw", "here"):
+        node.accompanied.session_came(name, inherited=True)
+    node.turn()
+    assert (online(node), online(node, "here")) == (False, True)
+
+
+def test_a_gateway_that_moves_is_online_where_it_is() -> None:
+    """The node that it left writes so when the other has written already: the last word is that of its home."""
+    node = DeviceNode()
+    among_others(node)
+    devices = node.accompanied.devices
+    devices.login("gw", codec="acme", version="1", peer="p1")
+    node.device("gw")
+    (record,) = run(devices.page("gw", None, 10))
+    batch = WriteBatch()
+    node.kept.put_device(batch, replace(record, online=False, last_seen=record.last_seen + 1))
+    run(node.grid.commit(batch))
+    node.accompanied.session_came("gw", inherited=False)
+    node.turn()
+    (record,) = [one for one in run(_records(node)) if not one.device]
+    assert record.online
+    devices.left("gw", "p1")
+    node.accompanied.session_left("gw")
+    batch = WriteBatch()
+    node.kept.put_device(batch, replace(record, online=True))
+    node.turn()
+    run(node.grid.commit(batch))
+    assert online(node)
+
+
+async def _records(node: DeviceNode) -> list[StoredDevice]:
+    return [record async for record in node.kept.devices("gw")]

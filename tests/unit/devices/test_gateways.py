@@ -71,6 +71,22 @@ def test_a_second_begin_needs_leave(retry: str, answer: Verdict, *, restart: boo
     assert node.begin("c1") == [answer]
 
 
+def test_what_was_sent_once_never_expires_as_if_it_had_not() -> None:
+    """It waits to be sent again, the broker is restarted, and the gateway does not come back in time."""
+    node = DeviceNode()
+    link = gateway(node)
+    order(node.connect("s"), "gw/dev1", retry="yes", message_expiry_interval=20)
+    assert len(link.messages()) == 1
+    node.begin("c1")
+    node.accompanied.commands.link_lost(["c1"])
+    link.lose()
+    node.turn()
+    assert node.state("c1") == "queued"
+    node.restart()
+    node.pass_time(20)
+    assert node.state("c1") == "uncertain"
+
+
 def test_a_lost_link_without_deadline_is_uncertain_after_the_grace() -> None:
     """With one, at the deadline; a command that was answered is not touched."""
     node = DeviceNode(DevicesSettings(grace=10))

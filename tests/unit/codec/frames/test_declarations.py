@@ -95,11 +95,11 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
     ),
     "a key of another kind": (
         {"kind": "line", "delimiters": ["\n"]},
-        ["unknown key delimiters of kind line; there are kind, max_frame, magic, checksum, resync"],
+        ["unknown key delimiters of kind line; there are kind, max_frame, magic, checksum, resync, max_skipped"],
     ),
     "a key that is no text": (
         {"kind": "line", 7: 7},
-        ["unknown key 7 of kind line; there are kind, max_frame, magic, checksum, resync"],
+        ["unknown key 7 of kind line; there are kind, max_frame, magic, checksum, resync, max_skipped"],
     ),
     "missing keys": ({"kind": "length_field"}, ["offset must be given", "width must be given"]),
     "several things at once": (
@@ -134,6 +134,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         {"kind": "delimiter", "delimiters": []},
         ["delimiters must be one or more delimiters, not ()"],
     ),
+    "a limit of nothing": (LENGTH | {"max_skipped": 0}, ["max_skipped is 0; it may be 1 to 268435456"]),
     "a resync that is none": (LENGTH | {"resync": "retry"}, ["resync must be one of close, skip, not 'retry'"]),
     "a checksum that is none": (
         LENGTH | {"checksum": "crc16"},

@@ -130,7 +130,7 @@ def test_wrong_checksums_cost_no_more_than_a_few_looks_at_each_byte() -> None:
 
 def test_what_a_lost_connection_sends_is_not_kept() -> None:
     """A megabyte of noise leaves a byte in memory."""
-    framer = framer_of(SIMPLE)
+    framer = framer_of(replace(SIMPLE, max_skipped=1024 * 1024))
     for _ in range(1024):
         assert framer.feed(b"\xca" * 1024) == []
         assert framer.buffered <= 1
@@ -144,3 +144,28 @@ def test_fifty_good_ones_among_noise() -> None:
     for size in range(1, 40):
         outcome = fed(SIMPLE, [wire[at : at + size] for at in range(0, len(wire), size)])
         assert outcome == (expected, "", {"magic": 33})
+
+
+#: Framing, noise of ten bytes, a frame, what is given of it.
+NOISY: dict[str, tuple[Framing, bytes, bytes, bytes]] = {
+    "length field": (SIMPLE, b"~" * 10, simple(b"a"), b"a"),
+    "wrong checksums": (SUMMED, simple(b"12345") + b"\0", summed(b"a"), b"a"),
+    "thrown away by its length": (replace(SIMPLE, max_frame=8, fail_fast=False), simple(b"x" * 6), simple(b"a"), b"a"),
+    "lines": (LINES, b"no magic!\n", b"$a\n", b"$a"),
+    "blocks": (BLOCKS, b"~" * 10, b"\xca\xfe12", b"\xca\xfe12"),
+}
+
+
+@pytest.mark.parametrize(("framing", "noise", "frame", "given"), NOISY.values(), ids=NOISY)
+def test_too_much_noise_in_a_row_is_the_end(framing: Framing, noise: bytes, frame: bytes, given: bytes) -> None:
+    """With a reason; a frame in between makes it begin anew, in the same bytes or in others."""
+    framing = replace(framing, max_skipped=2 * len(noise))
+    often = (noise * 2 + frame) * 3
+    frames, error, refused = in_every_way(framing, often)
+    assert (frames, error, refused.get("noise", 0)) == ([given] * 3, "", 0)
+    framing = replace(framing, max_skipped=2 * len(noise) - 1)
+    frames, error, refused = in_every_way(framing, frame + noise + frame + noise * 2 + frame)
+    assert (frames, error, refused["noise"]) == ([given] * 2, "noise", 1)
+    framer = framer_of(framing)
+    framer.feed(frame + noise * 3)
+    assert framer.over and framer.feed(frame) == []

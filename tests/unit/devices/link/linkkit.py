@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from iot_mqtt.broker.connection import Connection
+from iot_mqtt.codec.frames import Framing
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import Verdict
@@ -99,6 +100,7 @@ class OneCodec:
 
     def __init__(self) -> None:
         self.away: str | None = None
+        self.framing: Framing = Lines.framing
         self.opened: list[Opened] = []
 
     def open(self, name: str, peer: str, sink: Sink) -> Opened:
@@ -108,7 +110,7 @@ class OneCodec:
             Lines, None, Checker(), peer=peer, log=logging.getLogger("lines"), count=lambda _name, _count: None
         )
         runner = InlineRunner(calling, sink, Lenient(), peer=peer, slow=1e9, now=lambda: 0.0)
-        opened = Opened(runner, Lines.framing, name, Lines.version, Lines.schema.version)
+        opened = Opened(runner, self.framing, name, Lines.version, Lines.schema.version)
         self.opened.append(opened)
         return opened
 

@@ -11,7 +11,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.devices.link import DeviceStage
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.sdk import Readings
+from iot_mqtt.sdk import Line, Readings
 from tests.unit.broker.harness import Node
 from tests.unit.devices.link.linkkit import World
 
@@ -144,6 +144,22 @@ def test_a_frame_that_is_too_long_closes_the_connection() -> None:
     gateway = world.gateway()
     gateway.say("x" * 5000)
     assert gateway.closed and world.counters.refused == {"too_long": 1}
+
+
+def test_what_is_skipped_is_counted_up_to_its_limit() -> None:
+    """Bytes and reasons, once each; too many in a row close the connection, with a reason of its own."""
+    world = World()
+    world.plugins.framing = Line(max_frame=16, resync="skip", max_skipped=100)
+    gateway = world.gateway()
+    noise, counters = "x" * 39, world.counters
+    for _ in range(5):
+        gateway.say(noise)
+        gateway.say(noise, "beat")
+    assert (counters.skipped_bytes, counters.skipped) == (400, {"too_long": 10})
+    assert not gateway.closed
+    gateway.say(noise, noise, noise)
+    assert gateway.closed and counters.refused == {"noise": 1}
+    assert (counters.skipped_bytes, counters.skipped) == (520, {"too_long": 13, "noise": 1})
 
 
 def test_a_bug_of_the_codec_closes_the_connection_and_is_its_fault() -> None:
