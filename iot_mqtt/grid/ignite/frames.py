@@ -18,7 +18,7 @@ VERSION: Final = 1
 NONE: Final = b"\xff\xff\xff\xff"
 LONGEST_KEY: Final = 0xFFFF
 MOST_STRETCHES: Final = 0xFFFF
-#: Of a page, however many are asked for.
+#: Of a page, however many are asked for: the gateway reads no more.
 MOST_ENTRIES: Final = 1 << 16
 
 _HEADER = struct.Struct(">IB")
@@ -29,7 +29,8 @@ _IDENTITY = struct.Struct(">HQI")
 _LIFE = struct.Struct(">HQ")
 _TOPOLOGY = struct.Struct(">QH")
 _DONE = struct.Struct(">IB")
-_ENTRIES = struct.Struct(">IBI")
+_FOUND = struct.Struct(">IH")
+_PAGE = struct.Struct(">BI")
 
 
 class Op(IntEnum):
@@ -44,13 +45,13 @@ class Op(IntEnum):
     SEND = 0x07
     FENCE = 0x08
     PING = 0x09
-    PAGE = 0x0A
+    READ = 0x0A
     WELCOME = 0x81
     REFUSED = 0x82
     DONE = 0x83
     DELIVER = 0x84
     TOPOLOGY = 0x85
-    ENTRIES = 0x86
+    FOUND = 0x86
 
 
 class Status(IntEnum):
@@ -106,15 +107,23 @@ class Topology(NamedTuple):
     servers: int
 
 
-class Entries(NamedTuple):
-    """A page, and whether there may be others behind its last entry."""
+class Page(NamedTuple):
+    """Entries, and whether there may be others behind the last one."""
 
-    id: int
     more: bool
     entries: list[Pair]
 
 
-Incoming = Welcome | Refused | Done | Deliver | Topology | Entries
+class Found(NamedTuple):
+    """A page for each one that was wanted."""
+
+    id: int
+    pages: list[Page]
+
+
+Incoming = Welcome | Refused | Done | Deliver | Topology | Found
+#: A page (cache, prefix, after, limit) or, with a limit of 0, the entry whose key is the prefix.
+Wanted = tuple[str, bytes, "bytes | None", int]
 #: One ``putAll`` and one ``removeAll`` of a cache: each key once, None to remove it.
 Stretch = tuple[str, Mapping[bytes, "bytes | None"]]
 
@@ -181,8 +190,11 @@ def encode_ping(id: int) -> bytes:
     return _frame(Op.PING, _ID.pack(id))
 
 
-def encode_page(id: int, cache: str, prefix: bytes, after: bytes | None, limit: int) -> bytes:
-    return _frame(Op.PAGE, _ID.pack(id), _text(cache), _key(prefix), _value(after), _WORD.pack(limit))
+def encode_read(id: int, wanted: Sequence[Wanted]) -> bytes:
+    parts = [_ID.pack(id), _SHORT.pack(len(wanted))]
+    for cache, prefix, after, limit in wanted:
+        parts += (_text(cache), _key(prefix), _value(after), _WORD.pack(limit))
+    return _frame(Op.READ, *parts)
 
 
 # Reading.
@@ -242,6 +254,11 @@ class _Body:
             raise BadFrame(f"{len(self.data) - self.at} bytes behind the end of a frame")
 
 
+def _page(body: _Body) -> Page:
+    more, count = body.take(_PAGE)
+    return Page(more != 0, body.pairs(count))
+
+
 def decode(op: int, data: bytes) -> Incoming:
     """One frame of the gateway, without its length and op."""
     body = _Body(data)
@@ -264,9 +281,9 @@ def decode(op: int, data: bytes) -> Incoming:
             frame = Refused(status, body.text())
         case Op.TOPOLOGY:
             frame = Topology(*body.take(_TOPOLOGY))
-        case Op.ENTRIES:
-            id, more, count = body.take(_ENTRIES)
-            frame = Entries(id, more != 0, body.pairs(count))
+        case Op.FOUND:
+            id, count = body.take(_FOUND)
+            frame = Found(id, [_page(body) for _ in range(count)])
         case _:
             raise BadFrame(f"unknown frame 0x{op:02x}")
     body.end()

@@ -21,7 +21,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.ignite.connection import Answered, Connection, Encode, Once, Paged
+from iot_mqtt.grid.ignite.connection import Answered, Connection, Encode, Once, Read
 from iot_mqtt.grid.ignite.faults import Fenced
 from iot_mqtt.grid.ignite.frames import (
     Done,
@@ -155,10 +155,10 @@ class Gateway:
         wait = self._settings.answer_timeout if patience is None else patience
         self._connection.request(encode, partial(self._answered, answered), wait)
 
-    def page(self, encode: Encode, paged: Paged) -> None:
-        """Likewise, for a page; with no regard to the order of requests."""
+    def read(self, encode: Encode, read: Read) -> None:
+        """Likewise, for what is read; with no regard to the order of requests."""
         assert self._connection is not None
-        self._connection.page(encode, paged)
+        self._connection.read(encode, read)
 
     def _answered(self, answered: Answered, done: Done | None) -> None:
         if done is not None and done.status == Status.FENCED:

@@ -408,7 +408,7 @@ class Writer:
     def _doubt_over(self) -> None:
         self._doubt = None
         if self._doubtful is not None:
-            self._decided(self._doubtful, Unavailable("the answer was lost, and no gateway is there to ask again"))
+            self._decided(self._doubtful, Unavailable("the answer was lost, and nobody can be asked what became of it"))
 
     def _decided(self, swap: _Swap, error: BaseException | None) -> None:
         self._undoubt()

@@ -15,7 +15,6 @@ from twisted.internet import error
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
-from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.connection import Connection, Once
 from iot_mqtt.grid.ignite.frames import Op, Status
@@ -85,7 +84,7 @@ class FakeServers:
         self.not_ready = 0
         #: So many pages likewise.
         self.no_pages = 0
-        #: A page ends early at so many entries.
+        #: An answer is full at so many entries.
         self.page_entries = 1 << 16
         #: Pages whose answers are kept back, until a test sends them in an order of its own.
         self.keep_pages = False
@@ -215,8 +214,8 @@ class Link:
             self.close()
             return
         id = body.number(4)
-        if op is Op.PAGE:
-            self.page(id, body)
+        if op is Op.READ:
+            self.read(id, body)
             return
         writes = op in (Op.COMMIT, Op.SWAP, Op.REMOVE_PREFIX)
         if writes and servers.not_ready:
@@ -274,20 +273,28 @@ class Link:
                 raise AssertionError(op)
         return Status.DONE
 
-    def page(self, id: int, body: Body) -> None:
+    def read(self, id: int, body: Body) -> None:
         servers = self.servers
-        entries, prefix, after = servers.caches[body.text()], body.key(), body.value()
-        limit = min(body.number(4), servers.page_entries)
+        room = servers.page_entries
+        count = body.number(2)
+        pages = b""
+        for _ in range(count):
+            entries, key, after, limit = servers.caches[body.text()], body.key(), body.value(), body.number(4)
+            keys = (
+                sorted(one for one in entries if one.startswith(key) and (after is None or one > after))
+                if limit
+                else [one for one in (key,) if one in entries]
+            )
+            found = keys[: min(limit or 1, room)]
+            room -= len(found)
+            pages += struct.pack(">BI", len(keys) > len(found), len(found))
+            for one in found:
+                pages += struct.pack(">H", len(one)) + one + struct.pack(">I", len(entries[one])) + entries[one]
         if servers.no_pages:
             servers.no_pages -= 1
             self.done(id, Status.NOT_READY, "partitions are changing servers")
             return
-        keys = sorted(key for key in entries if key.startswith(prefix) and (after is None or key > after))
-        packed = b"".join(
-            struct.pack(">H", len(key)) + key + struct.pack(">I", len(entries[key])) + entries[key]
-            for key in keys[:limit]
-        )
-        answer = frame(Op.ENTRIES, struct.pack(">IBI", id, len(keys) > limit, len(keys[:limit])) + packed)
+        answer = frame(Op.FOUND, struct.pack(">IH", id, count) + pages)
         if servers.keep_pages:
             servers.kept.append((self, answer))
         else:
@@ -337,15 +344,12 @@ class FakeReader:
 
     def __init__(self, servers: FakeServers) -> None:
         self.servers = servers
-        self.failing = False
 
     def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
     async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
-        if self.failing:
-            raise Unavailable("nobody reads")
         entries = self.servers.caches[name_of(cache)]
         return [entries.get(key) for key in keys]
 

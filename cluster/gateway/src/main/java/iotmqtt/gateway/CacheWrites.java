@@ -116,9 +116,9 @@ final class CacheWrites {
 
     private boolean empty(String cache, byte[] prefix) throws Refusal {
         CompletableFuture<Page> first = new CompletableFuture<>();
-        pages.read(cache, prefix, null, 1, (page, failure) -> {
+        pages.read(List.of(new Wanted(cache, prefix, null, 1)), (found, failure) -> {
             if (failure == null) {
-                first.complete(page);
+                first.complete(found.get(0));
             } else {
                 first.completeExceptionally(failure);
             }

@@ -70,18 +70,20 @@ record Outgoing(byte[] head, byte[] body) {
                 head(Op.TOPOLOGY, 10).putLong(version).putShort((short) servers).array(), NOTHING);
     }
 
-    static Outgoing entries(int id, Page page) {
-        List<byte[]> keys = page.keys();
-        List<byte[]> values = page.values();
-        int length = 9;
-        for (int i = 0; i < keys.size(); i++) {
-            length += 6 + keys.get(i).length + values.get(i).length;
+    static Outgoing found(int id, List<Page> pages) {
+        int length = 6;
+        for (Page page : pages) {
+            length += 5 + 6 * page.keys().size() + page.bytes();
         }
-        ByteBuffer frame = head(Op.ENTRIES, length).putInt(id).put((byte) (page.more() ? 1 : 0)).putInt(keys.size());
-        for (int i = 0; i < keys.size(); i++) {
-            byte[] key = keys.get(i);
-            byte[] value = values.get(i);
-            frame.putShort((short) key.length).put(key).putInt(value.length).put(value);
+        ByteBuffer frame = head(Op.FOUND, length).putInt(id).putShort((short) pages.size());
+        for (Page page : pages) {
+            List<byte[]> keys = page.keys();
+            frame.put((byte) (page.more() ? 1 : 0)).putInt(keys.size());
+            for (int i = 0; i < keys.size(); i++) {
+                byte[] key = keys.get(i);
+                byte[] value = page.values().get(i);
+                frame.putShort((short) key.length).put(key).putInt(value.length).put(value);
+            }
         }
         return new Outgoing(frame.array(), NOTHING);
     }

@@ -212,13 +212,40 @@ final class Client implements AutoCloseable {
     }
 
     Entries page(String cache, String prefix, String after, int limit) throws IOException {
-        int id = begin(Op.PAGE, out -> {
+        return read(wanted(cache, prefix, after, limit)).get(0);
+    }
+
+    /** The entry with a key, or null. */
+    String get(String cache, String key) throws IOException {
+        Entries found = read(wanted(cache, key, null, 0)).get(0);
+        return found.values.isEmpty() ? null : found.values.get(0);
+    }
+
+    static Body wanted(String cache, String prefix, String after, int limit) {
+        return out -> {
             text(out, cache);
             text(out, prefix);
             value(out, after);
             out.writeInt(limit);
+        };
+    }
+
+    List<Entries> read(Body... wanted) throws IOException {
+        int id = begin(Op.READ, out -> {
+            out.writeShort(wanted.length);
+            for (Body one : wanted) {
+                one.write(out);
+            }
         });
-        ByteBuffer body = answer(Op.ENTRIES, id);
+        ByteBuffer body = answer(Op.FOUND, id);
+        List<Entries> found = new ArrayList<>();
+        for (int left = body.getShort(); left > 0; left--) {
+            found.add(entries(body));
+        }
+        return found;
+    }
+
+    private static Entries entries(ByteBuffer body) {
         boolean more = body.get() == 1;
         List<String> keys = new ArrayList<>();
         List<String> values = new ArrayList<>();
@@ -239,7 +266,7 @@ final class Client implements AutoCloseable {
         while (true) {
             Incoming frame = read();
             ByteBuffer body = ByteBuffer.wrap(frame.body());
-            if ((frame.op() == Op.DONE || frame.op() == Op.ENTRIES) && body.getInt() == id) {
+            if ((frame.op() == Op.DONE || frame.op() == Op.FOUND) && body.getInt() == id) {
                 if (frame.op() != op) {
                     throw new AssertionError("answered with " + frame.op() + ": " + string(body, body.remaining()));
                 }

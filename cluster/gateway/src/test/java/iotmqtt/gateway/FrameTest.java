@@ -104,7 +104,7 @@ class FrameTest {
                 Outgoing.refused(Status.WRONG_TOKEN, ""),
                 Outgoing.welcome(new java.util.UUID(1, 2), LIMIT),
                 Outgoing.topology(4, 2),
-                Outgoing.entries(1, page),
+                Outgoing.found(1, List.of(page, page)),
                 Outgoing.deliver(new byte[] {0, 0, 0, 0, 0, 0}))) {
             ByteArrayOutputStream out = new ByteArrayOutputStream();
             frame.write(out);
