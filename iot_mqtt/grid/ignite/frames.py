@@ -29,7 +29,7 @@ _IDENTITY = struct.Struct(">HQI")
 _LIFE = struct.Struct(">HQ")
 _TOPOLOGY = struct.Struct(">QH")
 _DONE = struct.Struct(">IB")
-_FOUND = struct.Struct(">IH")
+_MANY = struct.Struct(">IH")
 _PAGE = struct.Struct(">BI")
 
 
@@ -52,6 +52,7 @@ class Op(IntEnum):
     DELIVER = 0x84
     TOPOLOGY = 0x85
     FOUND = 0x86
+    SWAPPED = 0x87
 
 
 class Status(IntEnum):
@@ -91,6 +92,8 @@ class Done(NamedTuple):
     id: int
     status: int
     detail: str
+    #: Of compare-and-sets: the status of each.
+    results: bytes = b""
 
 
 class Deliver(NamedTuple):
@@ -122,6 +125,8 @@ class Found(NamedTuple):
 
 
 Incoming = Welcome | Refused | Done | Deliver | Topology | Found
+#: A compare-and-set: (cache, key, expected, new).
+Swap = tuple[str, bytes, "bytes | None", "bytes | None"]
 #: A page (cache, prefix, after, limit) or, with a limit of 0, the entry whose key is the prefix.
 Wanted = tuple[str, bytes, "bytes | None", int]
 #: One ``putAll`` and one ``removeAll`` of a cache: each key once, None to remove it.
@@ -162,8 +167,11 @@ def encode_commit(id: int, stretches: Sequence[Stretch]) -> bytes:
     return _frame(Op.COMMIT, *parts)
 
 
-def encode_swap(id: int, cache: str, key: bytes, expected: bytes | None, new: bytes | None) -> bytes:
-    return _frame(Op.SWAP, _ID.pack(id), _text(cache), _key(key), _value(expected), _value(new))
+def encode_swap(id: int, swaps: Sequence[Swap]) -> bytes:
+    parts = [_ID.pack(id), _SHORT.pack(len(swaps))]
+    for cache, key, expected, new in swaps:
+        parts += (_text(cache), _key(key), _value(expected), _value(new))
+    return _frame(Op.SWAP, *parts)
 
 
 def encode_remove_prefix(id: int, cache: str, prefix: bytes) -> bytes:
@@ -281,8 +289,11 @@ def decode(op: int, data: bytes) -> Incoming:
             frame = Refused(status, body.text())
         case Op.TOPOLOGY:
             frame = Topology(*body.take(_TOPOLOGY))
+        case Op.SWAPPED:
+            id, count = body.take(_MANY)
+            frame = Done(id, Status.DONE, "", body.raw(count))
         case Op.FOUND:
-            id, count = body.take(_FOUND)
+            id, count = body.take(_MANY)
             frame = Found(id, [_page(body) for _ in range(count)])
         case _:
             raise BadFrame(f"unknown frame 0x{op:02x}")

@@ -82,6 +82,8 @@ class FakeServers:
         self.entries_left: int | None = None
         #: So many requests that write are answered "not ready".
         self.not_ready = 0
+        #: So many single ones of the compare-and-sets of a request likewise.
+        self.not_ready_swaps = 0
         #: So many pages likewise.
         self.no_pages = 0
         #: An answer is full at so many entries.
@@ -223,14 +225,29 @@ class Link:
             body.data = b""
             self.done(id, Status.NOT_READY, "not now")
             return
-        status = self.effect(op, body)
+        swaps = body.number(2) if op is Op.SWAP else 0
+        results = bytes(self.swap(body) for _ in range(swaps))
+        status = Status.DONE if swaps else self.effect(op, body)
         if self.closed:
             return
         if servers.lose_answers and op is not Op.PING:
             servers.lose_answers -= 1
             self.close()
             return
-        self.done(id, status)
+        if swaps:
+            self.outgoing.append(frame(Op.SWAPPED, struct.pack(">IH", id, swaps) + results))
+        else:
+            self.done(id, status)
+
+    def swap(self, body: Body) -> Status:
+        cache, key, expected, new = self.servers.caches[body.text()], body.key(), body.value(), body.value()
+        if self.servers.not_ready_swaps:
+            self.servers.not_ready_swaps -= 1
+            return Status.NOT_READY
+        if cache.get(key) != expected:
+            return Status.NOT_SWAPPED
+        store(cache, key, new)
+        return Status.DONE
 
     def effect(self, op: Op, body: Body) -> Status:
         servers = self.servers
@@ -248,11 +265,6 @@ class Link:
                                 return Status.NOT_READY
                             servers.entries_left -= 1
                         store(cache, key, value)
-            case Op.SWAP:
-                cache, key, expected, new = servers.caches[body.text()], body.key(), body.value(), body.value()
-                if cache.get(key) != expected:
-                    return Status.NOT_SWAPPED
-                store(cache, key, new)
             case Op.REMOVE_PREFIX:
                 cache, prefix = servers.caches[body.text()], body.key()
                 for key in [key for key in cache if key.startswith(prefix)]:

@@ -21,6 +21,7 @@ final class Op {
     static final int DELIVER = 0x84;
     static final int TOPOLOGY = 0x85;
     static final int FOUND = 0x86;
+    static final int SWAPPED = 0x87;
 
     private Op() {}
 }

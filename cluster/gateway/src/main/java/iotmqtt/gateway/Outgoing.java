@@ -59,6 +59,14 @@ record Outgoing(byte[] head, byte[] body) {
                 NOTHING);
     }
 
+    static Outgoing swapped(int id, Status[] results) {
+        ByteBuffer frame = head(Op.SWAPPED, 6 + results.length).putInt(id).putShort((short) results.length);
+        for (Status result : results) {
+            frame.put((byte) result.code);
+        }
+        return new Outgoing(frame.array(), NOTHING);
+    }
+
     /** @param message a SEND's body, which a DELIVER's is equal to */
     static Outgoing deliver(byte[] message) {
         return new Outgoing(

@@ -35,7 +35,7 @@ final class Requests {
         }
         switch (frame.op()) {
             case Op.COMMIT -> answer(id, () -> write(() -> services.writes().commit(fields)));
-            case Op.SWAP -> answer(id, () -> write(() -> services.writes().swap(fields)));
+            case Op.SWAP -> swap(id, fields);
             case Op.REMOVE_PREFIX -> answer(id, () -> write(() -> services.writes().removePrefix(fields)));
             case Op.LISTEN -> answer(id, () -> services.exchange().listen(onlyText(fields), connection));
             case Op.UNLISTEN -> answer(id, () -> services.exchange().unlisten(onlyText(fields), connection));
@@ -102,6 +102,18 @@ final class Requests {
             answer = Outgoing.done(id, Status.DONE, "");
         } catch (Refusal | RuntimeException e) {
             // Ignite says with a dozen kinds of exceptions that a server left, a cluster is inactive, memory is full.
+            answer = failed(id, e);
+        }
+        connection.send(answer);
+    }
+
+    private void swap(int id, Fields fields) {
+        Status[][] results = new Status[1][];
+        Outgoing answer;
+        try {
+            write(() -> results[0] = services.writes().swap(fields));
+            answer = Outgoing.swapped(id, results[0]);
+        } catch (Refusal | RuntimeException e) {
             answer = failed(id, e);
         }
         connection.send(answer);

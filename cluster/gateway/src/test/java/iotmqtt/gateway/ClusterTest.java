@@ -88,6 +88,13 @@ class ClusterTest {
             assertEquals(4, one.swap("iot_meta", "k", null, null));
             assertEquals(0, one.swap("iot_meta", "k", "2", null));
             assertEquals(0, two.swap("iot_meta", "k", null, null));
+            assertEquals(
+                    List.of(0, 0, 4, 0),
+                    one.swaps("iot_meta", "s1", null, "1", "s2", null, "2", "s3", "x", "3", "s4", null, null));
+            assertEquals(List.of(4, 0, 0), two.swaps("iot_meta", "s1", "x", "y", "s2", "2", null, "s3", null, "3"));
+            assertEquals(List.of("1", "3"), one.page("iot_meta", "s", null, 10).values());
+            assertEquals(List.of(3), one.swaps("iot_meta", "s1", "1", "2", "s1", "2", "3"), "twice at once");
+            assertEquals("1", one.get("iot_meta", "s1"));
         }
     }
 
