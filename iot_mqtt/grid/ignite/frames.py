@@ -27,7 +27,8 @@ _SHORT = struct.Struct(">H")
 _WORD = struct.Struct(">I")
 _IDENTITY = struct.Struct(">HQI")
 _LIFE = struct.Struct(">HQ")
-_TOPOLOGY = struct.Struct(">QH")
+_TOPOLOGY = struct.Struct(">QHI")
+_UNKNOWN: Final = 0xFFFF_FFFF
 _DONE = struct.Struct(">IB")
 _MANY = struct.Struct(">IH")
 _PAGE = struct.Struct(">BI")
@@ -104,10 +105,11 @@ class Deliver(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """How many servers there are now."""
+    """How many servers there are now, and how many partitions have fewer copies than they should; None: not known."""
 
     version: int
     servers: int
+    missing: int | None
 
 
 class Page(NamedTuple):
@@ -288,7 +290,8 @@ def decode(op: int, data: bytes) -> Incoming:
             (status,) = body.raw(1) or (0,)
             frame = Refused(status, body.text())
         case Op.TOPOLOGY:
-            frame = Topology(*body.take(_TOPOLOGY))
+            number, servers, missing = body.take(_TOPOLOGY)
+            frame = Topology(number, servers, None if missing == _UNKNOWN else missing)
         case Op.SWAPPED:
             id, count = body.take(_MANY)
             frame = Done(id, Status.DONE, "", body.raw(count))

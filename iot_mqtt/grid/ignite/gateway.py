@@ -91,6 +91,8 @@ class Gateway:
         self.refusal: str | None = None
         self.fenced: str | None = None
         self.servers = 0
+        #: Partitions that have fewer copies than they should, as the last gateway said; None: not known.
+        self.missing: int | None = None
         self.connects = self.losses = self.sent = self.received = self.dropped = 0
         self._bytes_out = self._bytes_in = 0
 
@@ -242,6 +244,7 @@ class Gateway:
         self._bytes_out += connection.bytes_out
         self._bytes_in += connection.bytes_in
         self._connection = None
+        self.missing = None
         was_there = connection.welcome is not None
         if was_there and self._running:
             self.losses += 1
@@ -271,7 +274,7 @@ class Gateway:
             log.exception("a message could not be taken")
 
     def topology(self, topology: Topology) -> None:
-        self.servers = topology.servers
+        self.servers, self.missing = topology.servers, topology.missing
         self.on_topology(topology.servers)
 
     # Connecting.

@@ -144,6 +144,13 @@ class IgniteGrid:
         await self.finisher.finish(node, boot)
 
     @property
+    def copies_missing(self) -> int | None:
+        """Partitions that have fewer copies than they should: until it is 0, no further server may be lost. None: the
+        servers have just changed, or cannot be asked.
+        """
+        return self.gateway.missing
+
+    @property
     def identity(self) -> Life:
         """Who it writes as; (0, 0): nobody."""
         return self.gateway.identity

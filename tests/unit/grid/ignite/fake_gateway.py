@@ -91,6 +91,8 @@ class FakeServers:
         #: Pages whose answers are kept back, until a test sends them in an order of its own.
         self.keep_pages = False
         self.kept: list[tuple[Link, bytes]] = []
+        #: Partitions that have fewer copies than they should.
+        self.missing = 0
         self.longest = LONGEST
         self.refuse: tuple[Status, str] | None = None
 
@@ -331,7 +333,7 @@ class Link:
                     link.close()
             self.identity = identity
             self.outgoing.append(frame(Op.WELCOME, b"\x01" + bytes(16) + struct.pack(">I", servers.longest)))
-            self.outgoing.append(frame(Op.TOPOLOGY, struct.pack(">QH", 1, len(servers.gateways))))
+            self.outgoing.append(frame(Op.TOPOLOGY, struct.pack(">QHI", 1, len(servers.gateways), servers.missing)))
 
     def refused(self, status: Status, reason: str) -> None:
         self.outgoing.append(frame(Op.REFUSED, bytes((status,)) + text(reason)))

@@ -42,7 +42,8 @@ RECEIVED = {
     "done-not-ready": Done(0xFFFF_FFFF, 1, "the grid is not active"),
     "deliver": Deliver("tü", b"\x00\xff"),
     "deliver-empty": Deliver("", b""),
-    "topology": Topology(1 << 33, 3),
+    "topology": Topology(1 << 33, 3, 37),
+    "topology-unknown": Topology(1 << 33, 3, None),
     "found": Found(9, [Page(more=True, entries=[(b"", b"v"), (b"k\xff", b"")]), Page(more=False, entries=[])]),
 }
 

@@ -73,9 +73,15 @@ record Outgoing(byte[] head, byte[] body) {
                 ByteBuffer.allocate(PREFIX).putInt(1 + message.length).put((byte) Op.DELIVER).array(), message);
     }
 
-    static Outgoing topology(long version, int servers) {
+    /** @param missing copies; -1: not known */
+    static Outgoing topology(long version, int servers, int missing) {
         return new Outgoing(
-                head(Op.TOPOLOGY, 10).putLong(version).putShort((short) servers).array(), NOTHING);
+                head(Op.TOPOLOGY, 14)
+                        .putLong(version)
+                        .putShort((short) servers)
+                        .putInt(missing)
+                        .array(),
+                NOTHING);
     }
 
     static Outgoing found(int id, List<Page> pages) {
