@@ -108,6 +108,7 @@ class ClusterView:
             registry="none",
             registry_trouble=None,
             grid_trouble=grid_trouble,
+            copies_missing=None,
             members=[self._self(0, 0)],
             routes=0,
             routes_version=0,
@@ -142,6 +143,7 @@ class ClusterView:
             registry=facts.registry,
             registry_trouble=facts.registry_trouble,
             grid_trouble=grid_trouble,
+            copies_missing=facts.copies_missing,
             members=sorted(members, key=lambda member: member.number),
             routes=facts.routes,
             routes_version=facts.routes_version,
@@ -248,6 +250,11 @@ def _troubles(facts: ClusterFacts) -> Iterator[str]:
         yield (
             f"the registry is {facts.registry} ({why}): clients whose session is elsewhere are refused, "
             "and no node is declared dead"
+        )
+    if facts.copies_missing:
+        yield (
+            f"{facts.copies_missing} partitions of the grid have fewer copies than they should: until they are made, "
+            "losing another server of it, or taking one away, may lose data"
         )
     for member in facts.incompatible:
         yield f"{member} speaks no version of the links that this node speaks: nothing is forwarded between the two"

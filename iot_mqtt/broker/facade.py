@@ -379,6 +379,9 @@ class ClusterInfo:
     registry_trouble: str | None
     #: Why commits fail; None: they do not.
     grid_trouble: str | None
+    #: Parts of the grid that have fewer copies than they should: until it is 0, no server of it may be taken away.
+    #: None: not known now, or the grid is this node's own.
+    copies_missing: int | None
     members: list[MemberInfo]
     #: Filters that this node wants of the others.
     routes: int

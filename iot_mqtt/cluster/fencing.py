@@ -17,6 +17,11 @@ from iot_mqtt.ports.grid import Grid
 class SharedGrid(Grid, Protocol):
     """A grid that several nodes write, and that keeps the dead ones out."""
 
+    @property
+    def copies_missing(self) -> int | None:
+        """Parts of it that have fewer copies than they should; None: not known now."""
+        ...
+
     async def identify(self, node: int, boot: int) -> None:
         """Write as this life of this node from now on."""
         ...

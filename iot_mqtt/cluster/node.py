@@ -365,6 +365,7 @@ class ClusterNode:
             over=self.over,
             registry=self._registry.state.value,
             registry_trouble=self._registry.trouble,
+            copies_missing=self._grid.copies_missing,
             routes=len(ours.digest),
             routes_version=ours.version,
             draining=self._entry.draining,

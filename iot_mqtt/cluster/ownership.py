@@ -2,11 +2,14 @@
 
 ::
 
-    nobody's                    ─▶ ours (one round trip)
+    nobody's                    ─▶ ours
     ours already                ─▶ ours anew: whoever was about to take it finds the record changed
     in a life that is alive     ─▶ asked to release it ─▶ ours
     in a life that is dead      ─▶ fenced, once for all its clients ─▶ ours
     in a life never seen        ─▶ waited for a little, then dead
+
+The record is read first: that is cheap, for crowds of clients share a round trip (see ``grid.ignite.paging``); a
+compare-and-set is not, for it has a place among the commits.
 
 While the registry is not connected only what is ours already is granted. A client at a time is the caller's business.
 """
@@ -117,8 +120,6 @@ class Ownership:
             return self._refuse(Refusal.GRID)
 
     async def _claim(self, client_id: str, wanted: Callable[[], bool]) -> tuple[Claim, str]:
-        if self._connected() and await self._channels.take(client_id, None):
-            return self._granted(None)
         pause = self._settings.claim_pause
         for attempt in range(self._settings.claim_attempts):
             if attempt:

@@ -58,6 +58,8 @@ class ClusterStatus:
     over: str | None
     registry: str
     registry_trouble: str | None
+    #: Parts of the grid that have fewer copies than they should; None: not known now.
+    copies_missing: int | None
     routes: int
     routes_version: int
     draining: bool

@@ -99,6 +99,9 @@ def _cluster(facts: ClusterFacts) -> Iterator[Family]:
     yield _gauge("cluster_dead", "Dead nodes whose sessions are not taken over yet.", len(facts.dead))
     yield _gauge("cluster_life_over", "1 when this node is not one of the cluster any more.", facts.over is not None)
     yield _gauge("cluster_incompatible", "Members that this node cannot talk to.", len(facts.incompatible))
+    if facts.copies_missing is not None:
+        text = "Partitions of the grid with fewer copies than they should have; no server may be lost meanwhile."
+        yield GaugeMetricFamily("iot_mqtt_grid_copies_missing", text, value=facts.copies_missing)
     registry = GaugeMetricFamily("iot_mqtt_registry_state", "1 for the state that holds.", labels=("state",))
     for state in REGISTRY_STATES:
         registry.add_metric((state,), float(facts.registry == state))

@@ -116,6 +116,11 @@ class ClusterFacts(Protocol):
         ...
 
     @property
+    def copies_missing(self) -> int | None:
+        """Parts of the grid that have fewer copies than they should; None: not known now."""
+        ...
+
+    @property
     def registry(self) -> str: ...
 
     @property

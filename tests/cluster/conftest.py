@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -34,8 +35,12 @@ def start_servers(tmp_path: Path) -> Iterator[StartServers]:
 
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """What the nodes of the tests stand on: two Ignite servers with each other's copies, and a ZooKeeper ensemble."""
-    with running(tmp_path_factory.mktemp("engines"), ignite=2, zookeeper=3) as servers:
+    """What the nodes of the tests stand on: two Ignite servers with each other's copies, and a ZooKeeper ensemble.
+
+    ``CLUSTER_IGNITES`` makes it more.
+    """
+    ignites = int(os.environ.get("CLUSTER_IGNITES", "2"))
+    with running(tmp_path_factory.mktemp("engines"), ignite=ignites, zookeeper=3) as servers:
         yield servers
 
 

@@ -141,7 +141,7 @@ class SiteServer:
     def sees(self) -> int:
         """How many Ignite servers there are for it; 0 if it does not answer."""
         with suppress(OSError, probe.NotThere):
-            return probe.gateway(self.member.ports["gateway"], self._plan.token, host=self._host)
+            return probe.gateway(self.member.ports["gateway"], self._plan.token, host=self._host).there
         return 0
 
     def stop(self) -> None:

@@ -166,23 +166,43 @@ class GatewaySuite:
         driver.run(second.finish(20, boot))
         assert driver.run(second.get(CACHE, b"k")) == b"dead"
 
-    def test_a_note_is_gone_before_a_home_is_given_up(
+    def test_a_note_is_gone_before_it_is_told_that_all_is_written(
         self, driver: Pump, opened: Callable[[], IgniteGrid], boot: int
     ) -> None:
-        """Or it would be written again over what the client's next home has written."""
+        """Or it would be written again over what a client's next home has written since: that asks the grid at once."""
         grid, judge = opened(), opened()
         driver.run(grid.identify(20, boot))
         driver.run(judge.identify(21, boot))
         whole = batch(b"k", b"ours")
         whole.whole = True
         driver.run(grid.commit(whole))
-        assert driver.run(judge.page(CacheName.META, b"whole/")) != []
-        assert driver.run(grid.compare_and_set(CACHE, b"home", None, b"given up"))
         assert driver.run(judge.page(CacheName.META, b"whole/")) == []
         driver.run(put(judge, b"k", b"theirs"))
         driver.run(judge.fence(20, boot))
         driver.run(judge.finish(20, boot))
         assert driver.run(judge.get(CACHE, b"k")) == b"theirs"
+
+    def test_swaps_made_together_are_told_one_by_one(
+        self, driver: Pump, opened: Callable[[], IgniteGrid], boot: int
+    ) -> None:
+        """Of the same key in their order."""
+        grid = opened()
+        driver.run(grid.identify(20, boot))
+        driver.run(put(grid, b"here", b"0"))
+        asked = [
+            driver.start(grid.compare_and_set(CACHE, *swap))
+            for swap in (
+                (b"new", None, b"1"),
+                (b"here", None, b"1"),
+                (b"here", b"0", b"2"),
+                (b"here", b"2", None),
+                (b"there", b"0", b"1"),
+                (b"absent", None, None),
+            )
+        ]
+        driver.until(lambda: all(one.called for one in asked))
+        assert [one.result for one in asked] == [True, False, True, True, False, True]
+        assert driver.run(grid.get_many(CACHE, [b"new", b"here", b"there"])) == [b"1", None, None]
 
     # Broken connections.
 

@@ -88,6 +88,12 @@ class Server:
         """Start again on the same ports and data; returns when it works. Does nothing if it runs."""
         self._cluster.start([self.member])
 
+    @property
+    def copies_missing(self) -> int | None:
+        """Partitions of the grid that lack copies, as this Ignite server says; None: it does not say."""
+        state = next(status for status in self._cluster.status() if status.member.name == self.name)
+        return state.role.copies_missing if state.role else None
+
     def restart(self) -> None:
         """Kill and start."""
         self.kill()
@@ -111,6 +117,10 @@ class Servers:
     @property
     def ignite(self) -> list[Server]:
         return self.of("ignite")
+
+    def copied(self) -> bool:
+        """Whether every Ignite server says that each entry has all of its copies: one of them may be lost now."""
+        return all(server.copies_missing == 0 for server in self.ignite)
 
     @property
     def zookeeper(self) -> list[Server]:

@@ -98,6 +98,7 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
         yield "node", f"{plain(found['node_id'])}, not clustered"
         return
     yield "node", f"{plain(found['node_id'])} (number {found['number']}, boot {found['boot']})"
+    yield "copies", _copies(found["copies_missing"])
     trouble = found["registry_trouble"]
     yield "registry", found["registry"] if trouble is None else f"{found['registry']}: {trouble}"
     members = [one for one in found["members"] if one["state"] not in ("left", "dead")]
@@ -109,6 +110,12 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "claims", f"{plain(found['claims_granted'])}; refused: {plain(found['claims_refused'])}"
     yield "released", f"{found['released']} clients to other nodes, {found['releases_refused']} not at once"
     yield "adopted", f"{found['adopted_clients']} sessions of {found['adoptions']} dead nodes"
+
+
+def _copies(missing: int | None) -> str:
+    if missing is None:
+        return "not known now"
+    return f"{missing} partitions lack one: take no grid server away" if missing else "complete"
 
 
 # Evening out.

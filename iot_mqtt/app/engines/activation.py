@@ -28,7 +28,7 @@ def _step(client: Address, gateway: Address, token: str, servers: int) -> str | 
     try:
         if probe.ignite_active(client[1], host=client[0]):
             return None
-        there = probe.gateway(gateway[1], token, host=gateway[0])
+        there = probe.gateway(gateway[1], token, host=gateway[0]).there
         if there < servers:
             return f"{there} of {servers} servers are there"
         probe.ignite_active(client[1], host=client[0], activate=True)

@@ -26,6 +26,7 @@ _COLUMNS = (
     field("state"),
     field("role"),
     number("sees"),
+    number("copies_missing", "MISSING"),
     number("pid"),
     field("ports"),
 )
@@ -191,6 +192,7 @@ def _shown(status: Status) -> dict[str, object]:
         "pid": status.pid,
         "role": status.role.name if status.role else None,
         "sees": status.role.sees if status.role else None,
+        "copies_missing": status.role.copies_missing if status.role else None,
         "ports": dict(status.member.ports),
         "log": str(status.log),
     }

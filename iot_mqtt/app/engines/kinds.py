@@ -31,6 +31,8 @@ class Role(NamedTuple):
 
     name: str
     sees: int | None = None
+    #: Partitions of the grid that have fewer copies than they should, if it tells.
+    copies_missing: int | None = None
 
 
 class Kind(Protocol):
@@ -100,14 +102,14 @@ class Ignite:
         ]
 
     def role(self, plan: Plan, member: Member) -> Role:
-        servers = probe.gateway(member.ports["gateway"], plan.token)
+        servers, missing = probe.gateway(member.ports["gateway"], plan.token)
         if not probe.ignite_active(member.ports["client"]):
             # A persistent grid starts to work when it is told to, which must not be before everybody is there.
             if servers < plan.count("ignite"):
                 raise probe.NotThere(f"inactive; it sees {servers} of {plan.count('ignite')} servers")
             probe.ignite_active(member.ports["client"], activate=True)
             raise probe.NotThere("it was told to become active")
-        return Role("server", servers)
+        return Role("server", servers, missing)
 
 
 class Kafka:

@@ -23,6 +23,7 @@ _ACTIVE = 1
 _HELLO, _WELCOME, _REFUSED, _TOPOLOGY = 0x01, 0x81, 0x82, 0x85
 _MODE = re.compile(r"^Mode: (\w+)", re.MULTILINE)
 _METADATA = 3
+_UNKNOWN = 0xFFFF_FFFF
 #: No answer that is asked for here is longer; what is longer comes from something else on that port.
 _LONGEST = 1 << 20
 
@@ -36,6 +37,14 @@ class Kafka(NamedTuple):
 
     brokers: int
     controller: int
+
+
+class Servers(NamedTuple):
+    """What an Ignite server says of all of them."""
+
+    there: int
+    #: Partitions that have fewer copies than they should; None: the servers have just changed.
+    missing: int | None
 
 
 # --- ZooKeeper ------------------------------------------------------------------------------------------------
@@ -80,15 +89,16 @@ def _little(body: bytes) -> bytes:
     return struct.pack("<i", len(body)) + body
 
 
-def gateway(port: int, token: str, *, host: str = HOST) -> int:
-    """How many Ignite servers the messaging gateway sees (cluster/gateway/PROTOCOL.md). Node 0 disturbs nobody."""
+def gateway(port: int, token: str, *, host: str = HOST) -> Servers:
+    """What the messaging gateway says of the Ignite servers (cluster/gateway/PROTOCOL.md). Node 0 disturbs nobody."""
     text = token.encode()
     hello = struct.pack(">BBH", _HELLO, 1, len(text)) + text + struct.pack(">HQI", 0, 0, 0)
     with _Conversation(port, host) as peer:
         peer.send(struct.pack(">I", len(hello)) + hello)
         while frame := peer.frame(">I"):
             if frame[0] == _TOPOLOGY:
-                return int(struct.unpack_from(">QH", frame, 1)[1])
+                _, servers, missing = struct.unpack_from(">QHI", frame, 1)
+                return Servers(servers, None if missing == _UNKNOWN else missing)
             if frame[0] == _REFUSED:
                 raise NotThere(f"the gateway refuses: {frame[4:].decode('utf-8', 'replace')}")
             if frame[0] != _WELCOME:

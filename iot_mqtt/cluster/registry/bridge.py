@@ -49,6 +49,9 @@ AWAY = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTim
 #: What the operations of a transaction say that did not fail, when another one did.
 UNDONE = (RolledBackError, RuntimeInconsistency)
 
+#: Of a check: whatever the version is.
+ANY_VERSION = -1
+
 T = TypeVar("T")
 #: Runs a callable in the reactor's thread, some time soon, in the order of calls: ``reactor.callFromThread``.
 Cross = Callable[[Callable[[], None]], object]
@@ -172,9 +175,15 @@ class Session:
     def delete(self, path: str) -> Deferred[None]:
         return self._call(self._client.delete_async(path), _none)
 
-    def sync(self, path: str) -> Deferred[None]:
-        """Answered by way of the leader: who gets an answer is no part that was cut off."""
-        return self._call(self._client.sync_async(path), _none)
+    def prove(self, path: str) -> Deferred[None]:
+        """Answered when more than half of the servers have agreed: who gets an answer is no part that was cut off, and
+        reads after it what was written before. A transaction that changes nothing; no watch fires.
+
+        ``sync`` is not enough: a leader that is cut off answers it until it notices, ``syncLimit`` later.
+        """
+        transaction = self._client.transaction()
+        transaction.check(path, ANY_VERSION)
+        return self._call(transaction.commit_async(), _proved)
 
     def _call(self, result: Any, read: Callable[[Any], T]) -> Deferred[T]:
         call: Deferred[Any] = Deferred()
@@ -253,6 +262,11 @@ def _watch_grant(client: KazooClient, granted: Callable[[float], None]) -> None:
 
 def _none(_value: Any) -> None:
     return None
+
+
+def _proved(results: Any) -> None:
+    """That nothing is there is an answer, too."""
+    _all_done(results)
 
 
 def _a_stat(value: Any) -> Stat:

@@ -163,14 +163,14 @@ class Life:
             self._wait()
 
     async def _beat(self) -> None:
-        """A question that the leader answers: one that a server answers by itself, cut off from the rest, proves
-        nothing. What is left open is half a tick of the servers, in which a server may die before it has told
-        the leader that it heard of us.
+        """A question that is answered when a majority of the servers has agreed: what a server or a leader answers by
+        itself, cut off from the rest, proves nothing. What is left open is half a tick of the servers, in which a
+        server may die before it has told the leader that it heard of us.
         """
         self._beating = True
         sent = self._clock.monotonic()
         try:
-            await self._session.sync(self._settings.members)
+            await self._session.prove(self._settings.members)
             self._proof = sent if self._proof is None else max(sent, self._proof)
             await self._own.look()
         except Gone as gone:
@@ -262,7 +262,7 @@ class Life:
         sent = self._clock.monotonic()
         await self._make(self._settings.members)
         await self._make(self._settings.leases)
-        await self._session.sync(self._settings.members)
+        await self._session.prove(self._settings.members)
         self._proof = sent if self._proof is None else max(sent, self._proof)
         if self._own.written is None:
             await self._own.enter()

@@ -1,8 +1,8 @@
 """One connection to one gateway, from HELLO to its end: requests, their answers, and whether anybody is there.
 
-Answers come in the order of the requests, but for pages, which are answered when they are there. A connection that
-keeps a request waiting for longer than it may is given up, and so is one that says nothing after a PING; how long a
-page may take is the business of whoever asks for it.
+Answers come in the order of the requests, but for what is read, which is answered when it is there. A connection that
+keeps a request waiting for longer than it may is given up, and so is one that says nothing after a PING; how long
+reading may take is the business of whoever asks for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from iot_mqtt.grid.ignite.frames import (
     BadFrame,
     Deliver,
     Done,
-    Entries,
+    Found,
     FrameReader,
     Incoming,
     Refused,
@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 #: Told the answer, or None: the connection broke first, and nobody knows what became of the request.
 Answered = Callable[[Done | None], None]
-#: The same of a page; what is no entries is why there are none.
-Paged = Callable[["Entries | Done | None"], None]
+#: The same of what was read; Done is why nothing was.
+Read = Callable[["Found | Done | None"], None]
 #: Makes the frame, given the id of the request.
 Encode = Callable[[int], bytes]
 
@@ -103,7 +103,7 @@ class Connection(Protocol):
         self._owner = owner
         self._reader = FrameReader(settings.frame_limit)
         self._pending: deque[_Pending] = deque()
-        self._pages: dict[int, Paged] = {}
+        self._reads: dict[int, Read] = {}
         self._ids = 0
         self._queue: deque[bytes] = deque()
         self._queued = 0
@@ -130,9 +130,9 @@ class Connection(Protocol):
         self._pending.append(_Pending(id, answered, self._clock.monotonic(), patience))
         self.send(encode(id))
 
-    def page(self, encode: Encode, paged: Paged) -> None:
+    def read(self, encode: Encode, read: Read) -> None:
         id = self._next_id()
-        self._pages[id] = paged
+        self._reads[id] = read
         self.send(encode(id))
 
     def send(self, frame: bytes) -> None:
@@ -177,11 +177,11 @@ class Connection(Protocol):
         self._queued = self._handed = 0
         why = self._why or (self._refused.reason if self._refused else reason.getErrorMessage())
         pending, self._pending = self._pending, deque()
-        pages, self._pages = self._pages, {}
+        reads, self._reads = self._reads, {}
         for request in pending:
             request.answered(None)
-        for paged in pages.values():
-            paged(None)
+        for read in reads.values():
+            read(None)
         self._owner.lost(self, why, self._refused)
 
     def pauseProducing(self) -> None:
@@ -213,8 +213,8 @@ class Connection(Protocol):
         match frame:
             case Done():
                 self._done(frame)
-            case Entries():
-                self._entries(frame)
+            case Found():
+                self._found(frame)
             case Deliver():
                 self._owner.delivered(frame.topic, frame.payload)
             case Welcome() if self.welcome is None:
@@ -234,15 +234,15 @@ class Connection(Protocol):
             self._answered_at = self._clock.monotonic()
             self._pending.popleft().answered(done)
         else:
-            self._entries(done)
+            self._found(done)
 
-    def _entries(self, answer: Entries | Done) -> None:
-        """A page says nothing about the requests: they are answered by others at the gateway, or hang there."""
-        paged = self._pages.pop(answer.id, None)
-        if paged is None:
+    def _found(self, answer: Found | Done) -> None:
+        """It says nothing about the requests: they are answered by others at the gateway, or hang there."""
+        read = self._reads.pop(answer.id, None)
+        if read is None:
             self.abort("the gateway answered what was not asked")
         else:
-            paged(answer)
+            read(answer)
 
     def _look(self) -> None:
         """Whether the other side is there. Who slept himself looks again first: the answers may be waiting."""

@@ -18,7 +18,7 @@ VERSION: Final = 1
 NONE: Final = b"\xff\xff\xff\xff"
 LONGEST_KEY: Final = 0xFFFF
 MOST_STRETCHES: Final = 0xFFFF
-#: Of a page, however many are asked for.
+#: Of a page, however many are asked for: the gateway reads no more.
 MOST_ENTRIES: Final = 1 << 16
 
 _HEADER = struct.Struct(">IB")
@@ -27,9 +27,11 @@ _SHORT = struct.Struct(">H")
 _WORD = struct.Struct(">I")
 _IDENTITY = struct.Struct(">HQI")
 _LIFE = struct.Struct(">HQ")
-_TOPOLOGY = struct.Struct(">QH")
+_TOPOLOGY = struct.Struct(">QHI")
+_UNKNOWN: Final = 0xFFFF_FFFF
 _DONE = struct.Struct(">IB")
-_ENTRIES = struct.Struct(">IBI")
+_MANY = struct.Struct(">IH")
+_PAGE = struct.Struct(">BI")
 
 
 class Op(IntEnum):
@@ -44,13 +46,14 @@ class Op(IntEnum):
     SEND = 0x07
     FENCE = 0x08
     PING = 0x09
-    PAGE = 0x0A
+    READ = 0x0A
     WELCOME = 0x81
     REFUSED = 0x82
     DONE = 0x83
     DELIVER = 0x84
     TOPOLOGY = 0x85
-    ENTRIES = 0x86
+    FOUND = 0x86
+    SWAPPED = 0x87
 
 
 class Status(IntEnum):
@@ -90,6 +93,8 @@ class Done(NamedTuple):
     id: int
     status: int
     detail: str
+    #: Of compare-and-sets: the status of each.
+    results: bytes = b""
 
 
 class Deliver(NamedTuple):
@@ -100,21 +105,32 @@ class Deliver(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """How many servers there are now."""
+    """How many servers there are now, and how many partitions have fewer copies than they should; None: not known."""
 
     version: int
     servers: int
+    missing: int | None
 
 
-class Entries(NamedTuple):
-    """A page, and whether there may be others behind its last entry."""
+class Page(NamedTuple):
+    """Entries, and whether there may be others behind the last one."""
 
-    id: int
     more: bool
     entries: list[Pair]
 
 
-Incoming = Welcome | Refused | Done | Deliver | Topology | Entries
+class Found(NamedTuple):
+    """A page for each one that was wanted."""
+
+    id: int
+    pages: list[Page]
+
+
+Incoming = Welcome | Refused | Done | Deliver | Topology | Found
+#: A compare-and-set: (cache, key, expected, new).
+Swap = tuple[str, bytes, "bytes | None", "bytes | None"]
+#: A page (cache, prefix, after, limit) or, with a limit of 0, the entry whose key is the prefix.
+Wanted = tuple[str, bytes, "bytes | None", int]
 #: One ``putAll`` and one ``removeAll`` of a cache: each key once, None to remove it.
 Stretch = tuple[str, Mapping[bytes, "bytes | None"]]
 
@@ -153,8 +169,11 @@ def encode_commit(id: int, stretches: Sequence[Stretch]) -> bytes:
     return _frame(Op.COMMIT, *parts)
 
 
-def encode_swap(id: int, cache: str, key: bytes, expected: bytes | None, new: bytes | None) -> bytes:
-    return _frame(Op.SWAP, _ID.pack(id), _text(cache), _key(key), _value(expected), _value(new))
+def encode_swap(id: int, swaps: Sequence[Swap]) -> bytes:
+    parts = [_ID.pack(id), _SHORT.pack(len(swaps))]
+    for cache, key, expected, new in swaps:
+        parts += (_text(cache), _key(key), _value(expected), _value(new))
+    return _frame(Op.SWAP, *parts)
 
 
 def encode_remove_prefix(id: int, cache: str, prefix: bytes) -> bytes:
@@ -181,8 +200,11 @@ def encode_ping(id: int) -> bytes:
     return _frame(Op.PING, _ID.pack(id))
 
 
-def encode_page(id: int, cache: str, prefix: bytes, after: bytes | None, limit: int) -> bytes:
-    return _frame(Op.PAGE, _ID.pack(id), _text(cache), _key(prefix), _value(after), _WORD.pack(limit))
+def encode_read(id: int, wanted: Sequence[Wanted]) -> bytes:
+    parts = [_ID.pack(id), _SHORT.pack(len(wanted))]
+    for cache, prefix, after, limit in wanted:
+        parts += (_text(cache), _key(prefix), _value(after), _WORD.pack(limit))
+    return _frame(Op.READ, *parts)
 
 
 # Reading.
@@ -242,6 +264,11 @@ class _Body:
             raise BadFrame(f"{len(self.data) - self.at} bytes behind the end of a frame")
 
 
+def _page(body: _Body) -> Page:
+    more, count = body.take(_PAGE)
+    return Page(more != 0, body.pairs(count))
+
+
 def decode(op: int, data: bytes) -> Incoming:
     """One frame of the gateway, without its length and op."""
     body = _Body(data)
@@ -263,10 +290,14 @@ def decode(op: int, data: bytes) -> Incoming:
             (status,) = body.raw(1) or (0,)
             frame = Refused(status, body.text())
         case Op.TOPOLOGY:
-            frame = Topology(*body.take(_TOPOLOGY))
-        case Op.ENTRIES:
-            id, more, count = body.take(_ENTRIES)
-            frame = Entries(id, more != 0, body.pairs(count))
+            number, servers, missing = body.take(_TOPOLOGY)
+            frame = Topology(number, servers, None if missing == _UNKNOWN else missing)
+        case Op.SWAPPED:
+            id, count = body.take(_MANY)
+            frame = Done(id, Status.DONE, "", body.raw(count))
+        case Op.FOUND:
+            id, count = body.take(_MANY)
+            frame = Found(id, [_page(body) for _ in range(count)])
         case _:
             raise BadFrame(f"unknown frame 0x{op:02x}")
     body.end()

@@ -21,7 +21,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.ignite.connection import Answered, Connection, Encode, Once, Paged
+from iot_mqtt.grid.ignite.connection import Answered, Connection, Encode, Once, Read
 from iot_mqtt.grid.ignite.faults import Fenced
 from iot_mqtt.grid.ignite.frames import (
     Done,
@@ -91,6 +91,8 @@ class Gateway:
         self.refusal: str | None = None
         self.fenced: str | None = None
         self.servers = 0
+        #: Partitions that have fewer copies than they should, as the last gateway said; None: not known.
+        self.missing: int | None = None
         self.connects = self.losses = self.sent = self.received = self.dropped = 0
         self._bytes_out = self._bytes_in = 0
 
@@ -155,10 +157,10 @@ class Gateway:
         wait = self._settings.answer_timeout if patience is None else patience
         self._connection.request(encode, partial(self._answered, answered), wait)
 
-    def page(self, encode: Encode, paged: Paged) -> None:
-        """Likewise, for a page; with no regard to the order of requests."""
+    def read(self, encode: Encode, read: Read) -> None:
+        """Likewise, for what is read; with no regard to the order of requests."""
         assert self._connection is not None
-        self._connection.page(encode, paged)
+        self._connection.read(encode, read)
 
     def _answered(self, answered: Answered, done: Done | None) -> None:
         if done is not None and done.status == Status.FENCED:
@@ -242,6 +244,7 @@ class Gateway:
         self._bytes_out += connection.bytes_out
         self._bytes_in += connection.bytes_in
         self._connection = None
+        self.missing = None
         was_there = connection.welcome is not None
         if was_there and self._running:
             self.losses += 1
@@ -271,7 +274,7 @@ class Gateway:
             log.exception("a message could not be taken")
 
     def topology(self, topology: Topology) -> None:
-        self.servers = topology.servers
+        self.servers, self.missing = topology.servers, topology.missing
         self.on_topology(topology.servers)
 
     # Connecting.

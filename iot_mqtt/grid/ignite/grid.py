@@ -1,4 +1,4 @@
-"""``ports.grid.Grid`` over a cluster of Ignite servers: values are read through the thin client, all else by a gateway.
+"""``ports.grid.Grid`` over a cluster of Ignite servers: the log is read through the thin client, all else by a gateway.
 
 A commit is acknowledged when every copy of every entry has it; whether that survives all servers' going at once
 is the servers' persistence (docs/operations). ``watch`` tells of what *this* object commits, not of other nodes'.
@@ -37,6 +37,8 @@ Done = Callable[[BaseException | None], None]
 
 #: Seconds between two looks at whether the servers are there, while the grid is being opened.
 LOOK: Final = 0.02
+#: Caches whose values may be large, and are read by a connection of their own: nobody waits behind them.
+LARGE: Final = frozenset((CacheName.LOG, CacheName.LOG_INDEX))
 
 
 class IgniteGrid:
@@ -142,6 +144,13 @@ class IgniteGrid:
         await self.finisher.finish(node, boot)
 
     @property
+    def copies_missing(self) -> int | None:
+        """Partitions that have fewer copies than they should: until it is 0, no further server may be lost. None: the
+        servers have just changed, or cannot be asked.
+        """
+        return self.gateway.missing
+
+    @property
     def identity(self) -> Life:
         """Who it writes as; (0, 0): nobody."""
         return self.gateway.identity
@@ -183,7 +192,9 @@ class IgniteGrid:
 
     async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
         self._check()
-        return await self.reader.get_many(cache, keys)
+        if cache in LARGE:
+            return await self.reader.get_many(cache, keys)
+        return await self.pages.get_many(cache, keys)
 
     async def page(
         self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
@@ -194,7 +205,7 @@ class IgniteGrid:
     # Inside.
 
     async def _get(self, cache: CacheName, key: bytes) -> bytes | None:
-        (value,) = await self.reader.get_many(cache, (key,))
+        (value,) = await (self.reader if cache in LARGE else self.pages).get_many(cache, (key,))
         return value
 
     def _check(self) -> None:

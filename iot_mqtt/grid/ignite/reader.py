@@ -1,4 +1,4 @@
-"""Reading values off the reactor: a queue, a thread, and the thread's thin-client connection.
+"""Reading large values off the reactor: a queue, a thread, and the thread's thin-client connection.
 
 ::
 
@@ -6,7 +6,7 @@
                               what waits for one cache is asked in one question
 
 What is read began after it was asked for, so it has everything that was acknowledged by then: every write is
-answered when all copies have it. Pages are read through the gateway: see ``paging``.
+answered when all copies have it. Everything else is read through the gateway: see ``paging``.
 """
 
 from __future__ import annotations

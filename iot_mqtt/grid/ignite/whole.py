@@ -3,14 +3,14 @@
 What a turn of commits is about to write is written down first, under the node's number; whoever takes the place of a
 node that died in the middle writes the rest of it before anything else::
 
-    note ─▶ entries, cache after cache ─▶ (the next turn begins: its own note, or the note is taken away)
+    note ─▶ entries, cache after cache ─▶ the note is taken away, in the same frame
 
     META  whole/<number>         version (1) │ boot (8) │ turn (8) │ parts (2) │ crc (4) │ operations
           whole/<number>/<part>  more of them, where they are long
           finishing/<number>     version (1) │ number (1) │ boot (8): who is at it
 
-A note may stand as long as nobody but its writer has anything to do with the entries; so it goes before a
-compare-and-set, by which a client's home is given up. Writing the same entries once more spoils nothing before that.
+A note stands as long as nobody but its writer has anything to do with the entries, and writing them once more spoils
+nothing. It goes before anybody is told that the turn is over: then another node may become the home of its clients.
 
 Two who finish the same batch would: the slower one would write over what the faster one has done since. So one of them
 says that it is at it, by a compare-and-set, and the others wait until it is over, or until that one is dead, too.

@@ -2,13 +2,14 @@
 
 ::
 
-    commit, swap, removal, fence ─▶ queue ─▶ turn: several commits, or one of the others ─▶ frames, one by one
-                                      ▲                                                          │
-                                      └─────────── the next turn ◀── told, in order ◀── DONE ◀───┘
+    commit, swap, removal, fence ─▶ queue ─▶ turn: several commits or swaps, or one of the others ─▶ frames, one by one
+                                      ▲                                                               │
+                                      └────────────── the next turn ◀── told, in order ◀── DONE ◀─────┘
 
 Each commit begins a stretch of its own, so that a later one never overtakes an earlier one; within a stretch
 the servers know no order. When a turn fails, so does everything that waits behind it: nothing made before the
-failure was told may come to pass without what was in front of it. What failed may be found later all the same,
+failure was told may come to pass without what was in front of it. Swaps are independent of each other: those of a turn
+are of different keys and done at once, and each is told what became of it. What failed may be found later all the same,
 in whole or in part, and whoever repeats it before anything else (the store does) has its order.
 
 A compare-and-set whose answer is lost. The next connection is welcomed only when what the old one began is
@@ -21,7 +22,8 @@ finished (HELLO supersedes), so what is read then is conclusive:
 
 Nobody (node 0) is not superseded, so for it nothing is conclusive: it is told ``Unavailable`` and asks again.
 
-A turn with a batch that must be there whole begins with a note of all that it writes: see ``whole``.
+A turn with a batch that must be there whole begins with a note of all that it writes, and ends with taking it away: see
+``whole``.
 """
 
 from __future__ import annotations
@@ -29,11 +31,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from enum import Enum
 from functools import partial
 from typing import Final
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.python.failure import Failure
 
 from iot_mqtt.errors import Unavailable
@@ -52,6 +53,8 @@ log = logging.getLogger(__name__)
 Finished = Callable[[BaseException | None], None]
 Get = Callable[[CacheName, bytes], Awaitable["bytes | None"]]
 
+#: Compare-and-sets of a turn; the gateway takes no more.
+TURN_SWAPS: Final = 256
 #: Operations after which a turn takes no further commit: making its frames takes the reactor's time.
 TURN_OPERATIONS: Final = 2000
 
@@ -82,16 +85,6 @@ class _Commit(_Entry):
             self.size += room_of(key, value)
 
 
-class _Noted(Enum):
-    """What there is of a note under our number."""
-
-    NOTHING = 0
-    #: Of a turn that is over: it goes before anything else is written.
-    DONE = 1
-    #: Of a turn that failed. It stands until what is repeated has a note of its own.
-    OPEN = 2
-
-
 class _Request(_Entry):
     """One frame that is no commit."""
 
@@ -103,24 +96,26 @@ class _Request(_Entry):
         self.patience = patience
 
 
-class _Swap(_Request):
+class _Swap(_Entry):
     """A compare-and-set."""
 
-    __slots__ = ("cache", "key", "expected", "value", "swapped", "until")
+    __slots__ = ("cache", "key", "expected", "value", "swapped", "decided", "until")
 
-    def __init__(
-        self, operation: Operation, expected: bytes | None, patience: float, until: float, finished: Finished
-    ) -> None:
+    def __init__(self, operation: Operation, expected: bytes | None, until: float, finished: Finished) -> None:
+        super().__init__(finished)
         self.cache, self.key, self.value = operation
         self.expected = expected
-        self.swapped = False
+        #: What became of it, once that is known.
+        self.swapped = self.decided = False
         self.until = until
-        encode = partial(frames.encode_swap, cache=name_of(self.cache), key=self.key, expected=expected, new=self.value)
-        super().__init__(encode, patience, finished)
 
-    def succeed(self) -> None:
-        self.swapped = True
-        self.operations = ((self.cache, self.key, self.value),)
+    def decide(self, *, swapped: bool) -> None:
+        self.decided, self.swapped = True, swapped
+        if swapped:
+            self.operations = ((self.cache, self.key, self.value),)
+
+    def wanted(self) -> frames.Swap:
+        return name_of(self.cache), self.key, self.expected, self.value
 
 
 class Writer:
@@ -144,11 +139,9 @@ class Writer:
         # What is on its way: its entries, and the frames that are still to be sent.
         self._turn: list[_Entry] = []
         self._frames: deque[list[Stretch]] = deque()
-        self._noted = _Noted.NOTHING
-        #: Of the turn that is on its way: what there will be, if it goes well and if not.
-        self._noting = _Noted.NOTHING, _Noted.NOTHING
         self._turns = 0
-        self._doubtful: _Swap | None = None
+        #: Swaps whose answer was lost.
+        self._doubtful: list[_Swap] = []
         self._doubt: Timer | None = None
         self._reading = False
         self._telling = False
@@ -172,9 +165,8 @@ class Writer:
 
     async def swap(self, operation: Operation, expected: bytes | None) -> bool:
         done: Deferred[None] = Deferred()
-        settings = self._settings
-        until = self._clock.monotonic() + settings.resolve_timeout
-        swap = _Swap(operation, expected, settings.answer_timeout, until, partial(_settle, done))
+        until = self._clock.monotonic() + self._settings.resolve_timeout
+        swap = _Swap(operation, expected, until, partial(_settle, done))
         self._put(swap)
         await done
         return swap.swapped
@@ -187,7 +179,7 @@ class Writer:
 
     async def idle(self) -> None:
         """Return when nothing waits and nothing is on its way."""
-        if self._turn or self._queue or self._telling or self._doubtful is not None:
+        if self._turn or self._queue or self._telling or self._doubtful:
             waiting: Deferred[None] = Deferred()
             self._idle.append(waiting)
             await waiting
@@ -200,21 +192,21 @@ class Writer:
 
     def connected(self) -> None:
         """There is a connection: find out about a lost answer first, then go on."""
-        if self._doubtful is not None:
+        if self._doubtful:
             self._resolve()
         else:
             self._go_on()
 
     def fenced(self) -> None:
         """Nothing will be written any more in this life."""
-        if self._doubtful is not None and not self._reading:
-            self._decided(self._doubtful, self._gateway.failure())
+        if self._doubtful and not self._reading:
+            self._decide(self._gateway.failure())
 
     def _go_on(self) -> None:
         """Begin the next turn, if there is nothing else to be done first."""
         if self._turn or self._telling:
             return
-        if self._doubtful is not None:
+        if self._doubtful:
             if self._queue and not self._gateway.connected:
                 self._refuse_soon()
             return
@@ -229,15 +221,13 @@ class Writer:
 
     def _begin(self) -> None:
         first = self._queue[0]
-        if isinstance(first, _Swap) and self._noted is _Noted.DONE:
-            # A client's home may be given up by it: from then on what is noted is another's.
-            self._queue.appendleft(_Commit(WriteBatch(), _nothing))
-            first = self._queue[0]
         if isinstance(first, _Request):
             self._queue.popleft()
             self._turn = [first]
-            answered = self._swapped if isinstance(first, _Swap) else self._answered
-            self._gateway.request(first.encode, answered, first.patience)
+            self._gateway.request(first.encode, self._answered, first.patience)
+            return
+        if isinstance(first, _Swap):
+            self._swap()
             return
         trouble = self._gather()
         if trouble is None:
@@ -245,6 +235,21 @@ class Writer:
         else:
             # Later: whoever commits again as soon as one failed does not do so from in here.
             self._clock.call_later(0.0, partial(self._fail, trouble))
+
+    def _swap(self) -> None:
+        """Take the swaps that stand in front, up to one of a key that is being swapped."""
+        swaps: list[_Swap] = []
+        keys: set[tuple[CacheName, bytes]] = set()
+        while self._queue and len(swaps) < TURN_SWAPS:
+            swap = self._queue[0]
+            if not isinstance(swap, _Swap) or (swap.cache, swap.key) in keys:
+                break
+            keys.add((swap.cache, swap.key))
+            swaps.append(swap)
+            self._queue.popleft()
+        self._turn = [*swaps]
+        encode = partial(frames.encode_swap, swaps=[swap.wanted() for swap in swaps])
+        self._gateway.request(encode, partial(self._swapped, swaps), self._settings.answer_timeout)
 
     def _gather(self) -> Unavailable | None:
         """Take commits for a turn, and make of them what fits into frames; or take one that fails, in its place."""
@@ -267,28 +272,29 @@ class Writer:
             self._queued -= commit.size
             self._turn.append(commit)
             operations += len(commit.operations)
-        self._note(packing)
+        gone = self._note(packing)
         for commit in self._turn:
             packing.add(commit.operations)
+        packing.add(gone)
         # An empty batch is a commit all the same: it is done when what was before it is.
         self._frames = deque(packing.frames or [[]])
         return None
 
-    def _note(self, packing: Packing) -> None:
-        """Begin a turn with the note of it, or with taking away that of the one before."""
-        noted, identity = self._noted, self._gateway.identity
-        self._noting = noted, noted
-        if any(isinstance(entry, _Commit) and entry.whole for entry in self._turn) and identity != NOBODY:
-            self._turns += 1
-            operations = [operation for entry in self._turn for operation in entry.operations]
-            room = self._gateway.frame_limit - whole.AROUND
-            parts, head = whole.note_of(identity, self._turns, operations, min(whole.PART, room))
-            packing.add(parts)
-            packing.add([head])
-            self._noting = _Noted.DONE, _Noted.OPEN
-        elif noted is _Noted.DONE:
-            packing.add([whole.gone(identity[0])])
-            self._noting = _Noted.NOTHING, noted
+    def _note(self, packing: Packing) -> list[Operation]:
+        """Begin a turn with the note of it, if it has to be whole; how it ends then.
+
+        The note goes with the turn: another node may become the home of its clients as soon as that is answered.
+        """
+        identity = self._gateway.identity
+        if identity == NOBODY or not any(isinstance(entry, _Commit) and entry.whole for entry in self._turn):
+            return []
+        self._turns += 1
+        operations = [operation for entry in self._turn for operation in entry.operations]
+        room = self._gateway.frame_limit - whole.AROUND
+        parts, head = whole.note_of(identity, self._turns, operations, min(whole.PART, room))
+        packing.add(parts)
+        packing.add([head])
+        return [whole.gone(identity[0])]
 
     def _send(self) -> None:
         self.frames += 1
@@ -317,37 +323,39 @@ class Writer:
             log.error("the gateway does not understand a request: %s", done.detail)
         return Unavailable(f"the grid does not take it (status {done.status}): {done.detail}")
 
-    def _swapped(self, done: Done | None) -> None:
-        (swap,) = self._turn
-        assert isinstance(swap, _Swap)
+    def _swapped(self, swaps: list[_Swap], done: Done | None) -> None:
         if done is None and self._gateway.identity != NOBODY and self._gateway.fenced is None:
             self._turn = []
-            self._doubtful = swap
-            self._doubt = self._clock.call_later(max(swap.until - self._clock.monotonic(), 0.0), self._doubt_over)
+            self._doubtful = swaps
+            until = min(swap.until for swap in swaps)
+            self._doubt = self._clock.call_later(max(until - self._clock.monotonic(), 0.0), self._doubt_over)
             self._refuse_soon()
             return
-        if done is not None and done.status == Status.NOT_SWAPPED:
-            self._end(None)
+        if done is None or done.status != Status.DONE:
+            self._answered(done)
             return
-        if done is not None and done.status == Status.DONE:
-            swap.succeed()
-        self._answered(done)
+        for swap, status in zip(swaps, done.results, strict=False):
+            if status in (Status.DONE, Status.NOT_SWAPPED):
+                swap.decide(swapped=status == Status.DONE)
+        if all(swap.decided for swap in swaps):
+            self._end(None)
+        else:
+            self._fail(Unavailable("the grid does not take it now: whether it was swapped is not known"))
 
     def _end(self, error: BaseException | None) -> None:
         """The turn is over: tell everybody, in order, then go on."""
         turn, self._turn = self._turn, []
         self._frames.clear()
-        self._noted = self._noting[error is not None]
-        self._noting = self._noted, self._noted
         self._telling = True
         try:
             for entry in turn:
-                if error is None:
+                trouble = None if isinstance(entry, _Swap) and entry.decided else error
+                if trouble is None:
                     self.commits += isinstance(entry, _Commit)
                     self._tell(entry.operations)
                 else:
                     self.failures += 1
-                _call(entry.finished, error)
+                _call(entry.finished, trouble)
         finally:
             self._telling = False
         self._go_on()
@@ -378,56 +386,55 @@ class Writer:
     # A lost answer.
 
     def _resolve(self) -> None:
-        if self._doubtful is None or self._reading:
+        if not self._doubtful or self._reading:
             return
         self._reading = True
         self.resolved += 1
-        swap = self._doubtful
-        reading = Deferred.fromCoroutine(_await(self._get(swap.cache, swap.key)))
-        reading.addCallbacks(partial(self._resolved, swap), partial(self._unresolved, swap))
+        swaps = self._doubtful
+        reading = gatherResults(
+            [Deferred.fromCoroutine(_await(self._get(swap.cache, swap.key))) for swap in swaps], consumeErrors=True
+        )
+        reading.addCallbacks(partial(self._resolved, swaps), partial(self._unresolved, swaps))
 
-    def _resolved(self, swap: _Swap, present: bytes | None) -> None:
+    def _resolved(self, swaps: list[_Swap], present: list[bytes | None]) -> None:
         self._reading = False
-        if self._doubtful is not swap:
+        if self._doubtful is not swaps:
             return
-        if present == swap.value:
-            swap.succeed()
-        elif present == swap.expected:
-            # Not swapped, and never going to be by the lost request: once more, before anything else.
-            self._undoubt()
-            self._queue.appendleft(swap)
-            self._go_on()
-            return
-        self._decided(swap, None)
+        again: list[_Swap] = []
+        for swap, value in zip(swaps, present, strict=True):
+            if value == swap.value:
+                swap.decide(swapped=True)
+            elif value == swap.expected:
+                # Not swapped, and never going to be by the lost request: once more, before anything else.
+                again.append(swap)
+            else:
+                swap.decide(swapped=False)
+        self._queue.extendleft(reversed(again))
+        self._doubtful = [swap for swap in swaps if swap.decided]
+        self._decide(None)
 
-    def _unresolved(self, swap: _Swap, failure: Failure) -> None:
+    def _unresolved(self, swaps: list[_Swap], failure: Failure) -> None:
         self._reading = False
-        if self._doubtful is swap:
-            self._decided(swap, Unavailable(f"whether it was swapped cannot be read: {failure.getErrorMessage()}"))
+        if self._doubtful is swaps:
+            error = failure.value.subFailure if isinstance(failure.value, FirstError) else failure
+            self._decide(Unavailable(f"whether it was swapped cannot be read: {error.getErrorMessage()}"))
 
     def _doubt_over(self) -> None:
         self._doubt = None
-        if self._doubtful is not None:
-            self._decided(self._doubtful, Unavailable("the answer was lost, and no gateway is there to ask again"))
+        if self._doubtful:
+            self._decide(Unavailable("the answer was lost, and nobody can be asked what became of it"))
 
-    def _decided(self, swap: _Swap, error: BaseException | None) -> None:
-        self._undoubt()
-        self._turn = [swap]
-        self._end(error)
-
-    def _undoubt(self) -> None:
-        self._doubtful = None
+    def _decide(self, error: BaseException | None) -> None:
+        """No doubt any more; or it is told."""
+        self._turn, self._doubtful = [*self._doubtful], []
         if self._doubt is not None:
             self._doubt.cancel()
             self._doubt = None
+        self._end(error)
 
 
 async def _await(get: Awaitable[bytes | None]) -> bytes | None:
     return await get
-
-
-def _nothing(_: BaseException | None) -> None:
-    """Nobody waits for it."""
 
 
 def _call(finished: Finished, error: BaseException | None) -> None:

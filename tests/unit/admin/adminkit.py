@@ -251,6 +251,7 @@ CLUSTER = ClusterInfo(
     registry="connected",
     registry_trouble=None,
     grid_trouble=None,
+    copies_missing=0,
     members=[MEMBER, PEER],
     routes=11,
     routes_version=12,

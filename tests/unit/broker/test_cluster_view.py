@@ -117,6 +117,8 @@ PEER_2 = "n2 (number 2)"
             ["the registry is suspended (no server answers): clients whose session is elsewhere are refused"],
         ),
         (replace(WELL, over="fenced", registry="lost"), ["this node is not one of the cluster any more (fenced)"]),
+        (replace(WELL, copies_missing=37), ["37 partitions of the grid have fewer copies than they should"]),
+        (replace(WELL, copies_missing=None), []),
         (replace(WELL, incompatible=("n9",)), ["n9 speaks no version of the links"]),
         (replace(WELL, dead={5: 1}), ["node 5 is dead, and its sessions are being adopted"]),
         (

@@ -93,6 +93,7 @@ class Cluster:
     over: str | None = None
     registry: str = "connected"
     registry_trouble: str | None = None
+    copies_missing: int | None = 0
     routes: int = 4002
     routes_version: int = 7
     draining: bool = False

@@ -26,6 +26,7 @@ def test_status_is_a_form_a_table_and_what_is_wrong(ctl: Ctl) -> None:
     assert {name: text.strip() for name, text in pairs.items()} == {
         "state": "DEGRADED, see below",
         "grid": "takes writes",
+        "copies": "complete",
         "node": "n1 (number 1, boot 4)",
         "registry": "connected",
         "members": "2, with 60 clients",
@@ -66,6 +67,16 @@ def test_troubles_are_told_where_they_belong(ctl: Ctl) -> None:
     lines = ctl.lines("cluster", "status")
     assert any(line.split(None, 1) == ["registry", "suspended: no server answers"] for line in lines)
     assert any(line.split(None, 1) == ["grid", "no gateway"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [(0, "complete"), (37, "37 partitions lack one: take no grid server away"), (None, "not known now")],
+)
+def test_whether_a_grid_server_may_be_taken_away_is_said(ctl: Ctl, missing: int | None, said: str) -> None:
+    """It may when every entry has its copies."""
+    ctl.view.cluster.facts = replace(CLUSTER, copies_missing=missing)
+    assert any(line.split(None, 1) == ["copies", said] for line in ctl.lines("cluster", "status"))
 
 
 def test_a_sole_node_says_so(ctl: Ctl) -> None:

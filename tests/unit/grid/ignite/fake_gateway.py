@@ -15,7 +15,6 @@ from twisted.internet import error
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
-from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.connection import Connection, Once
 from iot_mqtt.grid.ignite.frames import Op, Status
@@ -83,13 +82,17 @@ class FakeServers:
         self.entries_left: int | None = None
         #: So many requests that write are answered "not ready".
         self.not_ready = 0
+        #: So many single ones of the compare-and-sets of a request likewise.
+        self.not_ready_swaps = 0
         #: So many pages likewise.
         self.no_pages = 0
-        #: A page ends early at so many entries.
+        #: An answer is full at so many entries.
         self.page_entries = 1 << 16
         #: Pages whose answers are kept back, until a test sends them in an order of its own.
         self.keep_pages = False
         self.kept: list[tuple[Link, bytes]] = []
+        #: Partitions that have fewer copies than they should.
+        self.missing = 0
         self.longest = LONGEST
         self.refuse: tuple[Status, str] | None = None
 
@@ -215,8 +218,8 @@ class Link:
             self.close()
             return
         id = body.number(4)
-        if op is Op.PAGE:
-            self.page(id, body)
+        if op is Op.READ:
+            self.read(id, body)
             return
         writes = op in (Op.COMMIT, Op.SWAP, Op.REMOVE_PREFIX)
         if writes and servers.not_ready:
@@ -224,14 +227,29 @@ class Link:
             body.data = b""
             self.done(id, Status.NOT_READY, "not now")
             return
-        status = self.effect(op, body)
+        swaps = body.number(2) if op is Op.SWAP else 0
+        results = bytes(self.swap(body) for _ in range(swaps))
+        status = Status.DONE if swaps else self.effect(op, body)
         if self.closed:
             return
         if servers.lose_answers and op is not Op.PING:
             servers.lose_answers -= 1
             self.close()
             return
-        self.done(id, status)
+        if swaps:
+            self.outgoing.append(frame(Op.SWAPPED, struct.pack(">IH", id, swaps) + results))
+        else:
+            self.done(id, status)
+
+    def swap(self, body: Body) -> Status:
+        cache, key, expected, new = self.servers.caches[body.text()], body.key(), body.value(), body.value()
+        if self.servers.not_ready_swaps:
+            self.servers.not_ready_swaps -= 1
+            return Status.NOT_READY
+        if cache.get(key) != expected:
+            return Status.NOT_SWAPPED
+        store(cache, key, new)
+        return Status.DONE
 
     def effect(self, op: Op, body: Body) -> Status:
         servers = self.servers
@@ -249,11 +267,6 @@ class Link:
                                 return Status.NOT_READY
                             servers.entries_left -= 1
                         store(cache, key, value)
-            case Op.SWAP:
-                cache, key, expected, new = servers.caches[body.text()], body.key(), body.value(), body.value()
-                if cache.get(key) != expected:
-                    return Status.NOT_SWAPPED
-                store(cache, key, new)
             case Op.REMOVE_PREFIX:
                 cache, prefix = servers.caches[body.text()], body.key()
                 for key in [key for key in cache if key.startswith(prefix)]:
@@ -274,20 +287,28 @@ class Link:
                 raise AssertionError(op)
         return Status.DONE
 
-    def page(self, id: int, body: Body) -> None:
+    def read(self, id: int, body: Body) -> None:
         servers = self.servers
-        entries, prefix, after = servers.caches[body.text()], body.key(), body.value()
-        limit = min(body.number(4), servers.page_entries)
+        room = servers.page_entries
+        count = body.number(2)
+        pages = b""
+        for _ in range(count):
+            entries, key, after, limit = servers.caches[body.text()], body.key(), body.value(), body.number(4)
+            keys = (
+                sorted(one for one in entries if one.startswith(key) and (after is None or one > after))
+                if limit
+                else [one for one in (key,) if one in entries]
+            )
+            found = keys[: min(limit or 1, room)]
+            room -= len(found)
+            pages += struct.pack(">BI", len(keys) > len(found), len(found))
+            for one in found:
+                pages += struct.pack(">H", len(one)) + one + struct.pack(">I", len(entries[one])) + entries[one]
         if servers.no_pages:
             servers.no_pages -= 1
             self.done(id, Status.NOT_READY, "partitions are changing servers")
             return
-        keys = sorted(key for key in entries if key.startswith(prefix) and (after is None or key > after))
-        packed = b"".join(
-            struct.pack(">H", len(key)) + key + struct.pack(">I", len(entries[key])) + entries[key]
-            for key in keys[:limit]
-        )
-        answer = frame(Op.ENTRIES, struct.pack(">IBI", id, len(keys) > limit, len(keys[:limit])) + packed)
+        answer = frame(Op.FOUND, struct.pack(">IH", id, count) + pages)
         if servers.keep_pages:
             servers.kept.append((self, answer))
         else:
@@ -312,7 +333,7 @@ class Link:
                     link.close()
             self.identity = identity
             self.outgoing.append(frame(Op.WELCOME, b"\x01" + bytes(16) + struct.pack(">I", servers.longest)))
-            self.outgoing.append(frame(Op.TOPOLOGY, struct.pack(">QH", 1, len(servers.gateways))))
+            self.outgoing.append(frame(Op.TOPOLOGY, struct.pack(">QHI", 1, len(servers.gateways), servers.missing)))
 
     def refused(self, status: Status, reason: str) -> None:
         self.outgoing.append(frame(Op.REFUSED, bytes((status,)) + text(reason)))
@@ -337,15 +358,12 @@ class FakeReader:
 
     def __init__(self, servers: FakeServers) -> None:
         self.servers = servers
-        self.failing = False
 
     def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
     async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
-        if self.failing:
-            raise Unavailable("nobody reads")
         entries = self.servers.caches[name_of(cache)]
         return [entries.get(key) for key in keys]
 

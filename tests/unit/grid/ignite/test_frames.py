@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iot_mqtt.grid.ignite import frames
-from iot_mqtt.grid.ignite.frames import BadFrame, Deliver, Done, Entries, FrameReader, Refused, Topology, Welcome
+from iot_mqtt.grid.ignite.frames import BadFrame, Deliver, Done, Found, FrameReader, Page, Refused, Topology, Welcome
 
 ROOT = Path(__file__).parents[4]
 TABLE = ROOT / "cluster" / "gateway" / "src" / "test" / "resources" / "frames-v1.txt"
@@ -23,28 +23,28 @@ SENT = {
     "hello-nobody": frames.encode_hello("", 0, 0, 1),
     "commit": frames.encode_commit(1, [("iot_queue", {b"\x01": b"a", b"\x02": None}), ("iot_meta", {b"": b""})]),
     "commit-empty": frames.encode_commit(2, []),
-    "swap-new": frames.encode_swap(3, "iot_channels", b"k", None, b"v"),
-    "swap-remove": frames.encode_swap(4, "iot_channels", b"k", b"v", None),
+    "swap-new": frames.encode_swap(3, [("iot_channels", b"k", None, b"v")]),
+    "swap-remove": frames.encode_swap(4, [("iot_channels", b"k", b"v", None), ("iot_channels", b"j", b"v", b"w")]),
     "remove-prefix": frames.encode_remove_prefix(5, "iot_log", b"\xff\x00"),
     "listen": frames.encode_listen(6, "links/7"),
     "unlisten": frames.encode_unlisten(7, "links/7"),
     "send": frames.encode_send("tü", b"\x00\xff"),
     "fence": frames.encode_fence(8, 9, (1 << 40) + 1),
     "ping": frames.encode_ping(0xFFFF_FFFF),
-    "page": frames.encode_page(9, "iot_queue", b"k", None, 1000),
-    "page-after": frames.encode_page(10, "iot_log", b"", b"k\xff", 1),
+    "read": frames.encode_read(9, [("iot_queue", b"k", None, 1000), ("iot_sessions", b"k", None, 0)]),
+    "read-after": frames.encode_read(10, [("iot_log", b"", b"k\xff", 1)]),
 }
 RECEIVED = {
     "welcome": Welcome(1, bytes.fromhex("00112233445566778899aabbccddeeff"), 16 << 20),
     "refused": Refused(2, "node 7 is fenced up to boot 258"),
     "done": Done(1, 0, ""),
-    "done-not-swapped": Done(4, 4, ""),
+    "swapped": Done(4, 0, "", b"\x00\x04\x01"),
     "done-not-ready": Done(0xFFFF_FFFF, 1, "the grid is not active"),
     "deliver": Deliver("tü", b"\x00\xff"),
     "deliver-empty": Deliver("", b""),
-    "topology": Topology(1 << 33, 3),
-    "entries": Entries(9, True, [(b"", b"v"), (b"k\xff", b"")]),
-    "entries-none": Entries(10, False, []),
+    "topology": Topology(1 << 33, 3, 37),
+    "topology-unknown": Topology(1 << 33, 3, None),
+    "found": Found(9, [Page(more=True, entries=[(b"", b"v"), (b"k\xff", b"")]), Page(more=False, entries=[])]),
 }
 
 
@@ -91,9 +91,9 @@ def test_however_the_bytes_come_the_frames_are_the_same(names: list[str], data: 
         (b"\x00\x00\x00\x01\x82", "ends early"),
         (SAMPLES["done"].replace(b"\x08\x83", b"\x09\x83") + b"\x00", "1 bytes behind the end"),
         (b"\x00\x00\x00\x05\x82\x02\x00\x01\xff", "not UTF-8"),
-        (SAMPLES["entries"].replace(b"\x00\x02\x00\x00\x00", b"\x00\x03\x00\x00\x00"), "ends early"),
-        (SAMPLES["entries"].replace(b"\x00\x02\x00\x00\x00", b"\x00\x01\x00\x00\x00"), "8 bytes behind the end"),
-        (SAMPLES["entries"][:-4] + b"\x00\x00\x00\x01", "ends early"),
+        (SAMPLES["found"].replace(b"\x01\x00\x00\x00\x02", b"\x01\x00\x00\x00\x09"), "ends early"),
+        (SAMPLES["found"].replace(b"\x00\x02\x01", b"\x00\x01\x01"), "5 bytes behind the end"),
+        (SAMPLES["found"][:-4] + b"\x00\x00\x00\x01", "ends early"),
         (b"\x00\x00\x00\x07\x84\x00\x00\x00\x00\x00\x01", "ends early"),
     ],
 )

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Fenced, IgniteGrid
 from iot_mqtt.grid.ignite.frames import Op, Status
-from iot_mqtt.grid.ignite.paging import AT_ONCE
+from iot_mqtt.grid.ignite.paging import AT_ONCE, TOGETHER
 from iot_mqtt.ports.grid import CacheName, Pair, WriteBatch
 from tests.unit.grid.ignite.fake_gateway import FakePump, make
 
@@ -33,8 +33,43 @@ def grid(pump: FakePump) -> IgniteGrid:
 
 
 def asked(pump: FakePump, grid: IgniteGrid, count: int = 1) -> list[Deferred[list[Pair]]]:
-    """So many pages, each a different one: the i-th has one entry."""
-    return [pump.start(grid.page(CACHE, PAIRS[number % 40][0], None, 10)) for number in range(count)]
+    """So many pages, each a different one and in a turn of its own: the i-th has one entry."""
+    pages = []
+    for number in range(count):
+        pages.append(pump.start(grid.page(CACHE, PAIRS[number % 40][0], None, 10)))
+        pump.clock.advance(0)
+    return pages
+
+
+def test_what_is_wanted_in_a_turn_shares_a_round_trip(pump: FakePump, grid: IgniteGrid) -> None:
+    """Pages and values, of whatever caches."""
+    pump.servers.seen.clear()
+    pages = [pump.start(grid.page(CACHE, key)) for key, _ in PAIRS]
+    values = [pump.start(grid.get(CACHE, key)) for key, _ in PAIRS]
+    nothing = pump.start(grid.get_many(CacheName.SESSIONS, [b"00", b"x" * 70_000]))
+    pump.settle()
+    assert [page.result for page in pages] == [[pair] for pair in PAIRS]
+    assert [value.result for value in values] == [value for _, value in PAIRS]
+    assert nothing.result == [None, None]
+    assert pump.servers.seen == [Op.READ]
+
+
+@pytest.mark.parametrize("room", [1, 3, 50])
+def test_what_has_no_room_in_an_answer_is_asked_for_again(pump: FakePump, grid: IgniteGrid, room: int) -> None:
+    """Also what the answer has nothing of."""
+    pump.servers.page_entries = room
+    pages = [pump.start(grid.page(CACHE, b"", None, limit)) for limit in (5, 40, 100)]
+    values = pump.start(grid.get_many(CACHE, [key for key, _ in PAIRS]))
+    pump.settle()
+    assert [page.result for page in pages] == [PAIRS[:5], PAIRS, PAIRS]
+    assert values.result == [value for _, value in PAIRS]
+
+
+def test_values_are_there_or_it_is_told_why_not(pump: FakePump, grid: IgniteGrid) -> None:
+    """What cannot be read is not absent."""
+    pump.servers.no_pages = 1 << 30
+    with pytest.raises(Unavailable, match="partitions are changing servers"):
+        pump.run(grid.get_many(CACHE, [b"00", b"01"]))
 
 
 @pytest.mark.parametrize("early", [1, 7, 39, 40, 100])
@@ -45,7 +80,7 @@ def test_a_page_that_ends_early_is_asked_on(pump: FakePump, grid: IgniteGrid, ea
     pump.servers.seen.clear()
     assert pump.run(grid.page(CACHE, b"", None, limit)) == PAIRS[:limit]
     found = min(limit, len(PAIRS))
-    assert pump.servers.seen.count(Op.PAGE) == -(-found // early)
+    assert pump.servers.seen.count(Op.READ) == -(-found // early)
 
 
 def test_answers_come_in_any_order(pump: FakePump, grid: IgniteGrid) -> None:
@@ -54,7 +89,8 @@ def test_answers_come_in_any_order(pump: FakePump, grid: IgniteGrid) -> None:
     pages = asked(pump, grid, 10)
     pump.settle()
     pump.run(grid.commit(WriteBatch()))
-    assert len(pump.servers.kept) == 10
+    assert len(pump.servers.kept) == AT_ONCE
+    pump.servers.keep_pages = False
     for link, answer in reversed(pump.servers.kept):
         link.outgoing.append(answer)
     pump.settle()
@@ -62,9 +98,9 @@ def test_answers_come_in_any_order(pump: FakePump, grid: IgniteGrid) -> None:
 
 
 def test_only_so_many_are_under_way(pump: FakePump, grid: IgniteGrid) -> None:
-    """The others wait, and come in their order."""
+    """The others gather, and come in their order."""
     pump.servers.keep_pages = True
-    pages = asked(pump, grid, 2 * AT_ONCE + 5)
+    pages = asked(pump, grid, AT_ONCE + TOGETHER + 5)
     told: list[int] = []
     for number, page in enumerate(pages):
         page.addCallback(lambda _, number: told.append(number), number)
@@ -76,7 +112,7 @@ def test_only_so_many_are_under_way(pump: FakePump, grid: IgniteGrid) -> None:
         for link, answer in kept:
             link.outgoing.append(answer)
         pump.settle()
-    assert rounds == [AT_ONCE, AT_ONCE, 5]
+    assert rounds == [AT_ONCE, 2]
     assert told == list(range(len(pages)))
 
 
@@ -157,6 +193,7 @@ def test_what_the_gateway_does_not_understand_is_told(pump: FakePump, grid: Igni
     link = pump.servers.links[0]
     (page,) = asked(pump, grid)
     page.addErrback(lambda failure: failure.getErrorMessage())
+    assert link.incoming
     link.incoming.clear()
     link.done(grid.gateway._connection._ids, Status.BAD_REQUEST, "there is no cache of this name")  # type: ignore[union-attr]
     pump.settle()

@@ -256,6 +256,43 @@ def test_a_swap_that_somebody_else_followed_is_none(pump: FakePump, grid: Ignite
     assert asked.result is False
 
 
+def test_swaps_of_a_turn_share_a_round_trip(pump: FakePump, grid: IgniteGrid) -> None:
+    """Those that wait for a commit; each is told what became of it."""
+    entries(pump, B)[b"5"] = b"theirs"
+    told = Told()
+    told.commit(grid, 0)
+    asked = [pump.start(grid.compare_and_set(B, b"%d" % number, None, b"ours")) for number in range(10)]
+    told.commit(grid, 1)
+    pump.until(lambda: all(one.called for one in asked) and len(told.order) == 2)
+    assert [one.result for one in asked] == [number != 5 for number in range(10)]
+    assert [op for op in pump.servers.seen if op in (Op.COMMIT, Op.SWAP)] == [Op.COMMIT, Op.SWAP, Op.COMMIT]
+
+
+@pytest.mark.parametrize("lost", ["lose_answers", "lose_requests"])
+def test_of_many_swaps_each_is_found_out_about(pump: FakePump, grid: IgniteGrid, lost: str) -> None:
+    """When the one answer to all of them was lost."""
+    entries(pump, B)[b"5"] = b"theirs"
+    grid.commit_soon(put(b"k"), lambda _: setattr(pump.servers, lost, 1))
+    asked = [pump.start(grid.compare_and_set(B, b"%d" % number, None, b"ours")) for number in range(10)]
+    pump.until(lambda: all(one.called for one in asked))
+    assert [one.result for one in asked] == [number != 5 for number in range(10)]
+    assert entries(pump, B)[b"5"] == b"theirs"
+
+
+def test_a_swap_that_a_server_did_not_answer_is_told_alone(pump: FakePump, grid: IgniteGrid) -> None:
+    """And what waits behind it fails with it, as behind a commit."""
+    told = Told()
+    told.commit(grid, 0)
+    asked = [pump.start(grid.compare_and_set(B, b"%d" % number, None, b"ours")) for number in range(3)]
+    told.commit(grid, 1)
+    for one in asked:
+        one.addErrback(lambda failure: failure.check(Unavailable))
+    pump.servers.not_ready_swaps = 1
+    pump.until(lambda: all(one.called for one in asked) and len(told.order) == 2)
+    assert [one.result for one in asked] == [Unavailable, True, True]
+    assert told.order == [(0, None), (1, Unavailable)]
+
+
 def test_commits_made_meanwhile_wait_for_the_truth(pump: FakePump, grid: IgniteGrid) -> None:
     """Those behind the lost swap fail; those made on the new connection are behind it."""
     told = Told()
@@ -289,8 +326,8 @@ def test_a_swap_does_not_wait_for_ever(pump: FakePump, grid: IgniteGrid) -> None
     pump.servers.down.clear()
     pump.until(lambda: grid.available)
     pump.servers.lose_answers = 1
-    grid.reader.failing = True  # type: ignore[attr-defined]
-    with pytest.raises(Unavailable, match="cannot be read: nobody reads"):
+    pump.servers.no_pages = 1 << 30
+    with pytest.raises(Unavailable, match="answer was lost"):
         pump.run(grid.compare_and_set(B, b"j", None, b"v"))
     pump.run(grid.commit(put(b"k")))
 

@@ -3,7 +3,9 @@ package iotmqtt.gateway;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
@@ -12,10 +14,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.IgniteCache;
+import org.apache.ignite.lang.IgniteFuture;
 
 /** The requests that change caches: each is read from its frame completely before anything is applied. */
 final class CacheWrites {
     private static final int ATTEMPTS = 10;
+    private static final int SWAPS_AT_ONCE = 256;
     private static final Duration LONG = Duration.ofSeconds(60);
 
     private final Ignite ignite;
@@ -76,27 +80,70 @@ final class CacheWrites {
         return stretch;
     }
 
+    /** One compare-and-set. */
+    private record Swap(String cache, byte[] key, byte[] expected, byte[] value) {}
+
     /**
-     * Compares and sets.
+     * Compares and sets, all at once; what became of each.
      *
      * <p>Without retries: one repeated behind the back of its caller could find what it wrote itself, and report that
      * somebody else was faster. The caller is told "not ready" and looks.
      */
-    void swap(Fields fields) throws Refusal {
-        IgniteCache<byte[], byte[]> cache =
-                ignite.<byte[], byte[]>cache(cacheName(fields)).withNoRetries();
-        byte[] key = fields.key();
-        byte[] expected = fields.value();
-        byte[] value = fields.value();
-        fields.end();
-        boolean swapped;
-        if (expected == null) {
-            swapped = value == null ? !cache.containsKey(key) : cache.putIfAbsent(key, value);
-        } else {
-            swapped = value == null ? cache.remove(key, expected) : cache.replace(key, expected, value);
+    Status[] swap(Fields fields) throws Refusal {
+        List<IgniteFuture<Boolean>> begun = new ArrayList<>();
+        for (Swap swap : swaps(fields)) {
+            begun.add(begin(swap));
         }
-        if (!swapped) {
-            throw new Refusal(Status.NOT_SWAPPED, "the present value is another");
+        Status[] results = new Status[begun.size()];
+        for (int i = 0; i < results.length; i++) {
+            results[i] = result(begun.get(i));
+        }
+        return results;
+    }
+
+    private static List<Swap> swaps(Fields fields) throws Refusal {
+        List<Swap> swaps = new ArrayList<>();
+        Map<String, TreeSet<byte[]>> keys = new HashMap<>();
+        for (int left = fields.u16(); left > 0; left--) {
+            Swap swap = new Swap(cacheName(fields), fields.key(), fields.value(), fields.value());
+            if (!keys.computeIfAbsent(swap.cache, cache -> new TreeSet<>(Arrays::compareUnsigned)).add(swap.key)) {
+                throw Refusal.badRequest("a key of " + swap.cache + " is swapped twice at once");
+            }
+            swaps.add(swap);
+        }
+        fields.end();
+        if (swaps.size() > SWAPS_AT_ONCE) {
+            throw Refusal.badRequest("more than " + SWAPS_AT_ONCE + " swaps at once");
+        }
+        return swaps;
+    }
+
+    /** Null: it could not be begun. */
+    private IgniteFuture<Boolean> begin(Swap swap) {
+        IgniteCache<byte[], byte[]> cache = ignite.<byte[], byte[]>cache(swap.cache).withNoRetries();
+        try {
+            if (swap.expected == null) {
+                return swap.value == null
+                        ? cache.containsKeyAsync(swap.key).chain(there -> !there.get())
+                        : cache.putIfAbsentAsync(swap.key, swap.value);
+            }
+            return swap.value == null
+                    ? cache.removeAsync(swap.key, swap.expected)
+                    : cache.replaceAsync(swap.key, swap.expected, swap.value);
+        } catch (RuntimeException e) {
+            // Those that were begun before are waited for all the same.
+            return null;
+        }
+    }
+
+    private static Status result(IgniteFuture<Boolean> begun) {
+        if (begun == null) {
+            return Status.NOT_READY;
+        }
+        try {
+            return begun.get() ? Status.DONE : Status.NOT_SWAPPED;
+        } catch (RuntimeException e) {
+            return Status.NOT_READY;
         }
     }
 
@@ -116,9 +163,9 @@ final class CacheWrites {
 
     private boolean empty(String cache, byte[] prefix) throws Refusal {
         CompletableFuture<Page> first = new CompletableFuture<>();
-        pages.read(cache, prefix, null, 1, (page, failure) -> {
+        pages.read(List.of(new Wanted(cache, prefix, null, 1)), (found, failure) -> {
             if (failure == null) {
-                first.complete(page);
+                first.complete(found.get(0));
             } else {
                 first.completeExceptionally(failure);
             }

@@ -122,7 +122,7 @@ final class Connection {
     private boolean accept(Incoming frame) throws InterruptedException {
         switch (frame.op()) {
             case Op.SEND -> requests.message(frame.body());
-            case Op.PAGE -> requests.page(frame.body());
+            case Op.READ -> requests.read(frame.body());
             default -> {
                 return backlog.put(frame, frame.weight());
             }

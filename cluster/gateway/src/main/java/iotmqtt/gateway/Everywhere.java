@@ -2,6 +2,7 @@ package iotmqtt.gateway;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,7 +31,7 @@ final class Everywhere {
         long end = System.nanoTime() + atMost.toNanos();
         Map<UUID, R> answers = new HashMap<>();
         while (true) {
-            Map<UUID, IgniteFuture<R>> asked = new HashMap<>();
+            Map<UUID, IgniteFuture<Collection<R>>> asked = new HashMap<>();
             for (ClusterNode server : ignite.cluster().forServers().nodes()) {
                 if (!answers.containsKey(server.id())) {
                     asked.put(server.id(), ask(server, job));
@@ -39,19 +40,23 @@ final class Everywhere {
             if (asked.isEmpty()) {
                 return new ArrayList<>(answers.values());
             }
-            for (Map.Entry<UUID, IgniteFuture<R>> one : asked.entrySet()) {
+            for (Map.Entry<UUID, IgniteFuture<Collection<R>>> one : asked.entrySet()) {
                 await(one.getKey(), one.getValue(), end, answers);
             }
         }
     }
 
-    private <R> IgniteFuture<R> ask(ClusterNode server, IgniteCallable<R> job) {
-        return ignite.compute(ignite.cluster().forNode(server)).withNoFailover().callAsync(job);
+    /** A broadcast to one: a call would be balanced, and the balancer hears of a server later than we do. */
+    private <R> IgniteFuture<Collection<R>> ask(ClusterNode server, IgniteCallable<R> job) {
+        return ignite.compute(ignite.cluster().forNode(server)).withNoFailover().broadcastAsync(job);
     }
 
-    private <R> void await(UUID server, IgniteFuture<R> answer, long end, Map<UUID, R> answers) throws Refusal {
+    private <R> void await(UUID server, IgniteFuture<Collection<R>> answer, long end, Map<UUID, R> answers)
+            throws Refusal {
         try {
-            answers.put(server, answer.get(Math.max(1, (end - System.nanoTime()) / 1_000_000)));
+            for (R one : answer.get(Math.max(1, (end - System.nanoTime()) / 1_000_000))) {
+                answers.put(server, one);
+            }
         } catch (IgniteException e) {
             if (ignite.cluster().node(server) != null) {
                 throw Refusal.notReady("server " + server + " did not answer: " + e.getMessage());

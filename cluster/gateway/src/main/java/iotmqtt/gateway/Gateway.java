@@ -83,6 +83,7 @@ public final class Gateway implements LifecycleBean {
         services = Services.of(ignite, log, options);
         keepQuorum();
         daemon(this::beat, "gateway-pulse");
+        daemon(this::countCopies, "gateway-copies");
         ignite.events()
                 .localListen(
                         this::topologyChanged,
@@ -137,6 +138,22 @@ public final class Gateway implements LifecycleBean {
             } catch (RuntimeException e) {
                 // The cluster is changing, or this server is stopping; the next beat does it again.
                 log.warning("cannot look at the other servers, or tell them that this one is full: " + e.getMessage());
+            }
+        }
+    }
+
+    /** In a thread of its own: while the servers settle who has what, looking at that may have to wait. */
+    private void countCopies() {
+        Topology topology = services.topology();
+        while (!stopping) {
+            try {
+                long version = topology.version();
+                topology.lacks(version, services.copies().missing(services.alone()));
+                Thread.sleep(BEAT_MS);
+            } catch (InterruptedException e) {
+                return;
+            } catch (RuntimeException e) {
+                log.warning("cannot count copies: " + e.getMessage());
             }
         }
     }

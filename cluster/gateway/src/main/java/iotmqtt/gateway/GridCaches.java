@@ -56,7 +56,15 @@ public final class GridCaches {
     private static final Set<String> NAMES = Set.copyOf(
             Stream.concat(SMALL.stream(), LARGE.stream()).map(name -> PREFIX + name).toList());
 
+    private static final String GROUP = "iot";
+    private static final String LARGE_GROUP = "iot_pages";
+
     private GridCaches() {}
+
+    /** The group of a writable cache: one group has one set of partitions. */
+    static String group(String name) {
+        return LARGE.contains(name.substring(PREFIX.length())) ? LARGE_GROUP : GROUP;
+    }
 
     /** Whether a broker may write to the cache of this name. */
     static boolean writable(String name) {
@@ -72,8 +80,8 @@ public final class GridCaches {
     public static CacheConfiguration<?, ?>[] configurations(int backups, int quorum) {
         TopologyValidator enough = new EnoughServers(quorum);
         return Stream.of(
-                        SMALL.stream().map(name -> partitioned(name, "iot", backups)),
-                        LARGE.stream().map(name -> partitioned(name, "iot_pages", backups)),
+                        SMALL.stream().map(name -> partitioned(name, GROUP, backups)),
+                        LARGE.stream().map(name -> partitioned(name, LARGE_GROUP, backups)),
                         Stream.of(fences()))
                 .flatMap(caches -> caches)
                 .map(cache -> cache.setTopologyValidator(enough))

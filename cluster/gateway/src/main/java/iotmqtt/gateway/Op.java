@@ -13,14 +13,15 @@ final class Op {
     static final int SEND = 0x07;
     static final int FENCE = 0x08;
     static final int PING = 0x09;
-    static final int PAGE = 0x0A;
+    static final int READ = 0x0A;
 
     static final int WELCOME = 0x81;
     static final int REFUSED = 0x82;
     static final int DONE = 0x83;
     static final int DELIVER = 0x84;
     static final int TOPOLOGY = 0x85;
-    static final int ENTRIES = 0x86;
+    static final int FOUND = 0x86;
+    static final int SWAPPED = 0x87;
 
     private Op() {}
 }

@@ -59,29 +59,45 @@ record Outgoing(byte[] head, byte[] body) {
                 NOTHING);
     }
 
+    static Outgoing swapped(int id, Status[] results) {
+        ByteBuffer frame = head(Op.SWAPPED, 6 + results.length).putInt(id).putShort((short) results.length);
+        for (Status result : results) {
+            frame.put((byte) result.code);
+        }
+        return new Outgoing(frame.array(), NOTHING);
+    }
+
     /** @param message a SEND's body, which a DELIVER's is equal to */
     static Outgoing deliver(byte[] message) {
         return new Outgoing(
                 ByteBuffer.allocate(PREFIX).putInt(1 + message.length).put((byte) Op.DELIVER).array(), message);
     }
 
-    static Outgoing topology(long version, int servers) {
+    /** @param missing copies; -1: not known */
+    static Outgoing topology(long version, int servers, int missing) {
         return new Outgoing(
-                head(Op.TOPOLOGY, 10).putLong(version).putShort((short) servers).array(), NOTHING);
+                head(Op.TOPOLOGY, 14)
+                        .putLong(version)
+                        .putShort((short) servers)
+                        .putInt(missing)
+                        .array(),
+                NOTHING);
     }
 
-    static Outgoing entries(int id, Page page) {
-        List<byte[]> keys = page.keys();
-        List<byte[]> values = page.values();
-        int length = 9;
-        for (int i = 0; i < keys.size(); i++) {
-            length += 6 + keys.get(i).length + values.get(i).length;
+    static Outgoing found(int id, List<Page> pages) {
+        int length = 6;
+        for (Page page : pages) {
+            length += 5 + 6 * page.keys().size() + page.bytes();
         }
-        ByteBuffer frame = head(Op.ENTRIES, length).putInt(id).put((byte) (page.more() ? 1 : 0)).putInt(keys.size());
-        for (int i = 0; i < keys.size(); i++) {
-            byte[] key = keys.get(i);
-            byte[] value = values.get(i);
-            frame.putShort((short) key.length).put(key).putInt(value.length).put(value);
+        ByteBuffer frame = head(Op.FOUND, length).putInt(id).putShort((short) pages.size());
+        for (Page page : pages) {
+            List<byte[]> keys = page.keys();
+            frame.put((byte) (page.more() ? 1 : 0)).putInt(keys.size());
+            for (int i = 0; i < keys.size(); i++) {
+                byte[] key = keys.get(i);
+                byte[] value = page.values().get(i);
+                frame.putShort((short) key.length).put(key).putInt(value.length).put(value);
+            }
         }
         return new Outgoing(frame.array(), NOTHING);
     }

@@ -8,23 +8,25 @@ import java.util.PriorityQueue;
 
 /** Entries in the order of their keys, and whether there may be others behind them. */
 record Page(List<byte[]> keys, List<byte[]> values, boolean more) {
-    /** A page ends when it has this many bytes: with any entry it fits in a frame. */
+    /** An answer ends when it has this many bytes: with any entry it fits in a frame. */
     static final int BYTES = 1 << 20;
 
-    /** The parts of several servers as one page. */
-    static Page merge(Collection<PagePart> parts, int limit) {
+    /** The parts of several servers as one page of up to {@code room} bytes, the last entry aside. */
+    static Page merge(Collection<PagePart> parts, int limit, int room) {
         PriorityQueue<Reading> next = new PriorityQueue<>((a, b) -> Arrays.compareUnsigned(a.key(), b.key()));
         boolean more = false;
         for (PagePart part : parts) {
             if (part.keys.length > 0) {
                 next.add(new Reading(part));
+            } else if (part.more) {
+                return new Page(List.of(), List.of(), true);
             }
         }
         List<byte[]> keys = new ArrayList<>();
         List<byte[]> values = new ArrayList<>();
         int bytes = 0;
         while (!next.isEmpty()) {
-            if (keys.size() == limit || bytes >= BYTES) {
+            if (keys.size() == limit || bytes >= room) {
                 more = true;
                 break;
             }
@@ -41,6 +43,14 @@ record Page(List<byte[]> keys, List<byte[]> values, boolean more) {
             }
         }
         return new Page(keys, values, more);
+    }
+
+    int bytes() {
+        int bytes = 0;
+        for (int i = 0; i < keys.size(); i++) {
+            bytes += keys.get(i).length + values.get(i).length;
+        }
+        return bytes;
     }
 
     /** How far a part has been read. */

@@ -1,16 +1,16 @@
 package iotmqtt.gateway;
 
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** Does what the frames of one welcomed connection ask for, and answers them. */
 final class Requests {
-    private static final int PAGES_AT_ONCE = 32;
-    private static final int LONGEST_PAGE = 1 << 16;
+    private static final int READS_AT_ONCE = 32;
 
     private final Services services;
     private final Connection connection;
     private final Gate gate;
-    private final AtomicInteger pages = new AtomicInteger();
+    private final AtomicInteger reads = new AtomicInteger();
 
     Requests(Services services, Connection connection, Gate gate) {
         this.services = services;
@@ -35,7 +35,7 @@ final class Requests {
         }
         switch (frame.op()) {
             case Op.COMMIT -> answer(id, () -> write(() -> services.writes().commit(fields)));
-            case Op.SWAP -> answer(id, () -> write(() -> services.writes().swap(fields)));
+            case Op.SWAP -> swap(id, fields);
             case Op.REMOVE_PREFIX -> answer(id, () -> write(() -> services.writes().removePrefix(fields)));
             case Op.LISTEN -> answer(id, () -> services.exchange().listen(onlyText(fields), connection));
             case Op.UNLISTEN -> answer(id, () -> services.exchange().unlisten(onlyText(fields), connection));
@@ -59,8 +59,8 @@ final class Requests {
         }
     }
 
-    /** Begins to read a page; it is answered when it is there, whatever the other requests do. */
-    void page(byte[] body) {
+    /** Begins to read; it is answered when everything is there, whatever the other requests do. */
+    void read(byte[] body) {
         Fields fields = new Fields(body);
         int id;
         try {
@@ -70,36 +70,29 @@ final class Requests {
             return;
         }
         try {
-            String cache = CacheWrites.cacheName(fields);
-            byte[] prefix = fields.key();
-            byte[] after = fields.value();
-            long limit = fields.u32();
-            fields.end();
-            if (limit == 0) {
-                throw Refusal.badRequest("a page of no entries");
-            }
+            List<Wanted> wanted = Wanted.several(fields);
             services.quorum().check();
-            if (pages.incrementAndGet() > PAGES_AT_ONCE) {
-                pages.decrementAndGet();
-                throw Refusal.notReady("more than " + PAGES_AT_ONCE + " pages at a time");
+            if (reads.incrementAndGet() > READS_AT_ONCE) {
+                reads.decrementAndGet();
+                throw Refusal.notReady("more than " + READS_AT_ONCE + " at a time");
             }
-            services.pages().read(cache, prefix, after, (int) Math.min(limit, LONGEST_PAGE), (page, failure) -> {
-                pages.decrementAndGet();
-                connection.send(entries(id, page, failure));
+            services.pages().read(wanted, (pages, failure) -> {
+                reads.decrementAndGet();
+                connection.send(found(id, pages, failure));
             });
         } catch (Refusal e) {
             connection.send(failed(id, e));
         }
     }
 
-    /** Every server took part in the page, so a look at how many there are is enough. */
-    private Outgoing entries(int id, Page page, Exception failure) {
+    /** Every server took part, so a look at how many there are is enough. */
+    private Outgoing found(int id, List<Page> pages, Exception failure) {
         try {
             services.quorum().check();
         } catch (Refusal e) {
             return failed(id, e);
         }
-        return failure == null ? Outgoing.entries(id, page) : failed(id, failure);
+        return failure == null ? Outgoing.found(id, pages) : failed(id, failure);
     }
 
     private void answer(int id, Action action) {
@@ -109,6 +102,18 @@ final class Requests {
             answer = Outgoing.done(id, Status.DONE, "");
         } catch (Refusal | RuntimeException e) {
             // Ignite says with a dozen kinds of exceptions that a server left, a cluster is inactive, memory is full.
+            answer = failed(id, e);
+        }
+        connection.send(answer);
+    }
+
+    private void swap(int id, Fields fields) {
+        Status[][] results = new Status[1][];
+        Outgoing answer;
+        try {
+            write(() -> results[0] = services.writes().swap(fields));
+            answer = Outgoing.swapped(id, results[0]);
+        } catch (Refusal | RuntimeException e) {
             answer = failed(id, e);
         }
         connection.send(answer);

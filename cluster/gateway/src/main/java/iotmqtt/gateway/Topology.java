@@ -4,11 +4,16 @@ import java.util.Collection;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.cluster.ClusterNode;
 
-/** Tells the connections which servers there are: at first, and whenever that changes. */
+/** Tells the connections which servers there are, and what they lack: at first, and whenever that changes. */
 final class Topology {
+    /** Copies are looked for soon. */
+    private static final int UNKNOWN = -1;
+
     private final Connections connections;
     private Outgoing present;
     private long version;
+    private int servers;
+    private int missing = UNKNOWN;
     private volatile boolean others;
 
     Topology(Ignite ignite, Connections connections) {
@@ -18,9 +23,27 @@ final class Topology {
 
     synchronized void changed(long newVersion, Collection<ClusterNode> nodes) {
         if (newVersion > version) {
+            missing = UNKNOWN;
             update(newVersion, nodes);
-            connections.all().forEach(connection -> connection.topology(present));
+            tell();
         }
+    }
+
+    /** So many partitions lack copies, as of this version. */
+    synchronized void lacks(long countedVersion, int copies) {
+        if (countedVersion == version && copies != missing) {
+            missing = copies;
+            present = Outgoing.topology(version, servers, missing);
+            tell();
+        }
+    }
+
+    synchronized long version() {
+        return version;
+    }
+
+    private void tell() {
+        connections.all().forEach(connection -> connection.topology(present));
     }
 
     /** Sends what a connection is welcomed with; nothing about the topology is sent to it before. */
@@ -36,9 +59,9 @@ final class Topology {
     }
 
     private void update(long newVersion, Collection<ClusterNode> nodes) {
-        int servers = (int) nodes.stream().filter(node -> !node.isClient()).count();
+        servers = (int) nodes.stream().filter(node -> !node.isClient()).count();
         others |= servers > 1;
         version = newVersion;
-        present = Outgoing.topology(newVersion, servers);
+        present = Outgoing.topology(newVersion, servers, missing);
     }
 }

@@ -160,11 +160,30 @@ final class Client implements AutoCloseable {
     }
 
     int swap(String cache, String key, String expected, String value) throws IOException {
-        return request(Op.SWAP, out -> {
-            text(out, cache);
-            text(out, key);
-            value(out, expected);
-            value(out, value);
+        int id = beginSwap(cache, key, expected, value);
+        Incoming frame = reply(id);
+        return frame.op() == Op.SWAPPED ? frame.body()[6] : frame.body()[4];
+    }
+
+    /** @param swaps key, expected, value, key, expected, value; the statuses, or the one of all */
+    List<Integer> swaps(String cache, String... swaps) throws IOException {
+        Incoming frame = reply(beginSwap(cache, swaps));
+        List<Integer> statuses = new ArrayList<>();
+        for (int at = frame.op() == Op.SWAPPED ? 6 : 4; at < (frame.op() == Op.SWAPPED ? frame.body().length : 5); at++) {
+            statuses.add((int) frame.body()[at]);
+        }
+        return statuses;
+    }
+
+    private int beginSwap(String cache, String... swaps) throws IOException {
+        return begin(Op.SWAP, out -> {
+            out.writeShort(swaps.length / 3);
+            for (int i = 0; i < swaps.length; i += 3) {
+                text(out, cache);
+                text(out, swaps[i]);
+                value(out, swaps[i + 1]);
+                value(out, swaps[i + 2]);
+            }
         });
     }
 
@@ -212,13 +231,40 @@ final class Client implements AutoCloseable {
     }
 
     Entries page(String cache, String prefix, String after, int limit) throws IOException {
-        int id = begin(Op.PAGE, out -> {
+        return read(wanted(cache, prefix, after, limit)).get(0);
+    }
+
+    /** The entry with a key, or null. */
+    String get(String cache, String key) throws IOException {
+        Entries found = read(wanted(cache, key, null, 0)).get(0);
+        return found.values.isEmpty() ? null : found.values.get(0);
+    }
+
+    static Body wanted(String cache, String prefix, String after, int limit) {
+        return out -> {
             text(out, cache);
             text(out, prefix);
             value(out, after);
             out.writeInt(limit);
+        };
+    }
+
+    List<Entries> read(Body... wanted) throws IOException {
+        int id = begin(Op.READ, out -> {
+            out.writeShort(wanted.length);
+            for (Body one : wanted) {
+                one.write(out);
+            }
         });
-        ByteBuffer body = answer(Op.ENTRIES, id);
+        ByteBuffer body = answer(Op.FOUND, id);
+        List<Entries> found = new ArrayList<>();
+        for (int left = body.getShort(); left > 0; left--) {
+            found.add(entries(body));
+        }
+        return found;
+    }
+
+    private static Entries entries(ByteBuffer body) {
         boolean more = body.get() == 1;
         List<String> keys = new ArrayList<>();
         List<String> values = new ArrayList<>();
@@ -236,14 +282,21 @@ final class Client implements AutoCloseable {
     }
 
     private ByteBuffer answer(int op, int id) throws IOException {
+        Incoming frame = reply(id);
+        ByteBuffer body = ByteBuffer.wrap(frame.body());
+        body.getInt();
+        if (frame.op() != op) {
+            throw new AssertionError("answered with " + frame.op() + ": " + string(body, body.remaining()));
+        }
+        return body;
+    }
+
+    private Incoming reply(int id) throws IOException {
         while (true) {
             Incoming frame = read();
-            ByteBuffer body = ByteBuffer.wrap(frame.body());
-            if ((frame.op() == Op.DONE || frame.op() == Op.ENTRIES) && body.getInt() == id) {
-                if (frame.op() != op) {
-                    throw new AssertionError("answered with " + frame.op() + ": " + string(body, body.remaining()));
-                }
-                return body;
+            boolean answers = frame.op() == Op.DONE || frame.op() == Op.FOUND || frame.op() == Op.SWAPPED;
+            if (answers && ByteBuffer.wrap(frame.body()).getInt() == id) {
+                return frame;
             }
             told.add(frame);
         }

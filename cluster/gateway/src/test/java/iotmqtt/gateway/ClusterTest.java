@@ -3,6 +3,7 @@ package iotmqtt.gateway;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -87,6 +88,13 @@ class ClusterTest {
             assertEquals(4, one.swap("iot_meta", "k", null, null));
             assertEquals(0, one.swap("iot_meta", "k", "2", null));
             assertEquals(0, two.swap("iot_meta", "k", null, null));
+            assertEquals(
+                    List.of(0, 0, 4, 0),
+                    one.swaps("iot_meta", "s1", null, "1", "s2", null, "2", "s3", "x", "3", "s4", null, null));
+            assertEquals(List.of(4, 0, 0), two.swaps("iot_meta", "s1", "x", "y", "s2", "2", null, "s3", null, "3"));
+            assertEquals(List.of("1", "3"), one.page("iot_meta", "s", null, 10).values());
+            assertEquals(List.of(3), one.swaps("iot_meta", "s1", "1", "2", "s1", "2", "3"), "twice at once");
+            assertEquals("1", one.get("iot_meta", "s1"));
         }
     }
 
@@ -121,6 +129,42 @@ class ClusterTest {
             for (String behind : List.of("\u0080", "\u0080\u0000", "\u0081", "\u00ff\u00ff")) {
                 assertEquals(List.of(), one.page("iot_queue", "\u007f", behind, 1000).keys());
             }
+        }
+    }
+
+    @Test
+    void manyThingsAreReadInOneGo() throws IOException {
+        try (Client one = client(0);
+                Client two = client(1)) {
+            assertEquals(0, one.commit("iot_groups", "many", "1", "many-2", "2", "other", "3"));
+            assertEquals(0, one.commit("iot_log_index", "many-3", "4"));
+            List<Client.Entries> found = two.read(
+                    Client.wanted("iot_groups", "many", null, 0),
+                    Client.wanted("iot_groups", "many", null, 10),
+                    Client.wanted("iot_log_index", "many", null, 10),
+                    Client.wanted("iot_groups", "man", null, 0),
+                    Client.wanted("iot_groups", "many", "many", 10));
+            assertEquals(
+                    List.of(List.of("1"), List.of("1", "2"), List.of("4"), List.of(), List.of("2")),
+                    found.stream().map(Client.Entries::values).toList());
+            assertTrue(found.stream().noneMatch(Client.Entries::more));
+        }
+    }
+
+    @Test
+    void anAnswerIsFullAtSomeSizeAndTheRestIsSaidToBeMore() throws IOException {
+        String large = "x".repeat(600_000);
+        try (Client one = client(0)) {
+            for (int i = 0; i < 4; i++) {
+                assertEquals(0, one.commit("iot_shares", "full" + i, large));
+            }
+            List<Client.Entries> found =
+                    one.read(Client.wanted("iot_shares", "full", null, 2), Client.wanted("iot_shares", "full", null, 2));
+            assertEquals(List.of("full0", "full1"), found.get(0).keys());
+            assertEquals(List.of(), found.get(1).keys());
+            assertTrue(found.get(1).more());
+            assertNull(one.get("iot_shares", "full"));
+            assertEquals(large, one.get("iot_shares", "full3"));
         }
     }
 

@@ -103,8 +103,9 @@ class FrameTest {
                 Outgoing.done(9, Status.NOT_READY, "späte Antwort"),
                 Outgoing.refused(Status.WRONG_TOKEN, ""),
                 Outgoing.welcome(new java.util.UUID(1, 2), LIMIT),
-                Outgoing.topology(4, 2),
-                Outgoing.entries(1, page),
+                Outgoing.topology(4, 2, -1),
+                Outgoing.swapped(1, new Status[] {Status.DONE, Status.NOT_SWAPPED}),
+                Outgoing.found(1, List.of(page, page)),
                 Outgoing.deliver(new byte[] {0, 0, 0, 0, 0, 0}))) {
             ByteArrayOutputStream out = new ByteArrayOutputStream();
             frame.write(out);

@@ -12,30 +12,47 @@ import org.junit.jupiter.api.Test;
 
 /** Merging what several servers read. */
 class PageTest {
+    private static final int ROOM = 100;
+
     @Test
     void partsBecomeOnePageInUnsignedOrder() {
-        Page page = Page.merge(List.of(part(false, 0x01, 0x80), part(false, 0x7F, 0xFF)), 10);
+        Page page = Page.merge(List.of(part(false, 0x01, 0x80), part(false, 0x7F, 0xFF)), 10, ROOM);
         assertEquals(List.of(0x01, 0x7F, 0x80, 0xFF), numbers(page));
         assertFalse(page.more());
     }
 
     @Test
     void aPageEndsAtItsLimitAndSaysThatThereIsMore() {
-        Page page = Page.merge(List.of(part(false, 1, 3), part(false, 2, 4)), 3);
+        Page page = Page.merge(List.of(part(false, 1, 3), part(false, 2, 4)), 3, ROOM);
         assertEquals(List.of(1, 2, 3), numbers(page));
         assertTrue(page.more());
     }
 
     @Test
     void nothingIsTakenFromBehindAPartThatWasCut() {
-        Page page = Page.merge(List.of(part(true, 1, 2), part(false, 3, 4)), 10);
+        Page page = Page.merge(List.of(part(true, 1, 2), part(false, 3, 4)), 10, ROOM);
         assertEquals(List.of(1, 2), numbers(page));
         assertTrue(page.more());
     }
 
     @Test
+    void nothingIsTakenWhereAServerWasNotLookedInto() {
+        Page page = Page.merge(List.of(part(false, 1, 2), PagePart.UNREAD), 10, ROOM);
+        assertEquals(List.of(), numbers(page));
+        assertTrue(page.more());
+    }
+
+    @Test
+    void aPageEndsWithItsRoom() {
+        Page page = Page.merge(List.of(part(false, 1, 3), part(false, 2, 4)), 10, 5);
+        assertEquals(List.of(1, 2, 3), numbers(page));
+        assertTrue(page.more());
+        assertEquals(6, page.bytes());
+    }
+
+    @Test
     void noPartsAreAnEmptyPage() {
-        Page page = Page.merge(List.of(part(false), part(false)), 10);
+        Page page = Page.merge(List.of(part(false), part(false)), 10, ROOM);
         assertEquals(List.of(), numbers(page));
         assertFalse(page.more());
     }
@@ -51,7 +68,7 @@ class PageTest {
 
     private static PagePart part(boolean more, int... keys) {
         List<byte[]> bytes = IntStream.of(keys).mapToObj(key -> new byte[] {(byte) key}).toList();
-        return new PagePart(bytes, bytes, more, new int[0]);
+        return new PagePart(bytes, bytes, more);
     }
 
     private static List<Integer> numbers(Page page) {
