@@ -272,29 +272,36 @@ class Writer:
             self._queued -= commit.size
             self._turn.append(commit)
             operations += len(commit.operations)
-        gone = self._note(packing)
-        for commit in self._turn:
-            packing.add(commit.operations)
-        packing.add(gone)
+        if not self._note(packing):
+            for commit in self._turn:
+                packing.add(commit.operations)
         # An empty batch is a commit all the same: it is done when what was before it is.
         self._frames = deque(packing.frames or [[]])
         return None
 
-    def _note(self, packing: Packing) -> list[Operation]:
-        """Begin a turn with the note of it, if it has to be whole; how it ends then.
+    def _note(self, packing: Packing) -> bool:
+        """Pack a turn that has to be whole, with the note of it; False if it has not.
 
-        The note goes with the turn: another node may become the home of its clients as soon as that is answered.
+        What has a note needs no order among the caches, and so each is written once: sessions and routes of many
+        clients alternate, and every change of the cache is a round trip of the servers. The note goes with the turn:
+        another node may become the home of its clients as soon as that is answered.
         """
         identity = self._gateway.identity
         if identity == NOBODY or not any(isinstance(entry, _Commit) and entry.whole for entry in self._turn):
-            return []
+            return False
         self._turns += 1
         operations = [operation for entry in self._turn for operation in entry.operations]
         room = self._gateway.frame_limit - whole.AROUND
         parts, head = whole.note_of(identity, self._turns, operations, min(whole.PART, room))
         packing.add(parts)
         packing.add([head])
-        return [whole.gone(identity[0])]
+        by_cache: dict[CacheName, list[Operation]] = {}
+        for operation in operations:
+            by_cache.setdefault(operation[0], []).append(operation)
+        for several in by_cache.values():
+            packing.add(several)
+        packing.add([whole.gone(identity[0])])
+        return True
 
     def _send(self) -> None:
         self.frames += 1

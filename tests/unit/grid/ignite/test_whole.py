@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.ignite.connection import Encode
 from iot_mqtt.grid.ignite.whole import head_key, note_of, part_key
 from iot_mqtt.grid.watching import Operation
 from iot_mqtt.ports.grid import CacheName, WriteBatch
@@ -65,6 +68,34 @@ def test_a_batch_is_whole_wherever_it_was_cut(size: int) -> None:
         assert told[0] is not None or now == new
         outcomes.add(now == new)
     assert outcomes == {False, True}
+
+
+def test_what_has_a_note_is_written_cache_by_cache() -> None:
+    """However its entries alternate; the last operation on a key wins, and no note is left."""
+    pump = FakePump()
+    grid = make(pump)
+    pump.run(grid.open())
+    pump.run(grid.identify(*DEAD))
+    batch = WriteBatch()
+    batch.whole = True
+    for number in range(50):
+        batch.put(CacheName.SESSIONS, b"%d" % number, b"s")
+        batch.put(CacheName.ROUTES, b"%d" % number, b"r")
+        batch.remove(CacheName.ROUTES, b"%d" % (number - 1))
+    packed: list[int] = []
+    send = grid.gateway.request
+
+    def request(encode: Encode, *others: Any) -> None:
+        frame = encode(1)
+        packed.append(int.from_bytes(frame[9:11], "big"))
+        send(encode, *others)
+
+    grid.gateway.request = request  # type: ignore[method-assign, assignment]
+    pump.run(grid.commit(batch))
+    assert packed == [4], "the note, two caches, the end of the note"
+    assert set(pump.servers.caches["iot_routes"]) == {b"49"}
+    assert len(pump.servers.caches["iot_sessions"]) == 50
+    assert pump.servers.caches["iot_meta"] == {}
 
 
 def test_a_note_that_is_overwritten_by_halves_is_over() -> None:

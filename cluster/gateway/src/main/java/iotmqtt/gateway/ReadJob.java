@@ -62,7 +62,8 @@ final class ReadJob implements IgniteCallable<ReadPart> {
             byte[] value = entries.localPeek(one.prefix, CachePeekMode.PRIMARY);
             return value == null ? null : new PagePart(List.of(one.prefix), List.of(value), false);
         }
-        if (one.impossible()) {
+        // Several of the caches that a session is in are mostly empty, and a query costs far more than looking.
+        if (one.impossible() || entries.localSizeLong(CachePeekMode.PRIMARY) == 0) {
             return null;
         }
         List<byte[]> keys = new ArrayList<>();
