@@ -7,9 +7,11 @@ that other messages pay one comparison.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol
 
+from iot_mqtt.codec import Properties
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Piece
 
@@ -39,6 +41,12 @@ class Leave(Enum):
 
 class Accompanying(Protocol):
     """Who knows the commands. Everything is called in the reactor's thread and nothing blocks."""
+
+    def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
+        """A message is about to be published to ``DOWN``. True: not yet, it is looked for on other nodes; ``then`` is
+        called when that is over, some time later, and has it published.
+        """
+        ...
 
     def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
         """Something was published to one of ``SPECIAL``; None: it is an ordinary message, to be handed on."""

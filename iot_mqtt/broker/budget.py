@@ -51,6 +51,12 @@ class Pause(StrEnum):
     DISK_FULL = "disk_full"
     UNCOMMITTED = "uncommitted"
     UPLINK = "uplink"
+    #: A command of its may have been accepted by another node: the grid is asked.
+    LOOKUP = "lookup"
+
+
+#: What ends by itself, whether or not there is room.
+_APART = frozenset({Pause.UPLINK, Pause.LOOKUP})
 
 
 class Budget:
@@ -219,12 +225,18 @@ class Budget:
             del self._paused[connection]
             self._broker.call_soon(connection.proceed)
 
+    def go_on(self, connection: Connection, why: Pause) -> None:
+        """The same, at once."""
+        if self._paused.get(connection) is why:
+            del self._paused[connection]
+            connection.proceed()
+
     def _resume(self) -> None:
         """Let those go on for whom there is room, one after the other: each may use it up again."""
         for connection, why in list(self._paused.items()):
             if self.crowded:
                 return
-            if why is Pause.UPLINK or (self.full and why is Pause.DISK_FULL):
+            if why in _APART or (self.full and why is Pause.DISK_FULL):
                 continue
             if connection in self._paused:
                 del self._paused[connection]

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.accompanying import DOWN, Leave
+from iot_mqtt.codec import Properties
 from iot_mqtt.devices.accepting import Accepting
 from iot_mqtt.devices.book import Book
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.commands import REPLY, Commands
 from iot_mqtt.devices.elsewhere import LOOK_SECONDS, Asking, Elsewhere
 from iot_mqtt.devices.letters import Letters
+from iot_mqtt.devices.looking import Looking
 from iot_mqtt.devices.registry import Devices
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.devices.shadows import Shadows
@@ -46,6 +49,7 @@ class Accompanied:
         self.elsewhere = Elsewhere(broker, store, changes, self.book, telling, settings)
         accepting = Accepting(broker, self.book, telling, self.elsewhere)
         self.commands = Commands(broker, store, changes, self.book, accepting, self.elsewhere, telling)
+        self._looking = Looking(broker, store, self.book, accepting, self.elsewhere)
         self.devices = Devices(broker, store, changes, settings)
         self.shadows = Shadows(broker, store, changes, settings)
         self.commands.enabled = settings.commands
@@ -123,6 +127,9 @@ class Accompanied:
             self.commands.gateways.discard(gateway)
 
     # ``broker.accompanying.Accompanying``.
+
+    def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
+        return self.settings.commands and self._looking.looks(topic, properties, then)
 
     def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
         topic = publication.topic

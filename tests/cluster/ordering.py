@@ -97,9 +97,7 @@ class Crowd:
         *,
         devices: int,
         commands: int,
-        senders_stay: BrokerProcess | None = None,
     ) -> None:
-        """``senders_stay``: with this node, which lives; what they send again reaches the node that has it already."""
         self.brokers, self.dice = brokers, dice
         self.ledger = Ledger(dice)
         ports = [broker.ports["mqtt"] for broker in brokers]
@@ -122,10 +120,6 @@ class Crowd:
         self.senders = [
             Sender(f"sender-{number}", ports, dice, version=5, on_acked=self._was_accepted) for number in range(SENDERS)
         ]
-        if senders_stay is not None:
-            for sender in self.senders:
-                sender.fixed = senders_stay.ports["mqtt"]
-        self._senders_stay = senders_stay is not None
         #: What REST refused, which nobody expects.
         self.refused: list[str] = []
         self.moves = 0
@@ -191,7 +185,7 @@ class Crowd:
                     one.hop()
                 else:
                     one.stay_away()
-            if not self._senders_stay and self.dice.randrange(100) == 0:
+            if self.dice.randrange(100) == 0:
                 self.dice.choice(self.senders).drop()
 
     async def _post(self, seconds: float) -> None:

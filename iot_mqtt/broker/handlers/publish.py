@@ -11,9 +11,10 @@ PUBACK confirms, and PUBREL only frees the id. See docs/adr/0004.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.accompanying import SPECIAL
+from iot_mqtt.broker.accompanying import DOWN, SPECIAL
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.publication import Publication
@@ -38,11 +39,14 @@ def on_publish(connection: Connection, run: PublishRun) -> None:
     if broker.budget.full and (connection.patient or not connection.five) and _waits(connection, run):
         broker.budget.pause(connection, Pause.DISK_FULL, [run])
         return
+    topic = _topic(connection, run)
+    qos = run.qos
+    if qos and topic.startswith(DOWN) and _looks(connection, topic, run):
+        broker.budget.pause(connection, Pause.LOOKUP, [run])
+        return
     broker.counters.packets_received["PUBLISH"] += run.count
     session = connection.session
     assert session is not None
-    topic = _topic(connection, run)
-    qos = run.qos
     if qos:
         if qos > broker.settings.max_qos:  # [MQTT-3.2.2-11]
             raise ProtocolViolation(f"QoS {qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
@@ -69,6 +73,14 @@ def _waits(connection: Connection, run: PublishRun) -> bool:
         and connection.may_publish(run.topic)
         and connection.broker.budget.takes_room(run.topic, run.qos, kept=_is_kept(run))
     )
+
+
+def _looks(connection: Connection, topic: bytes, run: PublishRun) -> bool:
+    """Whether a command has to wait until it is known that no other node has accepted it."""
+    broker = connection.broker
+    if broker.accompanying is None or not connection.may_publish(topic):
+        return False
+    return broker.accompanying.looks(topic, run.properties, partial(broker.budget.go_on, connection, Pause.LOOKUP))
 
 
 def _is_kept(run: PublishRun) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
-from iot_mqtt.errors import Refused
+from iot_mqtt.codec import PacketType
+from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, replace
 from iot_mqtt.ports.grid import WriteBatch
 from tests.unit.broker.harness import run
@@ -212,3 +213,74 @@ def test_a_gateway_that_moves_is_online_where_it_is() -> None:
 
 async def _records(node: DeviceNode) -> list[StoredDevice]:
     return [record async for record in node.kept.devices("gw")]
+
+
+def test_a_command_that_another_node_accepted_is_not_accepted_again() -> None:
+    """Its sender, which saw no PUBACK there, is told what has become of it."""
+    node = DeviceNode()
+    among_others(node)
+    device = node.device("d1")
+    sender = node.connect("sender")
+    sender.subscribe("answers", qos=1)
+    now = node.clock.wall()
+    put(node, replace(queued("c1", "far", now), state=State.SENT, attempts=1, sender="sender"))
+    order(sender, "far", id="c1", response_topic="answers")
+    order(sender, "d1", id="c2")
+    assert [status["state"] for status in statuses(sender)] == ["sent"]
+    assert (node.state("c1"), node.record("c1").attempts) == ("sent", 1)
+    assert [message.topic for message in device.messages()] == [b"down/d1"]
+    assert node.count() == 2
+
+
+class Blind:
+    """The grid does not answer while this is entered."""
+
+    def __init__(self, node: DeviceNode, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._node, self._monkeypatch = node, monkeypatch
+
+    def __enter__(self) -> None:
+        async def refused(*_: object) -> None:
+            raise Unavailable("no answer")
+
+        self._monkeypatch.setattr(self._node.grid, "get", refused)
+
+    def __exit__(self, *_: object) -> None:
+        self._monkeypatch.undo()
+
+
+def test_a_sender_waits_while_nobody_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is not "no such command"; what came behind it stays behind it."""
+    node = DeviceNode()
+    among_others(node)
+    device = node.device("d1")
+    sender = node.connect("sender")
+    with Blind(node, monkeypatch):
+        assert not sender.publish("down/d1", b"1", qos=1, user_properties=(("command-id", "c1"),))
+        assert not sender.publish("down/d1", b"2", qos=1)
+        node.pass_time(5)
+    node.pass_time(1)
+    assert len(sender.acks(PacketType.PUBACK)) == 2
+    assert device.payloads() == [b"1", b"2"]
+
+
+def test_a_sender_that_leaves_meanwhile_has_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was acknowledged; it will send again, to whomever."""
+    node = DeviceNode()
+    among_others(node)
+    device = node.device("d1")
+    sender = node.connect("sender")
+    with Blind(node, monkeypatch):
+        sender.publish("down/d1", b"1", qos=1, user_properties=(("command-id", "c1"),))
+        sender.lose()
+    node.pass_time(1)
+    assert node.count() == 0
+    assert device.payloads() == []
+
+
+def test_a_sole_node_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its book has everything."""
+    node = DeviceNode()
+    node.device("d1")
+    sender = node.connect("sender")
+    with Blind(node, monkeypatch):
+        order(sender, "d1", id="c1")

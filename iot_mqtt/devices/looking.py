@@ -1,0 +1,72 @@
+"""Before a command is accepted over MQTT: was the same one accepted by another node?
+
+A sender that did not see its PUBACK sends the command again, with its id, and to whichever node it finds. The node of
+before may have committed it, for a target that is at home elsewhere: only the grid knows. So the sender is not read
+from while the grid is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.accompanying import DOWN
+from iot_mqtt.broker.driving import RETRY_SECONDS, drive
+from iot_mqtt.codec import Properties
+from iot_mqtt.devices.asked import bad_id, command_id_of
+from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.devices.accepting import Accepting
+    from iot_mqtt.devices.book import Book
+    from iot_mqtt.devices.elsewhere import Elsewhere
+
+#: Of a command: its owner and its id.
+Place = tuple[str, str]
+
+
+class Looking:
+    """Does nothing on a sole node, whose book has everything."""
+
+    def __init__(
+        self, broker: Broker, store: DeviceStore, book: Book, accepting: Accepting, elsewhere: Elsewhere
+    ) -> None:
+        self._broker = broker
+        self._store = store
+        self._book = book
+        self._accepting = accepting
+        self._elsewhere = elsewhere
+        #: What was looked for, and is published now.
+        self._looked: Place | None = None
+
+    def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
+        """Whether the grid is asked first; ``then`` is called with its answer at hand, and publishes the command."""
+        if not self._elsewhere.clustered:
+            return False
+        command_id = command_id_of(properties)
+        owner = owner_of(topic[len(DOWN) :].decode())
+        if not command_id or not owner or bad_id(command_id) or self._book.get(command_id) is not None:
+            return False
+        if self._looked == (owner, command_id):
+            return False
+        self._look((owner, command_id), then)
+        return True
+
+    def _look(self, place: Place, then: Callable[[], None]) -> None:
+        def found(record: StoredCommand | None) -> None:
+            self._broker.call_soon(partial(self._over, place, record, then))
+
+        def failed(_: BaseException) -> None:
+            # Not known is not "not there": the sender waits.
+            self._broker.clock.call_later(RETRY_SECONDS, partial(self._look, place, then))
+
+        drive(self._store.command(*place), found, failed)
+
+    def _over(self, place: Place, record: StoredCommand | None, then: Callable[[], None]) -> None:
+        self._looked, self._accepting.looked_up = place, record
+        try:
+            then()
+        finally:
+            self._looked, self._accepting.looked_up = None, None
