@@ -4,8 +4,9 @@
     python benchmarks/spark_clean.py --records 400000 --duplicates 0.05
 
 Files as the broker's file sink leaves them are made first. The job then runs as a program (``--once``); its first
-batches warm the JVM up and are not counted. ``cpu`` are seconds of all its processes, for machines that have other
-things to do.
+batches warm the JVM up and are not counted; it goes on compiling for some millions of records, so a job that runs for
+hours is cheaper than this. ``cpu`` are seconds of all its processes, for machines that have other things to do: records
+per second mean something only when the load that is printed is the job's own, two or so.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ def follow(root: Path, child: subprocess.Popen[bytes], options: argparse.Namespa
     """Watch it until everything is in the table."""
     files = -(-(options.records + options.warm) // options.batch)
     begun: tuple[float, float, int] | None = None
+    before = 0.0, 0.0, 0
     last = -1
     while last < files - 1:
         if child.poll() not in (None, 0):
@@ -130,10 +132,12 @@ def follow(root: Path, child: subprocess.Popen[bytes], options: argparse.Namespa
         if batch != last:
             now, cpu = time.monotonic(), cpu_seconds(child.pid)
             if begun is not None:
-                rate, cost = (records - begun[2]) / (now - begun[0]), (cpu - begun[1]) / (records - begun[2])
-                print(f"batch {batch}: {rate:,.0f} records/s so far, {cost * 1e6:.1f} us of cpu each", flush=True)
+                more = records - before[2]
+                rate, cost = more / (now - before[0]), (cpu - before[1]) / more
+                print(f"batch {batch}: {rate:,.0f} records/s, {cost * 1e6:.1f} us of cpu each", flush=True)
             elif records >= options.warm:
                 begun = now, cpu, records
+            before = now, cpu, records
             last = batch
         time.sleep(0.05)
     if begun is None:
@@ -141,7 +145,8 @@ def follow(root: Path, child: subprocess.Popen[bytes], options: argparse.Namespa
     now, cpu, records = time.monotonic(), cpu_seconds(child.pid), shown(root)[1]
     counted, seconds, used = records - begun[2], now - begun[0], cpu - begun[1]
     print(f"{counted:,} records of {size} bytes in {seconds:.1f} s: {counted / seconds:,.0f} records/s")
-    print(f"cpu {used:.1f} s, {counted / used:,.0f} records per second of cpu ({used / seconds:.2f} cores)")
+    print(f"cpu {used:.1f} s, {used / counted * 1e6:.1f} us a record, {used / seconds:.2f} cores")
+    print(f"load of the machine in the last minute: {os.getloadavg()[0]:.1f}")
     return 0
 
 

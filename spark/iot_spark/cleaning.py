@@ -12,6 +12,7 @@ The batch is read and parsed once and kept until it is written. Everything that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,22 @@ from iot_spark.transforms import clean, dedup
 CLEAN, INVALID = "clean", "invalid"
 #: An hour's keys of so many batches are folded into one file: what a batch opens stays few.
 FOLD_AT = 32
+
+
+def judged(records: DataFrame, settings: Settings) -> DataFrame:
+    """What batches are of: records with all that can be said of each by itself, as ``hash`` and the ``rest``.
+
+    It belongs to the stream, so it is put together once and not for each batch. ``rest`` is one column, because a batch
+    is kept: a row is then copied whole, and not column by column.
+    """
+    keyed = dedup.keyed(clean.messages(records, settings.clean.future_seconds))
+    return keyed.select("hash", F.struct(*(name for name in keyed.columns if name != "hash")).alias("rest"))
+
+
+def _kept(frame: DataFrame, held: ExitStack) -> DataFrame:
+    """Computed once, until the batch is written. As objects: bytes would be copied out of each time they are read."""
+    held.callback(frame.unpersist)
+    return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,45 +79,58 @@ class Cleaning:
         self._fold()
 
     def _write(self, records: DataFrame, batch: Batch) -> None:
-        watermark = self._settings.watermark_minutes
-        kept = dedup.keyed(clean.messages(records, self._settings.clean.future_seconds))
-        kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
-        shared = None
-        try:
-            seen = self._look(kept)
+        with ExitStack() as held:
+            fresh = _kept(records, held).select("hash", "rest.*")
+            seen = self._look(fresh)
             again = known = 0
-            fresh = kept
             if seen.records > seen.hashes:
-                single, several = dedup.alone(kept)
-                shared = dedup.once_in_batch(several, watermark).persist(StorageLevel.MEMORY_AND_DISK)
-                again = shared.where("again").count()
-                fresh = single.unionByName(shared.where(~F.col("again")).drop("again"))
+                fresh, again = self._once(fresh, held)
             if seen.records:
-                around = dedup.near(seen.hours, watermark)
-                paths = dedup.key_paths(self._sink.tables, around, f"{BATCH}{batch.name}")
-                found = dedup.known(self._spark, fresh, paths, watermark)
-                if found is not None:
-                    known = found.count()
-                    fresh = dedup.without(fresh, found)
+                fresh, known = self._new(fresh, seen.hours, batch, held)
                 self._put(fresh, batch)
             batch.count(**{"in": seen.records, "duplicate": again + known, "late": seen.late})
-        finally:
-            kept.unpersist()
-            if shared is not None:
-                shared.unpersist()
 
     def _look(self, kept: DataFrame) -> _Seen:
         """One pass over two levels: by hash first, so that the distinct ones are counted without a second."""
         late = F.col("valid") & (F.col("came_ms") - F.col("ts_ms") > self._settings.watermark_minutes * 60_000)
-        by_hash = kept.groupBy("hash").agg(
-            F.count(F.lit(1)).alias("records"),
-            F.count_if(late).alias("late"),
+        row = (
+            kept.groupBy("hash")
+            .agg(
+                F.count(F.lit(1)).alias("records"),
+                F.count_if(late).alias("late"),
+                F.min("hour").alias("first"),
+                F.max("hour").alias("last"),
+            )
+            .agg(F.sum("records"), F.count(F.lit(1)), F.sum("late"), F.min("first"), F.max("last"))
+            .head()
         )
-        hour = kept.select("hour").distinct()
-        row = by_hash.agg(F.sum("records"), F.sum("late"), F.count(F.lit(1))).head()
         if row is None or row[0] is None:
             return _Seen(0, 0, 0, frozenset())
-        return _Seen(row[0], row[2], row[1], frozenset(one.hour for one in hour.collect()))
+        records, hashes, late_ones, first, last = row
+        # A batch is of an hour or two; a spool, or a topic that is read from its beginning, is of hours far apart.
+        hours = [first, last] if last - first <= 1 else [one.hour for one in kept.select("hour").distinct().collect()]
+        return _Seen(records, hashes, late_ones, frozenset(hours))
+
+    def _once(self, kept: DataFrame, held: ExitStack) -> tuple[DataFrame, int]:
+        """Without those that are there twice in this batch; and how many they were."""
+        single, several = dedup.alone(kept)
+        shared = _kept(dedup.once_in_batch(several, self._settings.watermark_minutes), held)
+        again = shared.where("again").count()
+        return single.unionByName(shared.where(~F.col("again")).drop("again")), again
+
+    def _new(self, fresh: DataFrame, hours: frozenset[int], batch: Batch, held: ExitStack) -> tuple[DataFrame, int]:
+        """Without those that batches before have written; and how many they were."""
+        watermark = self._settings.watermark_minutes
+        paths = dedup.key_paths(self._sink.tables, dedup.near(hours, watermark), f"{BATCH}{batch.name}")
+        if not paths:
+            return fresh, 0
+        # In the session of the stream, which plans a query once and does not think it over as it runs.
+        stored = fresh.sparkSession.read.schema(dedup.KEYS).parquet(*map(str, paths))
+        alike = _kept(dedup.alike(fresh, stored), held)
+        if not alike.count():
+            return fresh, 0
+        known = _kept(dedup.known(fresh, stored, alike, watermark), held)
+        return dedup.without(fresh, known), known.count()
 
     def _put(self, fresh: DataFrame, batch: Batch) -> None:
         # Read off while the rows pass, or every figure would cost a pass of its own.

@@ -29,6 +29,8 @@ COMMON: Mapping[str, str] = {
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     # What a batch keeps is read a few times and gone: it is not worth packing.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # In pieces that are small beside a region of the heap, or the collector treats each as a giant.
+    "spark.sql.inMemoryColumnarStorage.batchSize": "500",
     # Rows of a few days are written side by side, not sorted by day first.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -49,6 +51,11 @@ COMMON: Mapping[str, str] = {
 }
 
 LOCAL: Mapping[str, str] = {
+    # Planning is a great deal of code that runs a little in each batch: the costly compiler is for what runs per row.
+    # Whoever starts the JVM with options of their own replaces these.
+    "spark.driver.extraJavaOptions": (
+        "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000 -XX:Tier4CompileThreshold=60000"
+    ),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

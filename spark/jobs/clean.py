@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from iot_spark import running, sources
-from iot_spark.cleaning import Cleaning
+from iot_spark.cleaning import Cleaning, judged
 from iot_spark.settings import Settings
 from iot_spark.sinks import TableSink
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 def begin(spark: SparkSession, settings: Settings, sink: TableSink) -> tuple[DataFrame, running.OnBatch]:
     """The stream, and what takes its batches."""
-    return sources.stream(spark, settings.source), Cleaning(spark, settings, sink)
+    return judged(sources.stream(spark, settings.source), settings), Cleaning(spark, settings, sink)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from iot_spark.cleaning import FOLD_AT, Cleaning
+from iot_spark.cleaning import FOLD_AT, Cleaning, judged
 from iot_spark.rules import clean_rules
 from iot_spark.schema import CLEAN, INVALID
 from iot_spark.sinks import TableSink
@@ -163,7 +163,7 @@ class Bench:
 
     def take(self, number: int, *records: Mapping[str, Any] | str) -> None:
         (self._offsets / str(number)).write_text(f"v1\n{records!r}")
-        self.cleaning(frame(self.spark, records), number)
+        self.cleaning(judged(frame(self.spark, records), self.settings), number)
 
     def rows(self, name: str = "clean") -> list[Row]:
         return read_table(self.spark, self.settings.tables, name, CLEAN if name == "clean" else INVALID).collect()

@@ -187,12 +187,17 @@ def _said(rule: CleanRule) -> Column:
 
 def good(valued: DataFrame) -> DataFrame:
     """The cleaned rows; see ``schema.CLEAN``."""
-    ts = F.timestamp_millis("ts_ms")
+    ts, came = F.timestamp_millis("ts_ms"), F.timestamp_millis("came_ms")
     return (
         valued.where(F.col("tag_problem").isNull())
-        .select("*", ts.alias("ts"), F.timestamp_millis("came_ms").alias("ingest_ts"), ts.cast("date").alias("dt"))
+        .select("*", ts.alias("ts"), came.alias("ingest_ts"), _day("ts_ms").alias("dt"))
         .select(*CLEAN.names)
     )
+
+
+def _day(milliseconds: str) -> Column:
+    """In UTC. By division: a cast would ask the calendar for each row."""
+    return F.expr(f"date_from_unix_date(cast({milliseconds} div 86400000 as int))")
 
 
 def bad(valued: DataFrame) -> DataFrame:
@@ -208,5 +213,5 @@ def dead(judged: DataFrame) -> DataFrame:
 def _letters(frame: DataFrame, reason: Column, tag: Column) -> DataFrame:
     came = F.timestamp_millis("came_ms")
     return frame.select(
-        "raw", reason.alias("reason"), tag.alias("tag"), "topic", came.alias("ingest_ts"), came.cast("date").alias("dt")
+        "raw", reason.alias("reason"), tag.alias("tag"), "topic", came.alias("ingest_ts"), _day("came_ms").alias("dt")
     ).select(*INVALID.names)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
@@ -84,25 +84,20 @@ def key_paths(tables: Path, hours: Iterable[int], without: str) -> list[Path]:
     return found
 
 
-def known(spark: SparkSession, fresh: DataFrame, paths: list[Path], watermark_minutes: int) -> DataFrame | None:
-    """The hashes and keys of those messages of a batch that are remembered already; None: there are none."""
-    if not paths:
-        return None
-    stored = spark.read.schema(KEYS).parquet(*map(str, paths))
-    # First by the hash: one column is read, and longs are compared.
-    alike = stored.select("hash").join(F.broadcast(fresh.select("hash")), "hash", "left_semi").distinct().cache()
-    try:
-        if alike.isEmpty():
-            return None
-        found = stored.join(F.broadcast(alike), "hash", "left_semi").alias("s")
-        asked = fresh.join(F.broadcast(alike), "hash", "left_semi").select("hash", *KEY, "came_ms").alias("b")
-        same = F.col("s.hash") == F.col("b.hash")
-        for name in KEY:
-            same = same & F.col(f"s.{name}").eqNullSafe(F.col(f"b.{name}"))
-        close = F.abs(F.col("s.came_ms") - F.col("b.came_ms")) <= watermark_minutes * 60_000
-        return spark.createDataFrame(asked.join(found, same & close, "left_semi").collect(), KEYS)
-    finally:
-        alike.unpersist()
+def alike(fresh: DataFrame, stored: DataFrame) -> DataFrame:
+    """The hashes that a batch and what is remembered share. One column is read, and longs are compared."""
+    return stored.select("hash").join(F.broadcast(fresh.select("hash")), "hash", "left_semi")
+
+
+def known(fresh: DataFrame, stored: DataFrame, alike: DataFrame, watermark_minutes: int) -> DataFrame:
+    """The hashes and keys of those messages of a batch that are remembered already, of hashes that are."""
+    found = stored.join(F.broadcast(alike), "hash", "left_semi").alias("s")
+    asked = fresh.join(F.broadcast(alike), "hash", "left_semi").select(*KEYS.names).alias("b")
+    same = F.col("s.hash") == F.col("b.hash")
+    for name in KEY:
+        same = same & F.col(f"s.{name}").eqNullSafe(F.col(f"b.{name}"))
+    close = F.abs(F.col("s.came_ms") - F.col("b.came_ms")) <= watermark_minutes * 60_000
+    return asked.join(found, same & close, "left_semi")
 
 
 def without(batch: DataFrame, known: DataFrame) -> DataFrame:
