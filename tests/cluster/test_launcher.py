@@ -63,13 +63,14 @@ def test_up_writes_what_a_broker_needs(cluster: CommandLine) -> None:
 def test_status_shows_what_each_server_is(cluster: CommandLine) -> None:
     """As JSON for programs and as a table for people."""
     status = cluster.status()
-    assert {name: (item["state"], item["role"], item["sees"]) for name, item in status.items()} == {
-        "zookeeper-1": ("running", "standalone", None),
-        "ignite-1": ("running", "server", 2),
-        "ignite-2": ("running", "server", 2),
+    keys = ("state", "role", "sees", "copies_missing")
+    assert {name: tuple(item[key] for key in keys) for name, item in status.items()} == {
+        "zookeeper-1": ("running", "standalone", None, None),
+        "ignite-1": ("running", "server", 2, 0),
+        "ignite-2": ("running", "server", 2, 0),
     }
     lines = cluster("status").splitlines()
-    assert lines[0].split() == ["NAME", "STATE", "ROLE", "SEES", "PID", "PORTS"]
+    assert lines[0].split() == ["NAME", "STATE", "ROLE", "SEES", "MISSING", "PID", "PORTS"]
     assert [line.split()[0] for line in lines[1:]] == list(status)
 
 
