@@ -18,7 +18,7 @@ flags: 0x03 qos, 0x04 retain
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
+from struct import Struct, pack
 
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
 from iot_mqtt.grid.records.sessions import decode_subscription, encode_subscription
@@ -135,10 +135,12 @@ def encode_segment(flights: Sequence[StoredFlight]) -> bytes:
         flags = flight.qos | (_RETAIN if flight.retain else 0)
         parts.append(_REFERENCE.pack(flight.reference[0] >> WRITER_SHIFT, *flight.reference))
         parts.append(_FLIGHT.pack(flags, len(flight.identifiers), len(origin), len(flight.pieces)))
-        parts.append(Struct(f">{len(flight.identifiers)}I").pack(*flight.identifiers))
+        if flight.identifiers:
+            parts.append(pack(f">{len(flight.identifiers)}I", *flight.identifiers))
         parts.append(origin)
         for offset, ids in flight.pieces:
-            parts.append(_PIECE.pack(offset, len(ids)) + Struct(f">{len(ids)}H").pack(*ids))
+            # The module keeps its formats compiled: a Struct of one's own costs more than the packing.
+            parts.append(pack(f">IH{len(ids)}H", offset, len(ids), *ids))
     return b"".join(parts)
 
 
