@@ -56,9 +56,12 @@ def survey(directory: Path) -> Survey:
     walk = _Walk()
     broken: str | None = None
     endless: tuple[str, int] | None = None
+    newest = ""
     for name, data in _logs(directory):
         batches = walk.batches
         spot = walk.along(data)
+        if walk.batches != batches:
+            newest = name
         if spot is not None:
             if endless is None and data[spot + 6 : spot + 7] and data[spot + 6] in RECYCLED:
                 endless = name, spot
@@ -67,7 +70,13 @@ def survey(directory: Path) -> Survey:
             walk.behind(data, spot)
         if broken is not None and walk.batches != batches:
             return Survey(walk.safe, broken, endless)
-    return Survey(walk.sure(), endless=endless)
+    doubtful = walk.doubtful()
+    if doubtful is None:
+        return Survey(walk.safe, endless=endless)
+    # Torn, or its length is damaged and others are within it.
+    if walk.is_hiding(*doubtful):
+        return Survey(walk.safe, f"{newest} at byte {doubtful[1]}", endless)
+    return Survey(walk.before, endless=endless)
 
 
 def _logs(directory: Path) -> Iterator[tuple[str, bytes]]:
@@ -88,7 +97,7 @@ class _Walk:
         self._whole = True
         # The newest batch as it stands in the logs, and what was safe without it.
         self._newest: list[tuple[bytes, int, int]] = []
-        self._before = 0
+        self.before = 0
 
     def along(self, data: bytes, offset: int = 0) -> int | None:
         """Go on from a fragment; returns where that is impossible, or None at the end."""
@@ -130,21 +139,27 @@ class _Walk:
             if self.batches != batches:
                 return
 
-    def sure(self) -> int:
-        """``safe``, as far as the newest batch can be believed: torn, its numbers say nothing. That it stands there
-        still says that the one before it was acknowledged.
+    def doubtful(self) -> tuple[bytes, int] | None:
+        """Where the newest batch is not what was written, if so: its numbers say nothing then. That it stands there
+        still says that the one before it was acknowledged: everything up to ``before``.
         """
         for data, start, end in self._newest:
             if _FRAGMENT.unpack_from(data, start)[0] != masked_crc(data[start + 6 : end]):
-                return self._before
-        return self.safe
+                return data, start
+        return None
+
+    def is_hiding(self, data: bytes, spot: int) -> bool:
+        """Whether a batch begins behind the spot, after those up to ``before``."""
+        self._end, batches = self.before, self.batches
+        self.behind(data, spot)
+        return self.batches != batches
 
     def _follows(self, sequence: int) -> bool:
         return self._end < sequence and (not self.batches or sequence < self._end + _NEAR)
 
     def _begin(self, sequence: int, count: int) -> None:
         self.batches += 1
-        self._before = max(self.safe, self._end)
+        self.before = max(self.safe, self._end)
         self.safe = max(self.safe, sequence - 1)
         self._end = sequence + count - 1
 

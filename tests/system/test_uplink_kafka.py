@@ -168,6 +168,7 @@ def _empty(broker: BrokerProcess) -> bool:
     return int(status(broker)["lag_messages"]) == 0
 
 
+@pytest.mark.alone
 def test_kafka_goes_away_twice_and_nothing_is_lost(start_broker: StartBroker, kafka: KafkaServer) -> None:
     """Killed, then hanging: told in time, publishers notice nothing, all of it in order by itself."""
     topic = kafka.make_topic(f"away-{time.time_ns()}", 3)

@@ -90,6 +90,14 @@ def test_a_broken_header_with_batches_behind_it_is_found(tmp_path: Path, field: 
     assert 11 <= found.safe < 20
 
 
+def test_a_length_that_takes_later_batches_in_is_found(tmp_path: Path) -> None:
+    """The zeros behind the log make room for any: the file does not end too soon for it."""
+    data = bytearray(log(*SMALL) + bytes(2 * BLOCK))
+    spot = len(log(*SMALL[:10]))
+    data[spot + 5] = 0x70
+    assert surveyed(tmp_path, bytes(data)) == Survey(11, f"000004.log at byte {spot}")
+
+
 def test_a_batch_in_a_later_block_is_found(tmp_path: Path) -> None:
     """Behind a spot from which nothing in its own block can be read."""
     data = bytearray(log(*LARGE))
