@@ -110,7 +110,7 @@ class _Walk:
             _, length, kind = _FRAGMENT.unpack_from(data, offset)
             body = offset + _FRAGMENT.size
             if kind not in KNOWN or length > room - _FRAGMENT.size:
-                return self._stop(offset) if any(data[offset:]) else None
+                return None if _is_zeros(data, offset) else self._stop(offset)
             if body + length > size:
                 return self._stop(offset)
             if kind in (FULL, FIRST) and length >= _BATCH.size:
@@ -123,7 +123,7 @@ class _Walk:
                 self._newest.append((data, offset, body + length))
             self._whole = (self._whole and kind != FIRST) or kind in (FULL, LAST)
             offset = body + length
-        return self._stop(offset) if any(data[offset:]) else None
+        return None if _is_zeros(data, offset) else self._stop(offset)
 
     def behind(self, data: bytes, spot: int) -> None:
         """Look for a batch that begins behind a damaged spot."""
@@ -177,6 +177,11 @@ class _Walk:
         if length > BLOCK - offset % BLOCK - _FRAGMENT.size or not self._follows(_BATCH.unpack_from(data, body)[0]):
             return False
         return bool(crc == masked_crc(data[offset + 6 : body + length]))
+
+
+def _is_zeros(data: bytes, offset: int) -> bool:
+    """Whether nothing else follows; half a MiB may (``ahead``)."""
+    return not data[offset:].strip(b"\0")
 
 
 def masked_crc(data: bytes) -> int:

@@ -21,7 +21,10 @@ from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.ports.grid import CacheName
 from tests.contract import child, writer
 from tests.contract.grid_suite import A, GridSuite, removes
+from tests.contract.logfile import used
 
+#: Zeros behind what was written: a log that ends there, and one that has room for more.
+ROOM = (0, 100_000)
 #: Batches in the log that the damage tests spoil.
 WRITTEN = 60
 
@@ -154,14 +157,15 @@ class PersistentGridSuite(GridSuite):
 
     @pytest.mark.parametrize("cut", [1, 3, 7, 20, 60, 150, 300])
     @pytest.mark.parametrize("how", ["truncated", "zeroed", "garbled"])
-    def test_a_torn_tail_costs_the_tail_only(self, spoilt: Path, tmp_path: Path, cut: int, how: str) -> None:
+    @pytest.mark.parametrize("room", ROOM)
+    def test_a_torn_tail_costs_the_tail_only(self, spoilt: Path, tmp_path: Path, cut: int, how: str, room: int) -> None:
         """The batch that was on its way when the power went; it was never acknowledged. And so ever after."""
         tail = {
             "truncated": lambda size: b"",
             "zeroed": bytes,
             "garbled": random.Random(cut).randbytes,
         }[how]
-        directory = self.copy(spoilt, tmp_path, lambda log: log[:-cut] + tail(cut))
+        directory = self.copy(spoilt, tmp_path, lambda log: log[:-cut] + tail(cut) + bytes(room))
         count = self.count(directory)
         # What ``WINDOW`` commits may have been merged into.
         assert WRITTEN - 1 - writer.WINDOW <= count < WRITTEN
@@ -172,18 +176,19 @@ class PersistentGridSuite(GridSuite):
         """A file may have grown before it was filled."""
         assert self.count(self.copy(spoilt, tmp_path, lambda log: log + bytes(zeros))) == WRITTEN
 
+    @pytest.mark.parametrize("room", ROOM)
     @pytest.mark.parametrize("seed", range(30))
-    def test_damage_in_older_data_is_reported(self, spoilt: Path, tmp_path: Path, seed: int) -> None:
+    def test_damage_in_older_data_is_reported(self, spoilt: Path, tmp_path: Path, seed: int, room: int) -> None:
         """Acknowledged batches stand behind it: to start without them would hide their loss."""
         rng = random.Random(seed)
-        size = self.logs(spoilt)[-1].stat().st_size
+        size = used(self.logs(spoilt)[-1].read_bytes())
         # In front of whatever the last batch may be.
         spot = rng.randrange(int(size * 0.7))
         mask = 1 << rng.randrange(8)
 
         def flip(log: bytearray) -> bytearray:
             log[spot] ^= mask
-            return log
+            return log + bytes(room)
 
         directory = self.copy(spoilt, tmp_path, flip)
         before = self.logs(directory)[-1].read_bytes()
@@ -194,23 +199,28 @@ class PersistentGridSuite(GridSuite):
 
     @pytest.mark.parametrize("seed", range(10))
     @pytest.mark.parametrize("length", [7, 64, 5000])
-    def test_a_hole_in_older_data_is_reported(self, spoilt: Path, tmp_path: Path, seed: int, length: int) -> None:
+    @pytest.mark.parametrize("room", ROOM)
+    def test_a_hole_in_older_data_is_reported(
+        self, spoilt: Path, tmp_path: Path, seed: int, length: int, room: int
+    ) -> None:
         """Zeros in the middle, as a lost page leaves them."""
-        size = self.logs(spoilt)[-1].stat().st_size
+        size = used(self.logs(spoilt)[-1].read_bytes())
         spot = random.Random(seed).randrange(int(size * 0.7) - length)
-        directory = self.copy(spoilt, tmp_path, lambda log: log[:spot] + bytes(length) + log[spot + length :])
+        hole = bytes(length)
+        directory = self.copy(spoilt, tmp_path, lambda log: log[:spot] + hole + log[spot + length :] + bytes(room))
         with pytest.raises(Damaged):
             self.open(directory)
 
-    def test_a_flip_anywhere_is_never_taken_for_data(self, spoilt: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("room", ROOM)
+    def test_a_flip_anywhere_is_never_taken_for_data(self, spoilt: Path, tmp_path: Path, room: int) -> None:
         """Refused, or the last batch is gone; nothing third."""
         rng = random.Random(7)
-        size = self.logs(spoilt)[-1].stat().st_size
+        size = used(self.logs(spoilt)[-1].read_bytes())
         for round_ in range(30):
 
             def flip(log: bytearray) -> bytearray:
                 log[rng.randrange(int(size * 0.7), size)] ^= 1 << rng.randrange(8)
-                return log
+                return log + bytes(room)
 
             try:
                 count = self.count(self.copy(spoilt, tmp_path / str(round_), flip))
@@ -219,11 +229,12 @@ class PersistentGridSuite(GridSuite):
             assert count < WRITTEN
 
     def copy(self, killed: Path, target: Path, damage: Damage = lambda log: log) -> Path:
-        """A copy with its last log file changed."""
+        """A copy with its last log file changed, which ends with what was written there."""
         directory = target / "copy"
         shutil.copytree(killed, directory)
         log = self.logs(directory)[-1]
-        log.write_bytes(damage(bytearray(log.read_bytes())))
+        written = log.read_bytes()
+        log.write_bytes(damage(bytearray(written[: used(written)])))
         return directory
 
     def count(self, directory: Path) -> int:

@@ -16,6 +16,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from test_kill9 import Load
 
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.values import ProtocolVersion
+from tests.contract.logfile import used
 
 V311, V5 = ProtocolVersion.V311, ProtocolVersion.V5
 
@@ -105,7 +107,10 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Just behind a commit: the directory, the world that has not heard of it yet, and where the log's file grew."""
+    """Just behind a commit: the directory, the world that has not heard of it yet, and where the log was written.
+
+    The file may be longer, with zeros.
+    """
 
     directory: Path
     world: World
@@ -128,7 +133,7 @@ class Recorder:
         self.node.witnessed.after = self._after
 
     def _logs(self) -> dict[str, int]:
-        return {path.name: path.stat().st_size for path in (self.folder / "live").glob("*.log")}
+        return {path.name: used(path.read_bytes()) for path in (self.folder / "live").glob("*.log")}
 
     def _before(self) -> None:
         self._sizes = self._logs()
@@ -210,13 +215,18 @@ def _live_on(moment: Moment, target: Path, damage: Damage) -> str | None:
         shutil.rmtree(directory)
 
 
+def _zeroed(offset: int, log: bytearray) -> bytearray:
+    """As if it had not been written from there on."""
+    return log[:offset] + bytes(len(log) - offset)
+
+
 def test_a_crash_at_every_write_point_loses_nothing_acknowledged(moments: list[Moment], tmp_path: Path) -> None:
     """More than 300 points: before each commit, in its midst, and behind it when nobody had heard of it."""
     dice, tried, faults = random.Random(5), 0, list[str]()
     for number, moment in enumerate(moments):
         middle = dice.randrange(moment.start + 1, moment.stop)
         for name, cut in (("before", moment.start), ("in the midst", middle), ("behind", moment.stop)):
-            fault = _live_on(moment, tmp_path, lambda log, cut=cut: log[:cut])  # type: ignore[misc]
+            fault = _live_on(moment, tmp_path, partial(_zeroed, cut))
             tried += 1
             if fault is not None:
                 faults.append(f"{name} of write {number} ({cut} of {moment.start}..{moment.stop}): {fault}")
@@ -230,7 +240,7 @@ def _spoilt(how: str, start: int, offset: int, dice: random.Random) -> Damage:
     if how == "torn":
         return lambda log: log[:offset]
     if how == "zeroed":
-        return lambda log: log[:offset] + bytes(len(log) - offset)
+        return partial(_zeroed, offset)
     mask = 1 << dice.randrange(8)
 
     def flip(log: bytearray) -> bytearray:
