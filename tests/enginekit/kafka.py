@@ -44,6 +44,10 @@ class Found(NamedTuple):
     timestamp: int
 
 
+class _Leaderless(Exception):
+    """Part of a topic cannot be read now."""
+
+
 class KafkaServer(Server):
     """A Kafka that a test may kill, stop and start. Everything blocks until its effect is there."""
 
@@ -96,8 +100,11 @@ class KafkaServer(Server):
 
     def partitions(self, topic: str) -> list[int]:
         """Those that have a leader."""
+        return [partition for partition, leader in self._leaders(topic).items() if leader >= 0]
+
+    def _leaders(self, topic: str) -> dict[int, int]:
         found = self._admin().list_topics(timeout=_ADMIN_SECONDS).topics.get(topic)
-        return [] if found is None else sorted(one.id for one in found.partitions.values() if one.leader >= 0)
+        return {} if found is None else {number: one.leader for number, one in sorted(found.partitions.items())}
 
     def read_all(self, topic: str, seconds: float = 30.0) -> list[Found]:
         """What is in a topic now, partition by partition in order of their offsets. It must not take longer than
@@ -107,7 +114,7 @@ class KafkaServer(Server):
         while True:
             try:
                 return self._read(topic, deadline)
-            except KafkaException:
+            except (KafkaException, _Leaderless):
                 # A broker that was stopped or killed may have no partitions for another moment.
                 if time.monotonic() > deadline:
                     raise
@@ -118,7 +125,9 @@ class KafkaServer(Server):
         found: list[Found] = []
         with _closed(Consumer(told)) as consumer:
             ends = {}
-            for partition in self.partitions(topic):
+            for partition, leader in self._leaders(topic).items():
+                if leader < 0:
+                    raise _Leaderless(f"{topic}/{partition} has no leader")
                 low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_ADMIN_SECONDS)
                 if high > low:
                     ends[partition] = high
