@@ -320,18 +320,18 @@ class Commands:
         self._fetching[command_id] = [session]
         drive(
             self._store.command(session.client_id, command_id),
-            partial(self._fetched, command_id),
+            partial(self._fetched, session, command_id),
             partial(self._not_fetched, command_id),
         )
         return Leave.WAIT
 
-    def _fetched(self, command_id: str, record: StoredCommand | None) -> None:
+    def _fetched(self, session: Session, command_id: str, record: StoredCommand | None) -> None:
         if record is None:
             self._unknown.add(command_id)
         else:
-            self.found(record)
-        for session in self._fetching.pop(command_id, ()):
-            self._broker.call_soon(partial(self._broker.outflow.pump, session))
+            self.found(record, session)
+        for waiting in self._fetching.pop(command_id, ()):
+            self._broker.call_soon(partial(self._broker.outflow.pump, waiting))
 
     def _not_fetched(self, command_id: str, error: BaseException) -> None:
         """Not ready is not absent: later again."""
@@ -339,9 +339,12 @@ class Commands:
         for session in self._fetching.pop(command_id, ()):
             self._broker.clock.call_later(RETRY_SECONDS, partial(self._broker.outflow.pump, session))
 
-    def found(self, record: StoredCommand) -> None:
-        """A command of a client that is at home here, accepted elsewhere or before; unless it is known."""
-        if self._book.get(record.id) is not None or not self._elsewhere.is_home(record.owner):
+    def found(self, record: StoredCommand, home: Session) -> None:
+        """A command of a client that is at home here, accepted elsewhere or before; unless it is known. ``home``: its
+        session when reading began. If it has another one now, the client was elsewhere meanwhile, and the record may be
+        older than what became of it there.
+        """
+        if self._book.get(record.id) is not None or self._broker.sessions.get(record.owner) is not home:
             return
         same = self._book.same(record.target, record.idempotency_key)
         tracked = self._book.add(record)
@@ -384,9 +387,12 @@ class Commands:
         drive(self._load(client_id, inherited), _loaded, partial(self._not_loaded, client_id))
 
     async def _load(self, client_id: str, inherited: bool) -> None:
+        home = self._broker.sessions.get(client_id)
+        if home is None:
+            return
         records = [record async for record in self._store.commands(client_id)]
         for record in records:
-            self.found(record)
+            self.found(record, home)
         if inherited and self._elsewhere.is_home(client_id):
             # The dead node may have committed these and not told them. What waits was told by whoever accepted it,
             # perhaps long after that death.

@@ -20,6 +20,7 @@ from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, replace
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.session import Session
     from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.changes import Changes
     from iot_mqtt.devices.settings import DevicesSettings
@@ -64,7 +65,7 @@ class Elsewhere:
         #: (owner, id) of what was committed in this turn.
         self._news: list[tuple[str, str]] = []
         self._looking = False
-        self.found: Callable[[StoredCommand], None] = _nobody
+        self.found: Callable[[StoredCommand, Session], None] = _nobody
         self.cancel_here: Callable[[str], object] = _nothing
 
     @property
@@ -114,10 +115,11 @@ class Elsewhere:
 
     async def _read(self, news: list[tuple[str, str]]) -> None:
         for owner, command_id in news:
-            if self._book.get(command_id) is None:
+            home = self._broker.sessions.get(owner)
+            if home is not None and self._book.get(command_id) is None:
                 record = await self._store.command(owner, command_id)
                 if record is not None:
-                    self.found(record)
+                    self.found(record, home)
 
     # Cancelling.
 
@@ -159,7 +161,8 @@ class Elsewhere:
             if self._book.get(record.id) is not None:
                 continue
             if self._broker.sessions.get(record.owner) is not None:
-                self.found(record)
+                # Once more: the client may have come here since the page was read.
+                await self._read([(record.owner, record.id)])
             else:
                 await self._end(record)
 
@@ -183,7 +186,7 @@ class Elsewhere:
             self._telling.tell(after)
 
 
-def _nobody(_: StoredCommand) -> None:
+def _nobody(_: StoredCommand, __: Session) -> None:
     """Nobody is there yet."""
 
 

@@ -232,6 +232,30 @@ def test_a_command_that_another_node_accepted_is_not_accepted_again() -> None:
     assert node.count() == 2
 
 
+def test_what_was_read_before_a_client_came_back_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was away meanwhile, and its command was done there; what is read since is the truth."""
+    node = DeviceNode()
+    other = among_others(node)
+    node.device().lose()
+    now = node.clock.wall()
+    record = queued("c1", "d1", now, deadline=now + 5)
+    put(node, record)
+    read, slow = node.kept.command, Deferred[None]()
+
+    async def slowly(owner: str, command_id: str) -> StoredCommand | None:
+        found = await read(owner, command_id)
+        await slow
+        return found
+
+    monkeypatch.setattr(node.kept, "command", slowly)
+    other.answers["commands.accepted"](json.dumps([["d1", "c1"]]).encode())
+    put(node, replace(record, state=State.ACKED, attempts=1))
+    node.connect("d1", expiry=3600)
+    slow.callback(None)
+    node.pass_time(6)
+    assert (node.state("c1"), node.record("c1").attempts) == ("acked", 1)
+
+
 class Blind:
     """The grid does not answer while this is entered."""
 
