@@ -249,15 +249,16 @@ class Letters:
 
     def _submitted(self, entry: _Entry, record: StoredCommand) -> None:
         self._pause = FIRST_PAUSE
-        if entry.began is not None and record.accepted_at < entry.began:
-            self._repeated += 1
-        elif record.state is State.EXPIRED:
-            self._expired += 1
-        elif record.state is State.FAILED and not record.attempts:
-            # Its record says so, and it was told; whoever looks at the platform finds it there, too.
+        repeated = entry.began is not None and record.accepted_at < entry.began
+        self._repeated += repeated
+        if record.state is State.FAILED and not record.attempts:
+            # Its record says so, and it was told; whoever looks at the platform finds it there, too. Also if it came
+            # before: a node may have died when it was recorded, and the dead letter not yet safe.
             self._refused(entry, record.detail)
             return
-        else:
+        if record.state is State.EXPIRED and not repeated:
+            self._expired += 1
+        elif not repeated:
             self._accepted += 1
         self._next(entry)
         self._settle(entry)

@@ -115,6 +115,21 @@ def test_what_nobody_can_do_is_buried_with_its_reason(value: object, reason: str
     assert (node.letters.info().buried, node.letters.info().accepted) == (1, 1)
 
 
+def test_what_nobody_can_do_is_buried_though_its_record_was_there_before() -> None:
+    """Killed when the record was committed, and the dead letter was not safe yet."""
+    node = LetterNode()
+    letter = node.inbox.write(node.clock.wall(), {"target": "ghost"})
+    node.bring()
+    node.inbox.kept.clear()
+    node.inbox.buried.clear()
+    node.restart()
+    node.bring()
+    ((buried, why),) = node.inbox.buried
+    assert (buried, node.inbox.kept, node.count()) == (letter, {0: 1}, 1)
+    assert "ghost has no session here" in why
+    assert node.letters.info().repeated == 1
+
+
 def test_a_deadline_counts_from_when_the_letter_was_written() -> None:
     """Ten minutes in the topic with half of one to live: never sent, told expired, and no dead letter."""
     node = LetterNode()
