@@ -26,6 +26,8 @@ _COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
 _ORDER: Final = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warning", "error")
 #: pytest's exit code when there was nothing to run.
 _NOTHING: Final = 5
+#: Above each part of pytest's report: "==== FAILURES ====".
+_PART: Final = re.compile(r"={3,} (.+?) ={3,}")
 #: Above each failure's traceback: "____ test_name ____", "____ ERROR at setup of test_name ____".
 _FAILURE: Final = re.compile(r"_{3,} (.+?) _{3,}")
 #: What a failure is told in again: its first lines, each to this length.
@@ -57,10 +59,13 @@ class Failures:
     def __init__(self) -> None:
         self._told: list[str] = []
         self._left = 0
+        self._failing = False
 
     def hear(self, line: str) -> None:
         """Whatever pytest prints, line by line."""
-        if begun := _FAILURE.fullmatch(line):
+        if part := _PART.fullmatch(line):
+            self._failing = part[1] in ("FAILURES", "ERRORS")
+        elif self._failing and (begun := _FAILURE.fullmatch(line)):
             self._told.append(begun[1])
             self._left = _LINES_OF_A_FAILURE
         elif line.startswith(("FAILED ", "ERROR ")):

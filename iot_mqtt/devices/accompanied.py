@@ -49,7 +49,7 @@ class Accompanied:
         self.elsewhere = Elsewhere(broker, store, changes, self.book, telling, settings)
         accepting = Accepting(broker, self.book, telling, self.elsewhere)
         self.commands = Commands(broker, store, changes, self.book, accepting, self.elsewhere, telling)
-        self._looking = Looking(broker, store, self.book, accepting, self.elsewhere)
+        self._looking = Looking(broker, store, accepting, self.elsewhere)
         self.devices = Devices(broker, store, changes, settings)
         self.shadows = Shadows(broker, store, changes, settings)
         self.commands.enabled = settings.commands

@@ -18,7 +18,7 @@ from iot_mqtt.broker.fanout import Outcome
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.accepting import Accepting
-from iot_mqtt.devices.asked import NewCommand, bad_id, command_id_of
+from iot_mqtt.devices.asked import NewCommand, command_id_of
 from iot_mqtt.devices.book import Book, Tracked, told_last
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
@@ -155,9 +155,8 @@ class Commands:
 
     async def _accepted_elsewhere(self, new: NewCommand) -> StoredCommand | None:
         """The same command, whose target is at home on another node, or was. Nothing is awaited on a sole node."""
-        if not self._elsewhere.clustered or not new.id or bad_id(new.id) or self._book.get(new.id) is not None:
-            return None
-        record = await self._store.command(owner_of(new.target), new.id)
+        place = self._elsewhere.place_of(new.target, new.id)
+        record = None if place is None else await self._store.command(*place)
         if record is not None and record.target != new.target:
             raise Refused(f"the command id is in use for {record.target}", ReasonCode.PAYLOAD_FORMAT_INVALID)
         return record

@@ -15,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from iot_mqtt.broker.driving import done, drive
+from iot_mqtt.devices.asked import bad_id
 from iot_mqtt.errors import MqttError, Refused
-from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, replace
+from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, owner_of, replace
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
@@ -76,6 +77,13 @@ class Elsewhere:
     def is_home(self, owner: str) -> bool:
         """Whether this node decides what becomes of a client's commands."""
         return self._asking is None or self._broker.sessions.get(owner) is not None
+
+    def place_of(self, target: str, command_id: str) -> tuple[str, str] | None:
+        """Owner and id under which the grid may have a command that another node accepted; None: nobody has to ask."""
+        if not self.clustered or not command_id or bad_id(command_id) or self._book.get(command_id) is not None:
+            return None
+        owner = owner_of(target)
+        return (owner, command_id) if owner else None
 
     def join(self, asking: Asking) -> None:
         """There are other nodes."""

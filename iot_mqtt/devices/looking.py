@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from iot_mqtt.broker.accompanying import DOWN
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.codec import Properties
-from iot_mqtt.devices.asked import bad_id, command_id_of
-from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of
+from iot_mqtt.devices.asked import command_id_of
+from iot_mqtt.ports.devices import DeviceStore, StoredCommand
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.devices.accepting import Accepting
-    from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.elsewhere import Elsewhere
 
 #: Of a command: its owner and its id.
@@ -30,12 +29,9 @@ Place = tuple[str, str]
 class Looking:
     """Does nothing on a sole node, whose book has everything."""
 
-    def __init__(
-        self, broker: Broker, store: DeviceStore, book: Book, accepting: Accepting, elsewhere: Elsewhere
-    ) -> None:
+    def __init__(self, broker: Broker, store: DeviceStore, accepting: Accepting, elsewhere: Elsewhere) -> None:
         self._broker = broker
         self._store = store
-        self._book = book
         self._accepting = accepting
         self._elsewhere = elsewhere
         #: What was looked for, and is published now.
@@ -43,15 +39,10 @@ class Looking:
 
     def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
         """Whether the grid is asked first; ``then`` is called with its answer at hand, and publishes the command."""
-        if not self._elsewhere.clustered:
+        place = self._elsewhere.place_of(topic[len(DOWN) :].decode(), command_id_of(properties) or "")
+        if place is None or place == self._looked:
             return False
-        command_id = command_id_of(properties)
-        owner = owner_of(topic[len(DOWN) :].decode())
-        if not command_id or not owner or bad_id(command_id) or self._book.get(command_id) is not None:
-            return False
-        if self._looked == (owner, command_id):
-            return False
-        self._look((owner, command_id), then)
+        self._look(place, then)
         return True
 
     def _look(self, place: Place, then: Callable[[], None]) -> None:
