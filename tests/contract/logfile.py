@@ -9,9 +9,10 @@ from iot_mqtt.grid.wal import BLOCK
 HEADER = 7
 
 
-def used(log: bytes) -> int:
-    """Where its last fragment ends; zeros behind it are room. A log that is whole up to there."""
-    offset = end = 0
+def headers(log: bytes | bytearray) -> list[int]:
+    """Where each fragment begins, in a log that is whole."""
+    found: list[int] = []
+    offset = 0
     while offset + HEADER <= len(log):
         room = BLOCK - offset % BLOCK
         if room < HEADER:
@@ -20,5 +21,12 @@ def used(log: bytes) -> int:
         length, kind = unpack_from("<HB", log, offset + 4)
         if not kind:
             break
-        offset = end = offset + HEADER + length
-    return end
+        found.append(offset)
+        offset += HEADER + length
+    return found
+
+
+def used(log: bytes) -> int:
+    """Where the last fragment ends; zeros behind it are room."""
+    last = max(headers(log), default=None)
+    return 0 if last is None else last + HEADER + int(unpack_from("<H", log, last + 4)[0])

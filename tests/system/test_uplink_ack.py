@@ -11,6 +11,7 @@ from systemkit import wire
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker
+from test_uplink_kafka import settings
 
 from tests.enginekit.kafka import KafkaServer
 
@@ -27,16 +28,7 @@ def topic(kafka: KafkaServer) -> str:
 
 @pytest.fixture
 def broker(start_broker: StartBroker, kafka: KafkaServer, topic: str) -> BrokerProcess:
-    return start_broker(
-        settings={
-            "uplink.kind": "kafka",
-            "uplink.ack": "kafka",
-            "uplink.kafka.bootstrap_servers": kafka.address,
-            "uplink.rules": f'[{{filter: "up/#", to: {topic}}}]',
-            "uplink.commands.topic": "null",
-            "mqtt.sys_interval": 0,
-        }
-    )
+    return start_broker(settings=settings(kafka, topic) | {"uplink.ack": "kafka"})
 
 
 def arrived(kafka: KafkaServer, topic: str) -> list[object]:

@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from struct import unpack_from
 
 import pytest
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import Damaged
+from tests.contract.logfile import headers
 
 BATCHES = 20
 
@@ -36,15 +36,6 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def log_of(directory: Path) -> Path:
     return max(directory.glob("*.log"))
-
-
-def headers(log: bytes | bytearray) -> list[int]:
-    """Where each record begins."""
-    found, offset = [], 0
-    while offset + 7 <= len(log):
-        found.append(offset)
-        offset += 7 + unpack_from("<H", log, offset + 4)[0]
-    return found
 
 
 DAMAGE: dict[str, Callable[[bytearray, int], None]] = {
