@@ -60,8 +60,10 @@ class OwnInterest:
         self.version = 0
 
     def all(self) -> list[Interest]:
-        """Everything, for a peer that begins."""
-        return [counts.seen(filter) for filter, counts in self._counts.items()]
+        """Everything as of ``version``, for a peer that begins. Not what has changed since then: if that changes back
+        before it is told, it never will be, and the peer would go on believing what it was told here.
+        """
+        return list(self._told.values())
 
     def loaded(self) -> None:
         """After the sessions were loaded: what earlier lives had stored for sessions that others have taken lingers."""

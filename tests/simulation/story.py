@@ -170,10 +170,11 @@ class Story:
             client.leave()
         # Sooner than anybody could be taken for dead, later, or much later.
         world.step(rng.choice((0.1, 3.0, 8.0)))
-        for name in world.names:
-            world.again(name)
 
         def everybody_is_there() -> bool:
+            for name in world.names:
+                # Those that were stopping have needed until now for it.
+                world.again(name)
             if len(world.running) < len(world.names):
                 return False
             for one in (self.watcher, *self.subscribers):

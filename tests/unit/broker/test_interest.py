@@ -1,0 +1,46 @@
+"""What other nodes are told of what is wanted here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from iot_mqtt.broker.interest import OwnInterest
+from iot_mqtt.ports.cluster import Interest, Peers
+from tests.unit.broker.harness import Node
+from tests.unit.broker.logreaders import durable
+
+
+class Told:
+    """A peer: what it was told when it began, and each change after that."""
+
+    number = 1
+
+    def __init__(self) -> None:
+        self.believes: dict[str, Interest] = {}
+        self._version = 0
+
+    def begins(self, everything: Sequence[Interest]) -> None:
+        self.believes = {one.filter: one for one in everything}
+
+    def changed(self, interest: Sequence[Interest]) -> int:
+        self.believes.update({one.filter: one for one in interest})
+        self._version += 1
+        return self._version
+
+
+def test_a_peer_that_begins_between_a_change_and_its_way_back_believes_what_is_true() -> None:
+    """A client comes back in the turn in which it went: nothing is told of either, to nobody."""
+    node, peer = Node(number=1), Told()
+    own = OwnInterest(node.broker, cast(Peers, peer))
+    reader = durable(node)
+    reader.subscribe("t", qos=1)
+    own.settle(node.session("reader"))
+    own.tell()
+    reader.lose()
+    own.settle(node.session("reader"))
+    peer.begins(own.all())
+    durable(node)
+    own.settle(node.session("reader"))
+    own.tell()
+    assert peer.believes == {"t": Interest("t", live=True, kept=True)}
