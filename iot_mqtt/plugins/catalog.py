@@ -14,8 +14,9 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredList
 
 from iot_mqtt.plugins import installing
-from iot_mqtt.plugins.finding import Place, installed, is_editable
+from iot_mqtt.plugins.finding import installed, is_editable
 from iot_mqtt.plugins.info import PluginError, PluginInfo, VersionInfo
+from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.bridge import Reactor
 from iot_mqtt.plugins.process.version import ProcessVersion
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink

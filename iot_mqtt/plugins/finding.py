@@ -6,37 +6,16 @@ import importlib
 import importlib.metadata
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from importlib.metadata import Distribution
 from pathlib import Path
-from typing import Any
+
+from iot_mqtt.plugins.place import Place
 
 log = logging.getLogger(__name__)
 
 GROUP = "iot_mqtt.codecs"
 #: What the bundled protocols belong to.
 OURS = "iot-mqtt"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where one version of one codec lies."""
-
-    name: str
-    #: ``module:Class``.
-    target: str
-    distribution: str
-    version: str
-    #: Top-level modules of the distribution.
-    tops: tuple[str, ...]
-    #: A folder of its own; None: imported from where it is installed.
-    folder: str | None = None
-    #: Tells versions apart: version and content.
-    label: str = ""
-    bundled: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def installed(bundled: Mapping[str, str], version: str) -> dict[str, tuple[Place, Distribution | None]]:

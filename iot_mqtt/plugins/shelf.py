@@ -23,7 +23,8 @@ from importlib.metadata import Distribution
 from pathlib import Path
 from tempfile import mkdtemp
 
-from iot_mqtt.plugins.finding import Place, files, in_folder
+from iot_mqtt.plugins.finding import files, in_folder
+from iot_mqtt.plugins.place import Place
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from typing import NamedTuple, Protocol
 from iot_mqtt.plugins.calling import Calling
 from iot_mqtt.plugins.checking import Checker
 from iot_mqtt.plugins.conduct import Conduct
-from iot_mqtt.plugins.finding import Place
 from iot_mqtt.plugins.fitting import DoesNotFit
 from iot_mqtt.plugins.inline import InlineRunner
 from iot_mqtt.plugins.loading import Loaded, load_beside
+from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.worker import Clock
 from iot_mqtt.plugins.running import NotAvailable, Opened, Runner, Sink
 from iot_mqtt.plugins.settings import Limits

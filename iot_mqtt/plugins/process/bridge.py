@@ -28,9 +28,10 @@ from twisted.python.failure import Failure
 #: Twisted's reactor; its interfaces are too many to name.
 Reactor = Any
 
-#: The worker begins with this: the same modules as here, and nothing of the environment.
+#: The worker begins with this: less urgent than the broker before it does anything (importing is most of its start),
+#: the same modules as here, and nothing of the environment.
 _BEGIN = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import json, os, sys; os.nice(json.loads(sys.argv[4])['nice']); sys.path[:] = json.loads(sys.argv[1]); "
     "from iot_mqtt.plugins.process.child import main; main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])"
 )
 _LINE = 400

@@ -21,9 +21,9 @@ from typing import Any
 from iot_mqtt.codec.frames import framing_to
 from iot_mqtt.plugins.calling import Calling, Outcome, Trouble, told
 from iot_mqtt.plugins.checking import Checker
-from iot_mqtt.plugins.finding import Place
 from iot_mqtt.plugins.fitting import DoesNotFit
 from iot_mqtt.plugins.loading import Loaded, load_alone
+from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.telling import MAX_COUNTERS, logger_of
 from iot_mqtt.sdk import CannotEncode, Event
@@ -211,7 +211,6 @@ def _confine(limits: dict[str, int], parent: int) -> None:
         libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("whoever started this is gone")
-    os.nice(limits["nice"])
     for what, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, limits["open_files"]),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from iot_mqtt.plugins.conduct import Conduct
-from iot_mqtt.plugins.finding import Place
+from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.bridge import Reactor, WorkerProcess
 from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.process.worker import Hello, Worker

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from iot_mqtt.codec.frames import BadFraming, Framing, framing_from
 from iot_mqtt.plugins.checking import Checker, Garbage
-from iot_mqtt.plugins.finding import Place
+from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.running import Sink
