@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
 
@@ -178,30 +179,34 @@ class Plugins:
 
     def _scan(self) -> None:
         """Look at what is installed and kept. New plugins are known after that, and nothing else changes."""
-        kept = self._shelf.places()
+        loose: dict[str, Place] = {}
         for name, (place, distribution) in installed(self._bundled, self._version).items():
+            label = self._take_in(place, distribution)
+            if label is None:
+                loose[name], label = place, place.label
             decided = self._shelf.of(name)
-            if distribution is None or place.bundled or is_editable(distribution):
-                kept.setdefault(name, {})[place.label] = place
-                label = place.label
-            else:
-                try:
-                    label = self._shelf.copy_in(distribution)
-                except OSError as error:
-                    log.warning("%s cannot be copied into %s: %s", place.distribution, self._shelf.folder, error)
-                    kept.setdefault(name, {})[place.label] = place
-                    label = place.label
             if decided.site != label or label not in decided.arrived:
                 decided.site = label
                 self._shelf.arrive(name, label)
-        for name, places in self._shelf.places().items():
-            kept.setdefault(name, {}).update(places)
+        kept = self._shelf.places()
+        for name, place in loose.items():
+            kept.setdefault(name, {}).setdefault(place.label, place)
         for name in {*kept, *self._sections}:
             plugin = self._plugins.get(name)
             if plugin is None:
                 plugin = self._plugins[name] = _Plugin(name, self._sections.get(name, PluginSettings(enabled=False)))
                 plugin.common = self._common(plugin)
             plugin.places = kept.get(name, {})
+
+    def _take_in(self, place: Place, distribution: Distribution | None) -> str | None:
+        """Have a copy of what is installed on the shelf; its label. None: it is used where it lies."""
+        if distribution is None or place.bundled or is_editable(distribution):
+            return None
+        try:
+            return self._shelf.copy_in(distribution)
+        except OSError as error:
+            log.warning("%s cannot be copied into %s: %s", place.distribution, self._shelf.folder, error)
+            return None
 
     def _common(self, plugin: _Plugin) -> Common:
         settings = plugin.settings

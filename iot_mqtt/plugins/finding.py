@@ -50,16 +50,18 @@ def _read(distribution: Distribution, folder: Path | None) -> list[Place]:
 
 
 def of_distribution(distribution: Distribution, folder: Path | None = None) -> Iterator[Place]:
+    # Nearly all that is installed has nothing for us; the rest is read with care, which takes its time.
+    if GROUP not in (distribution.read_text("entry_points.txt") or ""):
+        return
+    metadata = distribution.metadata
+    name, version = metadata["Name"] or "?", metadata["Version"]
+    ours = name.lower().replace("_", "-") == OURS
+    tops = tuple(_tops(distribution))
+    where, label = (None, version) if folder is None else (str(folder), folder.name)
     for point in distribution.entry_points:
-        if point.group != GROUP:
-            continue
-        name = distribution.metadata["Name"] or "?"
-        ours = name.lower().replace("_", "-") == OURS
-        tops = {point.value.partition(":")[0].strip().partition(".")[0], *_tops(distribution)}
-        where = None if folder is None else str(folder)
-        label = distribution.version if folder is None else folder.name
-        version = distribution.version
-        yield Place(point.name, point.value, name, version, tuple(sorted(tops)), where, label, bundled=ours)
+        if point.group == GROUP:
+            top = point.value.partition(":")[0].strip().partition(".")[0]
+            yield Place(point.name, point.value, name, version, tuple(sorted({top, *tops})), where, label, bundled=ours)
 
 
 def is_editable(distribution: Distribution) -> bool:
