@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 STEP: Final = 512 * 1024
 #: A commit larger than this takes its time on the disk anyway.
 LARGE: Final = STEP // 4
+#: Nanoseconds after a change of the directory, many times the steps of its time.
+UNCERTAIN: Final = 100_000_000
 _ZEROS: Final = bytes(STEP)
 
 
@@ -37,6 +40,19 @@ class Ahead:
         #: How long the file is, and how much of it RocksDB has used, at least.
         self._end = 0
         self._used = 0
+
+    def steady(self) -> int | None:
+        """The newest log, if it is certain that RocksDB writes there: to sync it is to sync what was written.
+
+        The time of a directory has steps of some milliseconds. What happens in it within the step of its last change
+        would not be seen, so nothing is certain for a while after that.
+        """
+        try:
+            changed = self._directory.stat().st_mtime_ns
+        except OSError:
+            return None
+        certain = changed == self._changed and abs(time.time_ns() - changed) > UNCERTAIN
+        return self._file if certain and self._file >= 0 else None
 
     def make(self, size: int) -> None:
         """Room for a commit of about so many bytes. A disk that has none is left to the commit to tell."""

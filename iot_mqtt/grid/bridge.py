@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -39,6 +40,8 @@ class Bridge(Generic[Entry]):
         self._queue: SimpleQueue[tuple[Entry, int] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        #: Entries whose turn has not come back; the reactor's count.
+        self._under_way = 0
         self.patience: float | None = None
 
     def start(self, begin: Callable[[], Finish | None], end: Callable[[], Finish]) -> None:
@@ -51,7 +54,15 @@ class Bridge(Generic[Entry]):
 
     def put(self, entry: Entry, weight: int) -> None:
         """Called in the reactor thread."""
+        self._under_way += 1
         self._queue.put((entry, weight))
+
+    @property
+    def idle(self) -> bool:
+        """Whether the thread has nothing to do and all it did was told: then the reactor may do its work, a little of
+        it. Called in the reactor thread.
+        """
+        return not self._under_way
 
     def stop(self) -> None:
         """Called in the reactor thread: work off what was put before, then end."""
@@ -75,8 +86,13 @@ class Bridge(Generic[Entry]):
         while not self._stopping:
             entries = self._take()
             if entries or not self._stopping:
-                self._cross(self._turn(entries))
+                self._cross(partial(self._back, len(entries), self._turn(entries)))
         self._cross(end())
+
+    def _back(self, entries: int, finish: Finish) -> None:
+        """In the reactor thread."""
+        self._under_way -= entries
+        finish()
 
     def _take(self) -> list[Entry]:
         """Wait for the first entry, then take what else is there."""

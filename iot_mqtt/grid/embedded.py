@@ -12,6 +12,7 @@ found later all the same, whole; a reported one is never lost.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from iot_mqtt.grid.bridge import Bridge, Cross, Finish
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import OpenFault
+from iot_mqtt.grid.syncing import Syncing, Watch
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.disk import DiskUse
@@ -37,6 +39,9 @@ Done = Callable[[BaseException | None], None]
 
 #: Operations after which a physical batch takes no further commit: its CPU part holds the interpreter lock.
 TURN_OPERATIONS: Final = 2000
+#: A commit that has no more than this needs no other thread but for its sync.
+SMALL_OPERATIONS: Final = 256
+SMALL_BYTES: Final = 16 * 1024
 #: Where a removed prefix is worth the files that held it; elsewhere they go with later compactions.
 BULKY: Final = TAGS[CacheName.LOG]
 #: Seconds until the database is opened anew after a failure: first, and at most.
@@ -121,7 +126,9 @@ class EmbeddedGrid:
         *,
         retry: tuple[float, float] = (RETRY_FIRST, RETRY_LAST),
         monotonic: Callable[[], float] = time.monotonic,
+        watch: Watch | None = None,
     ) -> None:
+        """``watch``: a reactor that can tell of a sync; None: the grid's thread does everything."""
         self._engine = Engine(directory, threading.Event().wait)
         self._bridge: Bridge[_Commit] = Bridge(self._turn, cross, TURN_OPERATIONS)
         self._watchers = Watchers()
@@ -134,7 +141,11 @@ class EmbeddedGrid:
         # The reactor's count of failures, and the thread's: a commit from before a failure fails with it.
         self._fence = 0
         self._thread_fence = 0
-        # Only the thread touches these.
+        self._syncing = None if watch is None else Syncing(watch)
+        #: What came while a sync is under way.
+        self._held: list[tuple[_Commit, int]] = []
+        self._stopping = False
+        # Only the thread touches these, and the reactor while the thread is idle.
         self._broken: Unavailable | None = None
         self._retry_at = 0.0
         self._delay = retry[0]
@@ -167,7 +178,10 @@ class EmbeddedGrid:
             return
         self._accepting = False
         self._closed = closed = Deferred[None]()
-        self._bridge.stop()
+        if self._syncing is not None and self._syncing.busy:
+            self._stopping = True
+        else:
+            self._bridge.stop()
         await closed
 
     # Writing.
@@ -180,7 +194,9 @@ class EmbeddedGrid:
     def commit_soon(self, batch: WriteBatch, done: Done) -> None:
         """Commit and call ``done`` later, in the reactor thread; see the port for the contract."""
         operations = batch.operations
-        self._submit(_Commit(operations, done, self._fence), len(operations) + 1)
+        commit = _Commit(operations, done, self._fence)
+        if not self._begin_now(commit):
+            self._submit(commit, len(operations) + 1)
 
     async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
         waiting: Deferred[None] = Deferred()
@@ -215,8 +231,52 @@ class EmbeddedGrid:
 
     # In the reactor thread.
 
+    def _begin_now(self, commit: _Commit) -> bool:
+        """Write a small commit here, and have it synced without the grid's thread, which is idle: what belongs to it
+        may be used. False: nothing was done, and the thread has to do it.
+        """
+        syncing = self._syncing
+        if syncing is None or syncing.busy or not self._accepting or not self._bridge.idle or self._broken is not None:
+            return False
+        changes: dict[bytes, bytes | None] = {}
+        try:
+            if len(commit.operations) > SMALL_OPERATIONS:
+                return False
+            commit.merge(changes, [], self._engine)
+            if sum(map(len, filter(None, changes.values()))) > SMALL_BYTES:
+                return False
+            begun = self._engine.begin(changes)
+        except Unavailable as error:
+            self._bridge.later(partial(self._synced, commit, error))
+            return True
+        except Exception:  # noqa: BLE001 - a batch that is none is told so where all are
+            return False
+        if begun.file is not None:
+            syncing.sync(begun.file, partial(self._sync_over, commit))
+        elif begun.written:
+            self._bridge.later(partial(self._synced, commit, None))
+        return begun.written
+
+    def _sync_over(self, commit: _Commit, number: int) -> None:
+        self._synced(commit, Unavailable(f"the grid cannot write: {os.strerror(number)}") if number else None)
+
+    def _synced(self, commit: _Commit, error: Unavailable | None) -> None:
+        if error is not None:
+            commit.error = error
+            self._break(error)
+            # The thread is to know of it, and to open the database anew when it is time.
+            self._bridge.put(_Commit((), _told, self._fence), 1)
+        held, self._held = self._held, []
+        for one in held:
+            self._bridge.put(*one)
+        if self._stopping:
+            self._bridge.stop()
+        self._finished([commit], self._thread_fence, None if self._broken is None else self._broken.detail)
+
     def _submit(self, commit: _Commit, weight: int) -> None:
-        if self._accepting:
+        if self._accepting and self._syncing is not None and self._syncing.busy:
+            self._held.append((commit, weight))
+        elif self._accepting:
             self._bridge.put(commit, weight)
         else:
             commit.error = Unavailable("the grid is not open")
@@ -240,10 +300,14 @@ class EmbeddedGrid:
             opened.errback(error)
             return
         self._accepting, self._failure = True, None
+        if self._syncing is not None:
+            self._syncing.open()
         opened.callback(None)
 
     def _ended(self) -> None:
         self._bridge.join()
+        if self._syncing is not None:
+            self._syncing.close()
         closed, self._closed = self._closed, None
         self._refuse_late()
         if closed is not None:
@@ -336,6 +400,10 @@ def _finish(commit: _Commit) -> None:
         commit.finish()
     except Exception:
         log.exception("a commit's completion failed")
+
+
+def _told(error: BaseException | None) -> None:
+    """Nobody waits."""
 
 
 def _settle(waiting: Deferred[None], error: BaseException | None) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from os import fsync, getpid, posix_fallocate
 from pathlib import Path
 from struct import Struct
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from rocksdict import (
     AccessType,
@@ -50,6 +50,14 @@ WRITE_BUFFER_BYTES: Final = 16 * MIB
 #: A write that RocksDB holds back (compaction is behind) is tried again after this many seconds, this often.
 STALL_PAUSE: Final = 0.005
 STALL_LIMIT: Final = 6000
+
+
+class Begun(NamedTuple):
+    """A batch that is written, or not: then nothing was done, and it needs whoever has time for it."""
+
+    written: bool
+    #: What is to be synced; None: it is.
+    file: int | None = None
 
 
 class Engine:
@@ -100,14 +108,36 @@ class Engine:
         and none, or all, of it is there later.
         """
         for _ in range(STALL_LIMIT):
-            try:
-                self._write(changes, prefixes)
+            if self.try_write(changes, prefixes):
                 return
-            except Exception as error:
-                if not _stalled(error):
-                    raise Unavailable(f"the grid cannot write: {error}") from error
             self._pause(STALL_PAUSE)
         raise Unavailable("the grid cannot write: compaction is too far behind")
+
+    def try_write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
+        """The same; False, and nothing is done, where it would have to wait for compaction."""
+        try:
+            self._write(changes, prefixes)
+        except Exception as error:
+            if _stalled(error):
+                return False
+            raise Unavailable(f"the grid cannot write: {error}") from error
+        return True
+
+    def begin(self, changes: Mapping[bytes, bytes | None]) -> Begun:
+        """``try_write`` without the sync, which is to be done for the file that is returned: then it is all durable."""
+        if self._ahead.steady() is None:
+            return Begun(written=False)
+        try:
+            self._put(changes, ())
+            file = self._ahead.steady()
+            if file is None:
+                # RocksDB has begun another log, and knows what else that needs.
+                self._ready().flush_wal(True)  # noqa: FBT003 - rocksdict's signature
+        except Exception as error:
+            if _stalled(error):
+                return Begun(written=False)
+            raise Unavailable(f"the grid cannot write: {error}") from error
+        return Begun(written=True, file=file)
 
     def reclaim(self, prefix: bytes) -> None:
         """Give back the room of what was removed under a prefix. RocksDB by itself does it when it next merges these
@@ -132,6 +162,11 @@ class Engine:
             path.unlink(missing_ok=True)
 
     def _write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
+        self._put(changes, prefixes)
+        # write(sync=True) would keep the interpreter lock for the length of the fdatasync; this does not.
+        self._ready().flush_wal(True)  # noqa: FBT003 - rocksdict's signature
+
+    def _put(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
         database = self._ready()
         batch = WriteBatch(raw_mode=True)
         for prefix in prefixes:
@@ -144,8 +179,6 @@ class Engine:
                 put(key, value)
         self._ahead.make(batch.size_in_bytes())
         database.write(batch, self._write_options)
-        # write(sync=True) would keep the interpreter lock for the length of the fdatasync; this does not.
-        database.flush_wal(True)  # noqa: FBT003 - rocksdict's signature
 
     def get(self, key: bytes) -> bytes | None:
         database = self._ready()

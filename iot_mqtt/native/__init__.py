@@ -2,7 +2,8 @@
 
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
-never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``.
+never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, and
+for ``serve`` by ``grid``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ __all__ = [
     "FROM_CLIENT",
     "HAVE_NATIVE",
     "NOT_JSON",
+    "NUMBER",
     "USE_NATIVE",
     "Scanner",
     "acks",
@@ -26,13 +28,15 @@ __all__ = [
     "payloads",
     "publish",
     "recode",
+    "serve",
 ]
 
 from iot_mqtt.native._pure import FIVE, FROM_CLIENT
 from iot_mqtt.native._pure_lines import NOT_JSON, decoded
+from iot_mqtt.native._pure_syncing import NUMBER
 
 SWITCH: Final = "IOT_MQTT_NATIVE"
-MODULES: Final = ("iot_mqtt.native._scan", "iot_mqtt.native._lines")
+MODULES: Final = ("iot_mqtt.native._scan", "iot_mqtt.native._lines", "iot_mqtt.native._syncing")
 
 
 def _choose(setting: str, have: bool) -> bool:
@@ -50,6 +54,8 @@ USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Scanner, acks, locate, patch, payloads, publish, recode
     from iot_mqtt.native._pure_lines import lines
+    from iot_mqtt.native._pure_syncing import serve
 else:
     from iot_mqtt.native._lines import lines
     from iot_mqtt.native._scan import Scanner, acks, locate, patch, payloads, publish, recode
+    from iot_mqtt.native._syncing import serve

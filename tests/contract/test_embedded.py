@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from iot_mqtt.grid import ahead
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from tests.contract.driving import Pump
+from tests.contract.driving import Pump, ReactorPump
 from tests.contract.persistent_suite import PersistentGridSuite
 
 
 def make(directory: Path, pump: Pump) -> EmbeddedGrid:
-    return EmbeddedGrid(directory, pump.cross)
+    watch = pump.reactor if isinstance(pump, ReactorPump) else None
+    return EmbeddedGrid(directory, pump.cross, watch=watch)
 
 
 class TestEmbeddedGrid(PersistentGridSuite):
@@ -20,3 +24,15 @@ class TestEmbeddedGrid(PersistentGridSuite):
 
     def make(self, directory: Path, pump: Pump) -> EmbeddedGrid:
         return make(directory, pump)
+
+
+class TestEmbeddedGridOfANode(TestEmbeddedGrid):
+    """With a reactor, as nodes have it: small commits are written in its thread."""
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Not only when the directory has been quiet for a while."""
+        monkeypatch.setattr(ahead, "UNCERTAIN", -1)
+
+    def pump(self) -> Pump:
+        return ReactorPump()

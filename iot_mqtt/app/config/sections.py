@@ -25,7 +25,7 @@ class NodeConfig:
     id: str = "node-1"
     data_dir: str = "data"
     drain_seconds: float = 30.0
-    gc_threshold: int = 50_000
+    gc_threshold: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def make_grid(config: Config, reactor: Any, clock: Clock) -> EmbeddedGrid | Memo
             return HostnameEndpoint(reactor, address.host, address.port, timeout=seconds)
 
         return IgniteGrid(settings, reactor.callFromThread, reach, clock)
-    return EmbeddedGrid(grid_dir(config), reactor.callFromThread)
+    return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor)
 
 
 def address_of(text: str) -> Address:

@@ -12,22 +12,37 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from iot_mqtt.app.cli import main
-from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.engine import Begun, Engine
 
 
 def crash_at(number: int, when: str) -> None:
     """Let no process of the engine outlive that write."""
-    write, counted = Engine.write, [0]
+    try_write, begin, counted = Engine.try_write, Engine.begin, [0]
 
-    def counting(engine: Engine, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> None:
-        counted[0] += 1
-        if counted[0] == number and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        write(engine, changes, prefixes)
-        if counted[0] == number:
+    def crash(now: str) -> None:
+        counted[0] += now == "before"
+        if counted[0] == number and now == when:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(Engine, "write", counting)  # noqa: B010 - mypy does not let a method be replaced
+    def writing(engine: Engine, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
+        crash("before")
+        written = try_write(engine, changes, prefixes)
+        crash("after")
+        return written
+
+    def beginning(engine: Engine, changes: Mapping[bytes, bytes | None]) -> Begun:
+        crash("before")
+        begun = begin(engine, changes)
+        if begun.file is not None:
+            os.fdatasync(begun.file)
+        if begun.written:
+            crash("after")
+        else:
+            counted[0] -= 1  # it is written after all, elsewhere
+        return begun
+
+    setattr(Engine, "try_write", writing)  # noqa: B010 - mypy does not let a method be replaced
+    setattr(Engine, "begin", beginning)  # noqa: B010
 
 
 if __name__ == "__main__":

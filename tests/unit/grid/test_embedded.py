@@ -6,13 +6,14 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid import embedded, engine
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.engine import Begun, Engine
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract import child
@@ -49,7 +50,7 @@ class Disk(Engine):
             raise OSError("no space left on device")
         super().probe()
 
-    def write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> None:
+    def try_write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
         if self.opens:
             self.entered.release()
         assert self.free.wait(30)
@@ -57,22 +58,28 @@ class Disk(Engine):
             self.failures -= 1
             raise Unavailable("no space left on device")
         self.writes.append(len(changes))
-        super().write(changes, prefixes)
+        return super().try_write(changes, prefixes)
 
 
 class Rig:
     """A grid over a ``Disk`` with the outcome of every commit, and a clock turned by hand."""
 
     def __init__(self, directory: Path, retry: tuple[float, float] = (10.0, 40.0)) -> None:
-        self.pump = Pump()
+        self.pump = self.make_pump()
         self.now = 0.0
-        self.grid = EmbeddedGrid(directory, self.pump.cross, retry=retry, monotonic=lambda: self.now)
+        self.grid = self.make_grid(directory, retry)
         self.disk = Disk.instance
         self.done: list[tuple[int, BaseException | None]] = []
         self.pump.run(self.grid.open())
         # The format record's.
         self.disk.writes.clear()
         self.disk.entered = threading.Semaphore(0)
+
+    def make_pump(self) -> Pump:
+        return Pump()
+
+    def make_grid(self, directory: Path, retry: tuple[float, float]) -> EmbeddedGrid:
+        return EmbeddedGrid(directory, self.pump.cross, retry=retry, monotonic=lambda: self.now)
 
     def commit(self, number: int) -> None:
         batch = WriteBatch()
@@ -381,6 +388,33 @@ def test_a_failed_sync_is_a_failed_write(monkeypatch: pytest.MonkeyPatch) -> Non
     subject, _ = engine_over(Database(failure="IO error: fdatasync"), monkeypatch)
     with pytest.raises(Unavailable, match="fdatasync"):
         subject.write({b"a": b"1"})
+
+
+@pytest.mark.parametrize("files", [[5, 5], [5, None], [None]])
+def test_what_is_begun_is_synced_by_whoever_knows_the_log(
+    files: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is the caller's to sync if RocksDB still writes there afterwards; else RocksDB syncs what it has."""
+    database = Database()
+    subject, _ = engine_over(database, monkeypatch)
+    asked = iter(files)
+    monkeypatch.setattr(subject, "_ahead", SimpleNamespace(steady=lambda: next(asked), make=lambda _: None))
+    begun = subject.begin({b"a": b"1"})
+    written, synced = ["write 1 sync=False wait=False"], ["flush_wal sync=True"]
+    if files == [5, 5]:
+        assert (begun, database.calls) == (Begun(written=True, file=5), written)
+    elif files == [5, None]:
+        assert (begun, database.calls) == (Begun(written=True), written + synced)
+    else:
+        assert (begun, database.calls) == (Begun(written=False), [])
+
+
+def test_what_would_stall_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may wait does it."""
+    subject, pauses = engine_over(Database(stalls=1), monkeypatch)
+    monkeypatch.setattr(subject, "_ahead", SimpleNamespace(steady=lambda: 5, make=lambda _: None))
+    assert subject.begin({b"a": b"1"}) == Begun(written=False)
+    assert pauses == []
 
 
 def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:

@@ -40,11 +40,12 @@ def test_off_is_the_pure_twin() -> None:
 @pytest.mark.skipif(not native.HAVE_NATIVE, reason="the native module was not built")
 def test_both_twins_offer_the_same() -> None:
     """Every exported name, and the mode bits."""
-    from iot_mqtt.native import _lines, _pure_lines, _scan
+    from iot_mqtt.native import _lines, _pure_lines, _pure_syncing, _scan, _syncing
 
     assert native.lines in (_lines.lines, _pure_lines.lines)
+    assert native.serve in (_syncing.serve, _pure_syncing.serve)
     for name in native.__all__:
-        if name in ("lines", "decoded", "NOT_JSON") or "NATIVE" in name:
+        if name in ("lines", "decoded", "NOT_JSON", "serve", "NUMBER") or "NATIVE" in name:
             continue
         assert hasattr(_scan, name)
         assert hasattr(_pure, name)

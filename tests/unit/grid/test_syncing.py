@@ -1,0 +1,264 @@
+"""Small commits: written in the reactor's thread, synced in one that has no use for the interpreter lock."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from twisted.internet.epollreactor import EPollReactor
+
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid import ahead, embedded, syncing
+from iot_mqtt.grid.ahead import Ahead
+from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.syncing import Syncing
+from iot_mqtt.native import _pure_syncing
+from iot_mqtt.ports.grid import CacheName, WriteBatch
+from tests.contract.driving import ReactorPump
+
+CACHE = CacheName.QUEUE
+
+
+class HeldSyncing(Syncing):
+    """Syncs when it is told to, and fails when it is told to."""
+
+    instance: HeldSyncing
+
+    def __init__(self, watch: EPollReactor) -> None:
+        super().__init__(watch)
+        self.asked = 0
+        self.hold = False
+        self.result: int | None = None
+        self._waiting: Callable[[], None] | None = None
+        HeldSyncing.instance = self
+
+    def sync(self, file: int, then: Callable[[int], None]) -> None:
+        self.asked += 1
+        told = then if self.result is None else lambda _: then(self.result or 0)
+        if self.hold:
+            self._then = told
+            self._waiting = lambda: super(HeldSyncing, self).sync(file, told)
+        else:
+            super().sync(file, told)
+
+    def release(self) -> None:
+        self.hold = False
+        assert self._waiting is not None
+        self._waiting()
+
+
+class Counting(Engine):
+    """Notes what is written without being synced, and what is written by the grid's thread."""
+
+    instance: Counting
+
+    def __init__(self, directory: Path, pause: Callable[[float], object]) -> None:
+        super().__init__(directory, pause)
+        self.writers: list[str] = []
+        Counting.instance = self
+
+    def try_write(self, *arguments: object) -> bool:
+        self.writers.append(threading.current_thread().name)
+        return super().try_write(*arguments)  # type: ignore[arg-type]
+
+
+class Rig:
+    """A grid with a reactor, and the outcome of every commit."""
+
+    def __init__(self, directory: Path) -> None:
+        self.pump = ReactorPump()
+        self.now = 0.0
+        self.grid = EmbeddedGrid(
+            directory, self.pump.cross, retry=(10.0, 40.0), monotonic=lambda: self.now, watch=self.pump.reactor
+        )
+        self.engine, self.syncing = Counting.instance, HeldSyncing.instance
+        self.done: list[tuple[int, bool]] = []
+        self.pump.run(self.grid.open())
+        # Before it has written once, the engine does not know its log.
+        self.commit(0)
+        assert self.until(1) == [True]
+        self.engine.writers.clear()
+
+    def commit(self, number: int, size: int = 10) -> None:
+        batch = WriteBatch()
+        batch.put(CACHE, b"%d" % number, bytes(size))
+
+        def done(error: BaseException | None) -> None:
+            assert error is None or isinstance(error, Unavailable)
+            self.done.append((number, error is None))
+
+        self.grid.commit_soon(batch, done)
+
+    def until(self, count: int) -> list[bool]:
+        """Whether each of the first so many commits succeeded; they are in the order they were made."""
+        self.pump.until(lambda: len(self.done) >= count)
+        assert [number for number, _ in self.done] == list(range(count))
+        return [good for _, good in self.done]
+
+    def keys(self) -> list[int]:
+        return sorted(int(key) for key, _ in self.pump.run(self.grid.page(CACHE)))
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setattr(ahead, "UNCERTAIN", -1)
+    monkeypatch.setattr(embedded, "Engine", Counting)
+    monkeypatch.setattr(embedded, "Syncing", HeldSyncing)
+    rig = Rig(tmp_path / "grid")
+    yield rig
+    rig.pump.run(rig.grid.close())
+
+
+@pytest.fixture(params=["compiled", "pure"])
+def serving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "pure":
+        monkeypatch.setattr(syncing, "serve", _pure_syncing.serve)
+
+
+@pytest.mark.usefixtures("serving")
+def test_a_file_is_synced_and_an_error_is_told(tmp_path: Path) -> None:
+    """By its number; and the thread ends with its owner."""
+    pump = ReactorPump()
+    syncing = Syncing(pump.reactor)
+    before = threading.active_count()
+    syncing.open()
+    results: list[int] = []
+    with (tmp_path / "file").open("wb") as file:
+        file.write(b"something")
+        file.flush()
+        syncing.sync(file.fileno(), results.append)
+        assert syncing.busy
+        pump.until(lambda: len(results) == 1)
+    reading, writing = os.pipe()
+    syncing.sync(reading, results.append)
+    pump.until(lambda: len(results) == 2)
+    assert results == [0, errno.EINVAL]
+    assert not syncing.busy
+    syncing.close()
+    pump.until(lambda: threading.active_count() == before)
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_small_commit_needs_no_other_thread_but_for_its_sync(rig: Rig) -> None:
+    """And is told later all the same, when it is synced."""
+    rig.syncing.hold = True
+    rig.commit(1)
+    assert rig.syncing.asked == 1
+    assert rig.engine.writers == []
+    for _ in range(3):
+        rig.pump.turn()
+    assert rig.done == [(0, True)]
+    rig.syncing.release()
+    assert rig.until(2) == [True, True]
+    assert rig.keys() == [0, 1]
+
+
+def test_what_comes_during_a_sync_is_written_after_it_together(rig: Rig) -> None:
+    """One batch in flight: a crash can spoil the last one and no other."""
+    rig.syncing.hold = True
+    for number in range(1, 50):
+        rig.commit(number)
+    assert rig.keys() == [0, 1]
+    rig.syncing.release()
+    assert all(rig.until(50))
+    assert rig.engine.writers == ["grid"]
+    rig.commit(50)
+    assert rig.until(51)[-1]
+    assert rig.syncing.asked == 2
+
+
+def test_a_large_commit_is_left_to_the_thread(rig: Rig) -> None:
+    """By its bytes, or by its operations."""
+    rig.commit(1, embedded.SMALL_BYTES + 1)
+    assert rig.until(2)[-1]
+    batch = WriteBatch()
+    for number in range(embedded.SMALL_OPERATIONS + 1):
+        batch.put(CacheName.DUP, b"%d" % number, b"")
+    rig.pump.run(rig.grid.commit(batch))
+    assert rig.engine.writers == ["grid", "grid"]
+    assert rig.syncing.asked == 0
+
+
+def test_a_sync_that_fails_fails_its_commit_and_what_came_behind_it(rig: Rig) -> None:
+    """And the database is opened anew, as with every failure."""
+    rig.syncing.hold, rig.syncing.result = True, errno.EIO
+    rig.commit(1)
+    rig.commit(2)
+    rig.syncing.release()
+    assert rig.until(3) == [True, False, False]
+    assert not rig.grid.available
+    rig.syncing.result = None
+    rig.now = 10.0
+    rig.commit(3)
+    assert rig.until(4)[-1]
+    assert rig.grid.available
+    rig.commit(4)
+    assert rig.until(5)[-1]
+
+
+def test_closing_waits_for_a_sync(rig: Rig) -> None:
+    """Its file is the engine's."""
+    rig.syncing.hold = True
+    rig.commit(1)
+    rig.commit(2)
+    closing = rig.pump.start(rig.grid.close())
+    for _ in range(3):
+        rig.pump.turn()
+    assert not closing.called
+    rig.syncing.release()
+    rig.pump.until(lambda: bool(closing.called))
+    assert rig.done == [(0, True), (1, True), (2, True)]
+
+
+def test_a_batch_that_is_none_leaves_nobody_waiting(rig: Rig) -> None:
+    """It fails where all are written, and the grid goes on afterwards."""
+    batch = WriteBatch()
+    batch.put(CACHE, "text", b"")  # type: ignore[arg-type]
+    rig.grid.commit_soon(batch, lambda error: rig.done.append((1, error is None)))
+    assert rig.until(2) == [True, False]
+    rig.now = 10.0
+    rig.commit(2)
+    assert rig.until(3)[-1]
+
+
+def test_a_log_that_rocksdb_begins_meanwhile_is_synced_by_rocksdb(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is taken for durable because another file was synced: 40 MB go through logs of 16."""
+    monkeypatch.setattr(embedded, "SMALL_BYTES", 1 << 20)
+    logs: set[str] = set()
+    steady, unsteady = 0, 0
+    for number in range(1, 200):
+        asked = rig.syncing.asked
+        rig.commit(number, 200_000)
+        rig.until(number + 1)
+        newest = max((path for path in rig.engine.directory.glob("*.log")), key=lambda path: int(path.stem))
+        if rig.syncing.asked > asked:
+            steady += 1
+        else:
+            unsteady += 1
+        logs.add(newest.name)
+    assert len(logs) > 1
+    assert steady > unsteady >= len(logs) - 1
+    assert rig.keys() == list(range(200))
+
+
+def test_nothing_is_certain_of_a_directory_that_has_just_changed(tmp_path: Path) -> None:
+    """What happens within a step of its clock cannot be told apart."""
+    ahead = Ahead(tmp_path)
+    (tmp_path / "000001.log").write_bytes(b"")
+    ahead.make(10)
+    assert ahead.steady() is None
+    long_ago = 1_000_000_000
+    os.utime(tmp_path, ns=(long_ago, long_ago))
+    ahead.make(10)
+    file = ahead.steady()
+    assert file is not None
+    assert os.fstat(file).st_ino == (tmp_path / "000001.log").stat().st_ino
+    (tmp_path / "000002.log").write_bytes(b"")
+    assert ahead.steady() is None
+    ahead.close()
