@@ -69,20 +69,24 @@ class Accompanied:
 
     async def load(self) -> None:
         """Before a listener opens, and behind ``broker.loading.load``: what is at home here."""
-        broker = self._broker
+        broker, clustered = self._broker, self.elsewhere.clustered
         self._changes.begin()
+        records: list[tuple[StoredCommand, Session | None]] = []
         if self.settings.commands:
-            records: list[StoredCommand] = []
             async for record in self._store.commands():
                 if self.elsewhere.is_home(record.owner):
-                    records.append(record)
-            for record in self.book.restore(records):
-                self._telling.tell(record)
-            if not self.elsewhere.clustered:
-                self._without_session()
-        clustered, is_home = self.elsewhere.clustered, self.elsewhere.is_home
-        devices = self._store.devices()
-        self.devices.restore([one async for one in devices if not clustered or (one.online and is_home(one.gateway))])
+                    records.append((record, broker.sessions.get(record.owner)))
+        is_ours = self.elsewhere.is_home
+        devices = [one async for one in self._store.devices() if not clustered or (one.online and is_ours(one.gateway))]
+
+        # From here on nothing is waited for. Sessions that have left meanwhile left nobody a word, for ``accompanying``
+        # was not set: what was read of their commands is old, and another node decides about these.
+        fresh = [record for record, home in records if not clustered or broker.sessions.get(record.owner) is home]
+        for record in self.book.restore(fresh):
+            self._telling.tell(record)
+        if self.settings.commands and not clustered:
+            self._without_session()
+        self.devices.restore([one for one in devices if is_ours(one.gateway)])
         broker.accompanying = self
         broker.plan_turn()
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from iot_mqtt.codec import PacketType
+from iot_mqtt.devices.accompanied import Accompanied
 from iot_mqtt.errors import Refused, Unavailable
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, replace
+from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, StoredDevice, replace
 from iot_mqtt.ports.grid import WriteBatch
 from tests.unit.broker.harness import run
 from tests.unit.devices.devicekit import DeviceNode, command_of, order, statuses
@@ -61,6 +62,40 @@ def test_a_command_that_was_accepted_elsewhere_is_told_of() -> None:
     node.turn()
     node.pass_time(5)
     assert (node.state("c1"), node.state("c2")) == ("expired", "queued")
+
+
+class Meanwhile:
+    """A store, and what happens while commands are read from it for the first time."""
+
+    def __init__(self, store: DeviceStore, call: Callable[[], None]) -> None:
+        self._store, self._calls = store, [call]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commands(self, owner: str | None = None) -> AsyncIterator[StoredCommand]:
+        async for record in self._store.commands(owner):
+            yield record
+        if self._calls:
+            self._calls.pop()()
+
+
+def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() -> None:
+    """Another node may have sent them by now: what was read of them must not become what is true of them."""
+    node = DeviceNode()
+    node.device().lose()
+    node.device("d2").lose()
+    now = node.clock.wall()
+    for name in ("d1", "d2"):
+        put(node, queued(f"for-{name}", name, now, deadline=now + 5))
+    node.broker.accompanying = None
+    store = Meanwhile(node.kept, lambda: node.broker.sessions.hand_over(node.session("d1")))
+    starting = Accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)
+    starting.join(Other())
+    run(starting.load())
+    node.accompanied = starting
+    node.pass_time(6)
+    assert (node.state("for-d1"), node.state("for-d2")) == ("queued", "expired")
 
 
 def test_what_nobody_told_of_is_found() -> None:
