@@ -23,11 +23,6 @@ MOVES = float(os.environ.get("FLEET_MOVES", "5"))
 SEED = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(1_000_000)))
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="open: when a node dies, a command that its device got may be called expired, or be sent once more without "
-    "leave (about one run in eight)",
-)
 @pytest.mark.timeout(300 + COMMANDS // 10)
 def test_every_command_to_a_fleet_among_nodes_has_an_end(nodes: Nodes) -> None:
     """Devices behind gateways and by themselves, orders to any node, one node killed: none silent, none twice."""
