@@ -40,6 +40,9 @@ _TICK = 0.002
 _WARM, _LATE = 0.5, 20.0
 #: Between two connections of the bad gateway.
 _PAUSE = 0.05
+#: Between two looks at the bad plugin's state; and between two reloads of what cannot be imported: those are asked for
+#: by people, or by programs in their place.
+_LOOK, _RELOAD = 0.5, 2.0
 #: Most that others may be slowed down, and seconds within which a bad plugin is in quarantine.
 WANTED, QUARANTINED_WITHIN = 1.2, 10.0
 
@@ -249,7 +252,7 @@ def _watch(node: VendorNode, word: str, began: float, stop: Event, found: Any) -
             node.api("plugins/bad/reload", {})
         elif node.api("plugins/bad")["state"] == "quarantined" and not found.value:
             found.value = time.monotonic() - began
-        stop.wait(0.5)
+        stop.wait(_RELOAD if word == "import" else _LOOK)
 
 
 def bad_phase(node: VendorNode, others: Others, word: str, seconds: float) -> tuple[Took, float]:
