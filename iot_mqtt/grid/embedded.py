@@ -142,7 +142,8 @@ class EmbeddedGrid:
         self._fence = 0
         self._thread_fence = 0
         self._syncing = None if watch is None else Syncing(watch)
-        #: What came while a sync is under way.
+        #: What the reactor has written itself, and what came until the end of that was told.
+        self._begun: _Commit | None = None
         self._held: list[tuple[_Commit, int]] = []
         self._stopping = False
         # Only the thread touches these, and the reactor while the thread is idle.
@@ -178,7 +179,7 @@ class EmbeddedGrid:
             return
         self._accepting = False
         self._closed = closed = Deferred[None]()
-        if self._syncing is not None and self._syncing.busy:
+        if self._begun is not None:
             self._stopping = True
         else:
             self._bridge.stop()
@@ -235,8 +236,8 @@ class EmbeddedGrid:
         """Write a small commit here, and have it synced without the grid's thread, which is idle: what belongs to it
         may be used. False: nothing was done, and the thread has to do it.
         """
-        syncing = self._syncing
-        if syncing is None or syncing.busy or not self._accepting or not self._bridge.idle or self._broken is not None:
+        idle = self._begun is None and self._bridge.idle
+        if self._syncing is None or not idle or not self._accepting or self._broken is not None:
             return False
         changes: dict[bytes, bytes | None] = {}
         try:
@@ -247,20 +248,25 @@ class EmbeddedGrid:
                 return False
             begun = self._engine.begin(changes)
         except Unavailable as error:
+            self._begun = commit
             self._bridge.later(partial(self._synced, commit, error))
             return True
         except Exception:  # noqa: BLE001 - a batch that is none is told so where all are
             return False
-        if begun.file is not None:
-            syncing.sync(begun.file, partial(self._sync_over, commit))
-        elif begun.written:
+        if not begun.written:
+            return False
+        self._begun = commit
+        if begun.file is None:
             self._bridge.later(partial(self._synced, commit, None))
-        return begun.written
+        else:
+            self._syncing.sync(begun.file, partial(self._sync_over, commit))
+        return True
 
     def _sync_over(self, commit: _Commit, number: int) -> None:
         self._synced(commit, Unavailable(f"the grid cannot write: {os.strerror(number)}") if number else None)
 
     def _synced(self, commit: _Commit, error: Unavailable | None) -> None:
+        self._begun = None
         if error is not None:
             commit.error = error
             self._break(error)
@@ -274,7 +280,7 @@ class EmbeddedGrid:
         self._finished([commit], self._thread_fence, None if self._broken is None else self._broken.detail)
 
     def _submit(self, commit: _Commit, weight: int) -> None:
-        if self._accepting and self._syncing is not None and self._syncing.busy:
+        if self._accepting and self._begun is not None:
             self._held.append((commit, weight))
         elif self._accepting:
             self._bridge.put(commit, weight)

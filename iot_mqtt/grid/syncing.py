@@ -16,16 +16,8 @@ from iot_mqtt.native import NUMBER, serve
 _CLOSED: Final = -1
 
 
-class Reader(Protocol):
-    """What a reactor is given; see ``IReadDescriptor``."""
-
-    def fileno(self) -> int: ...
-
-    def doRead(self) -> None: ...
-
-
 class Watch(Protocol):
-    """The part of a reactor that tells when a descriptor has something."""
+    """The part of a reactor that tells when there is something to read."""
 
     def addReader(self, reader: object) -> object: ...
 
@@ -33,16 +25,12 @@ class Watch(Protocol):
 
 
 class Syncing:
-    """One sync at a time; everything is called in the reactor's thread."""
+    """One sync at a time; everything is called in the reactor's thread. It is a reactor's ``IReadDescriptor``."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._jobs = self._theirs = self._done = _CLOSED
+        self._jobs = self._done = _CLOSED
         self._then: Callable[[int], None] | None = None
-
-    @property
-    def busy(self) -> bool:
-        return self._then is not None
 
     def open(self) -> None:
         theirs, self._jobs = os.pipe()

@@ -41,7 +41,6 @@ class HeldSyncing(Syncing):
         self.asked += 1
         told = then if self.result is None else lambda _: then(self.result or 0)
         if self.hold:
-            self._then = told
             self._waiting = lambda: super(HeldSyncing, self).sync(file, told)
         else:
             super().sync(file, told)
@@ -132,13 +131,11 @@ def test_a_file_is_synced_and_an_error_is_told(tmp_path: Path) -> None:
         file.write(b"something")
         file.flush()
         syncing.sync(file.fileno(), results.append)
-        assert syncing.busy
         pump.until(lambda: len(results) == 1)
     reading, writing = os.pipe()
     syncing.sync(reading, results.append)
     pump.until(lambda: len(results) == 2)
     assert results == [0, errno.EINVAL]
-    assert not syncing.busy
     syncing.close()
     pump.until(lambda: threading.active_count() == before)
     os.close(reading)
@@ -200,6 +197,23 @@ def test_a_sync_that_fails_fails_its_commit_and_what_came_behind_it(rig: Rig) ->
     assert rig.grid.available
     rig.commit(4)
     assert rig.until(5)[-1]
+
+
+def test_a_write_that_fails_is_overtaken_by_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes before the failure is told fails with it, though the disk would take it."""
+
+    def fail(_: object) -> None:
+        raise Unavailable("no space left on device")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(rig.engine, "begin", fail)
+        rig.commit(1)
+    rig.commit(2)
+    assert rig.until(3) == [True, False, False]
+    rig.now = 10.0
+    rig.commit(3)
+    assert rig.until(4)[-1]
+    assert rig.keys() == [0, 3]
 
 
 def test_closing_waits_for_a_sync(rig: Rig) -> None:
