@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import select
 import socket
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Sequence
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
@@ -116,38 +118,37 @@ def _flood(port: int, name: str, count: int, ready: Barrier, found: Queue[tuple[
     found.put((started, time.monotonic()))
 
 
-def _paced(port: int, name: str, rate: float, seconds: float, ready: Barrier, found: Queue[list[float]]) -> None:
-    """A chunk every two milliseconds, whose last frame asks to be confirmed; how long that took."""
-    line = Line(port, name)
-    line.socket.settimeout(0)
-    per_tick = max(1, round(rate * _TICK))
+def _paced(port: int, rate: float, seconds: float, found: Queue[list[float]]) -> None:
+    """Of each gateway a chunk every two milliseconds, whose last frame asks to be confirmed; how long that took.
+
+    One process for all, which sleeps in between: on a machine with two cores, the one that measures takes part.
+    """
+    lines = [Line(port, f"paced-{number}") for number in range(GATEWAYS)]
+    per_tick = max(1, round(rate / GATEWAYS * _TICK))
     ticks = int(seconds / _TICK)
     chunks = [
         b"".join(frame(tick * per_tick + one + 1, ack=one == per_tick - 1) for one in range(per_tick))
         for tick in range(ticks)
     ]
-    sent: dict[int, float] = {}
+    by_socket = {line.socket: (line, deque[tuple[int, float]]()) for line in lines}
     took: list[float] = []
-    ready.wait()
-    due, next_tick = time.monotonic(), 0
-    while len(took) < ticks and time.monotonic() < due + seconds + 30:
-        now = time.monotonic()
-        while next_tick < ticks and due + next_tick * _TICK <= now:
-            # From when it was due: a sender that is held up does not hide it.
-            sent[(next_tick + 1) * per_tick] = due + next_tick * _TICK
-            line.socket.settimeout(30)
-            line.socket.sendall(chunks[next_tick])
-            line.socket.settimeout(0)
-            next_tick += 1
-        try:
+    begun, sent = time.monotonic(), 0
+    while len(took) < ticks * GATEWAYS and time.monotonic() < begun + seconds + 30:
+        # They are not in step with each other. From when it was due: a sender that is held up does not hide it.
+        while sent < ticks * GATEWAYS and (due := begun + sent * _TICK / GATEWAYS) <= time.monotonic():
+            tick, number = divmod(sent, GATEWAYS)
+            line, waiting = by_socket[lines[number].socket]
+            line.socket.sendall(chunks[tick])
+            waiting.append(((tick + 1) * per_tick, due))
+            sent += 1
+        wait = max(0.0, begun + sent * _TICK / GATEWAYS - time.monotonic()) if sent < ticks * GATEWAYS else 1.0
+        for one in select.select(list(by_socket), [], [], wait)[0]:
+            line, waiting = by_socket[one]
             line.receive()
-        except BlockingIOError:
-            time.sleep(0.0002)
-            continue
-        now = time.monotonic()
-        for number in [number for number in sent if number <= line.safe]:
-            took.append(now - sent.pop(number))
-    found.put(took[int(_WARM / _TICK) :])
+            now = time.monotonic()
+            while waiting and waiting[0][0] <= line.safe:
+                took.append(now - waiting.popleft()[1])
+    found.put(took[int(_WARM / _TICK) * GATEWAYS :])
 
 
 def decode(seconds: float) -> None:
@@ -205,19 +206,8 @@ def through(node: Gateways, count: int) -> None:
 def latency(node: Gateways, rate: int, seconds: float) -> None:
     """At a fixed rate."""
     found: Queue[list[float]] = multiprocessing.Queue()
-    ready = multiprocessing.Barrier(GATEWAYS + 1)
-    senders = [
-        multiprocessing.Process(
-            target=_paced,
-            args=(node.gateway_port, f"paced-{n}", rate / GATEWAYS, seconds, ready, found),
-            daemon=True,
-        )
-        for n in range(GATEWAYS)
-    ]
-    for sender in senders:
-        sender.start()
-    ready.wait()
-    took = sorted(one for _ in senders for one in found.get(timeout=seconds + 60))
+    multiprocessing.Process(target=_paced, args=(node.gateway_port, rate, seconds, found), daemon=True).start()
+    took = sorted(found.get(timeout=seconds + 60))
     say(
         f"latency at {rate:,}/s",
         p50_ms=1e3 * took[len(took) // 2],
