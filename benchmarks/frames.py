@@ -88,6 +88,9 @@ class Line:
         while not any(isinstance(message, client.LoginAnswer) for message in self.receive()):
             pass
 
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
     def receive(self) -> list[object]:
         """What came; the greatest number that is safe is remembered."""
         data = self.socket.recv(65_536)
@@ -130,24 +133,22 @@ def _paced(port: int, rate: float, seconds: float, found: Queue[list[float]]) ->
         b"".join(frame(tick * per_tick + one + 1, ack=one == per_tick - 1) for one in range(per_tick))
         for tick in range(ticks)
     ]
-    by_socket = {line.socket: (line, deque[tuple[int, float]]()) for line in lines}
+    waiting = {line: deque[tuple[int, float]]() for line in lines}
     took: list[float] = []
     begun, sent = time.monotonic(), 0
     while len(took) < ticks * GATEWAYS and time.monotonic() < begun + seconds + 30:
         # They are not in step with each other. From when it was due: a sender that is held up does not hide it.
         while sent < ticks * GATEWAYS and (due := begun + sent * _TICK / GATEWAYS) <= time.monotonic():
             tick, number = divmod(sent, GATEWAYS)
-            line, waiting = by_socket[lines[number].socket]
-            line.socket.sendall(chunks[tick])
-            waiting.append(((tick + 1) * per_tick, due))
+            lines[number].socket.sendall(chunks[tick])
+            waiting[lines[number]].append(((tick + 1) * per_tick, due))
             sent += 1
         wait = max(0.0, begun + sent * _TICK / GATEWAYS - time.monotonic()) if sent < ticks * GATEWAYS else 1.0
-        for one in select.select(list(by_socket), [], [], wait)[0]:
-            line, waiting = by_socket[one]
+        for line in select.select(lines, [], [], wait)[0]:
             line.receive()
-            now = time.monotonic()
-            while waiting and waiting[0][0] <= line.safe:
-                took.append(now - waiting.popleft()[1])
+            now, asked = time.monotonic(), waiting[line]
+            while asked and asked[0][0] <= line.safe:
+                took.append(now - asked.popleft()[1])
     found.put(took[int(_WARM / _TICK) * GATEWAYS :])
 
 

@@ -1,4 +1,4 @@
-"""The one place where a thread of the grid crosses into the reactor.
+"""Where the grid's thread crosses into the reactor. (The one that syncs has a pipe: ``syncing``.)
 
     reactor                                  grid thread
     put(entry) ──────▶ queue ──────▶ take everything that waits, in order

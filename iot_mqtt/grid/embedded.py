@@ -2,6 +2,8 @@
 
 A commit is acknowledged when its batch is in the synced log. Commits that come while a batch is on its way
 to the disk are merged, in order, into the next one, which is written only after that (``wal`` relies on it).
+That is the grid's thread's work; a small commit that comes while there is none is written in the reactor's thread, and
+only its sync is done elsewhere (``syncing``).
 
 When a write fails, its commits fail with ``Unavailable``, and so does every commit made before that failure
 was reported: a later one never overtakes an earlier one. Then the database is opened anew, at growing
@@ -145,7 +147,6 @@ class EmbeddedGrid:
         #: What the reactor has written itself, and what came until the end of that was told.
         self._begun: _Commit | None = None
         self._held: list[tuple[_Commit, int]] = []
-        self._stopping = False
         # Only the thread touches these, and the reactor while the thread is idle.
         self._broken: Unavailable | None = None
         self._retry_at = 0.0
@@ -179,9 +180,7 @@ class EmbeddedGrid:
             return
         self._accepting = False
         self._closed = closed = Deferred[None]()
-        if self._begun is not None:
-            self._stopping = True
-        else:
+        if self._begun is None:
             self._bridge.stop()
         await closed
 
@@ -236,16 +235,16 @@ class EmbeddedGrid:
         """Write a small commit here, and have it synced without the grid's thread, which is idle: what belongs to it
         may be used. False: nothing was done, and the thread has to do it.
         """
-        idle = self._begun is None and self._bridge.idle
-        if self._syncing is None or not idle or not self._accepting or self._broken is not None:
+        operations = commit.operations
+        if self._syncing is None or self._begun is not None or not self._bridge.idle or not self._accepting:
+            return False
+        if self._broken is not None or len(operations) > SMALL_OPERATIONS:
             return False
         changes: dict[bytes, bytes | None] = {}
         try:
-            if len(commit.operations) > SMALL_OPERATIONS:
+            if sum(len(value) for _, _, value in operations if value) > SMALL_BYTES:
                 return False
             commit.merge(changes, [], self._engine)
-            if sum(map(len, filter(None, changes.values()))) > SMALL_BYTES:
-                return False
             begun = self._engine.begin(changes)
         except Unavailable as error:
             self._begun = commit
@@ -275,9 +274,9 @@ class EmbeddedGrid:
         held, self._held = self._held, []
         for one in held:
             self._bridge.put(*one)
-        if self._stopping:
+        if self._closed is not None:
             self._bridge.stop()
-        self._finished([commit], self._thread_fence, None if self._broken is None else self._broken.detail)
+        self._over([commit])()
 
     def _submit(self, commit: _Commit, weight: int) -> None:
         if self._accepting and self._begun is not None:
@@ -344,6 +343,10 @@ class EmbeddedGrid:
         if self._broken is not None and self._monotonic() >= self._retry_at:
             self._reopen()
         self._write(commits)
+        return self._over(commits)
+
+    def _over(self, commits: list[_Commit]) -> Finish:
+        """What the reactor is to be told of commits that are over: how they went, and how the disk is."""
         failure = None if self._broken is None else self._broken.detail
         return partial(self._finished, commits, self._thread_fence, failure)
 

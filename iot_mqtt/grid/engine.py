@@ -1,7 +1,7 @@
 """RocksDB through ``rocksdict``: the only module that imports it, and synchronous throughout.
 
-One column family; a cache is one byte in front of the key. ``write`` is for the grid's thread; reads are for
-the reactor, where they cost microseconds: rocksdict holds the interpreter lock while it reads and writes,
+One column family; a cache is one byte in front of the key. ``write`` is for the grid's thread; ``begin`` and reads
+are for the reactor, where they cost microseconds: rocksdict holds the interpreter lock while it reads and writes,
 so that another thread would win nothing. Only the sync gives it up (docs/adr/0002).
 """
 
@@ -115,28 +115,16 @@ class Engine:
 
     def try_write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
         """The same; False, and nothing is done, where it would have to wait for compaction."""
-        try:
-            self._write(changes, prefixes)
-        except Exception as error:
-            if _stalled(error):
-                return False
-            raise Unavailable(f"the grid cannot write: {error}") from error
-        return True
+        return self._attempt(lambda: self._write(changes, prefixes))
 
     def begin(self, changes: Mapping[bytes, bytes | None]) -> Begun:
         """``try_write`` without the sync, which is to be done for the file that is returned: then it is all durable."""
-        if self._ahead.steady() is None:
+        if self._ahead.steady() is None or not self._attempt(lambda: self._put(changes, ())):
             return Begun(written=False)
-        try:
-            self._put(changes, ())
-            file = self._ahead.steady()
-            if file is None:
-                # RocksDB has begun another log, and knows what else that needs.
-                self._ready().flush_wal(True)  # noqa: FBT003 - rocksdict's signature
-        except Exception as error:
-            if _stalled(error):
-                return Begun(written=False)
-            raise Unavailable(f"the grid cannot write: {error}") from error
+        file = self._ahead.steady()
+        # If not: RocksDB has begun another log, and knows what else that needs.
+        if file is None and not self._attempt(self._sync):
+            return Begun(written=False)
         return Begun(written=True, file=file)
 
     def reclaim(self, prefix: bytes) -> None:
@@ -163,6 +151,20 @@ class Engine:
 
     def _write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
         self._put(changes, prefixes)
+        self._sync()
+
+    @staticmethod
+    def _attempt(call: Callable[[], None]) -> bool:
+        """False: RocksDB would have had to wait. Raises ``Unavailable``."""
+        try:
+            call()
+        except Exception as error:
+            if _stalled(error):
+                return False
+            raise Unavailable(f"the grid cannot write: {error}") from error
+        return True
+
+    def _sync(self) -> None:
         # write(sync=True) would keep the interpreter lock for the length of the fdatasync; this does not.
         self._ready().flush_wal(True)  # noqa: FBT003 - rocksdict's signature
 

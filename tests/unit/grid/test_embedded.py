@@ -65,21 +65,15 @@ class Rig:
     """A grid over a ``Disk`` with the outcome of every commit, and a clock turned by hand."""
 
     def __init__(self, directory: Path, retry: tuple[float, float] = (10.0, 40.0)) -> None:
-        self.pump = self.make_pump()
+        self.pump = Pump()
         self.now = 0.0
-        self.grid = self.make_grid(directory, retry)
+        self.grid = EmbeddedGrid(directory, self.pump.cross, retry=retry, monotonic=lambda: self.now)
         self.disk = Disk.instance
         self.done: list[tuple[int, BaseException | None]] = []
         self.pump.run(self.grid.open())
         # The format record's.
         self.disk.writes.clear()
         self.disk.entered = threading.Semaphore(0)
-
-    def make_pump(self) -> Pump:
-        return Pump()
-
-    def make_grid(self, directory: Path, retry: tuple[float, float]) -> EmbeddedGrid:
-        return EmbeddedGrid(directory, self.pump.cross, retry=retry, monotonic=lambda: self.now)
 
     def commit(self, number: int) -> None:
         batch = WriteBatch()

@@ -230,6 +230,20 @@ def test_closing_waits_for_a_sync(rig: Rig) -> None:
     assert rig.done == [(0, True), (1, True), (2, True)]
 
 
+def test_a_grid_that_was_closed_during_a_sync_can_be_opened_again(rig: Rig) -> None:
+    """And stays open: that it was closing is over."""
+    rig.syncing.hold = True
+    rig.commit(1)
+    closing = rig.pump.start(rig.grid.close())
+    rig.syncing.release()
+    rig.pump.until(lambda: bool(closing.called))
+    rig.pump.run(rig.grid.open())
+    for number in range(2, 6):
+        rig.commit(number)
+        assert rig.until(number + 1)[-1]
+    assert rig.syncing.asked > 1
+
+
 def test_a_batch_that_is_none_leaves_nobody_waiting(rig: Rig) -> None:
     """It fails where all are written, and the grid goes on afterwards."""
     batch = WriteBatch()
