@@ -102,7 +102,8 @@ class Broker:
         self.logs = Logs(log, self.sessions.follow)
         self.subscriptions = Subscriptions(self)
         self.outflow = Outflow(self)
-        self.progress = Progress(self)
+        log_use = log_use or LogUse()
+        self.progress = Progress(self, log_use.progress_delay)
         self.groups = Groups(self)
         #: Of durable groups: what members on other nodes have from here, and sessions here from other nodes.
         self.loans = Loans(self)
@@ -135,7 +136,6 @@ class Broker:
         self._awaiting: list[Connection] = []
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
-        log_use = log_use or LogUse()
         self.read_messages = log_use.batch_size
         self._recorded = log_use.record
         store.on_committed = self._committed

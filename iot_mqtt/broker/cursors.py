@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.publication import Publication, logged_publication
+from iot_mqtt.broker.repeating import Doubt, missing
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.store import StoredPast
 from iot_mqtt.topics import Route, combined, is_wildcard, matches, parse_shared
@@ -178,7 +179,7 @@ class Cursor:
 class SessionCursor(Cursor):
     """What a durable session is owed of one log for its plain subscriptions."""
 
-    __slots__ = ("session", "since", "past", "_claims", "_claims_version")
+    __slots__ = ("session", "since", "past", "doubt", "_claims", "_claims_version")
 
     def __init__(self, session: Session, log: LogReader, position: int, *, live: bool) -> None:
         super().__init__(log, position, live=live)
@@ -188,6 +189,7 @@ class SessionCursor(Cursor):
         self._claims: dict[bytes, Claims] | None = None
         self._claims_version = 0
         self.past: list[StoredPast] | None = None
+        self.doubt: Doubt | None = None
 
     def filters(self) -> list[str]:
         names = list(self.since)
@@ -262,13 +264,21 @@ class SessionCursor(Cursor):
         qos = 0 if route is None else min(route.qos, run.run.qos)
         if route is None or qos == 0:
             return length
+        doubt = self.doubt
+        again = doubt is not None and doubt.covers(run.position)
         publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
+            if again and doubt is not None:
+                missing(self.session, doubt)
             self.dealt_with(broker, length)
             broker.drop(self.session, Drop.EXPIRED, length)
             return length
         retain = run.run.retain and route.retain_as_published
-        taken = broker.outflow.take(self.session, publication, run.reference, qos, retain, route.identifiers, self)
+        taken = broker.outflow.take(
+            self.session, publication, run.reference, qos, retain, route.identifiers, self, again=again
+        )
+        if again and doubt is not None:
+            doubt.taken(taken)
         self.dealt_with(broker, taken)
         return taken
 

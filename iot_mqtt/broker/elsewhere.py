@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.cursors import SessionCursor, is_plain
+from iot_mqtt.broker.repeating import Doubt
 from iot_mqtt.ports.store import StoredPast, StoredPlace
 
 if TYPE_CHECKING:
@@ -103,8 +104,11 @@ def follow(session: Session, reader: Followed, position: int | None = None) -> E
     It goes on where it was kept, or begins at ``position``, or with the log, where the session has a claim on that.
     """
     unfollowed = session.unfollowed.pop(reader.writer, None) if session.unfollowed else None
+    in_doubt = session.in_doubt and unfollowed is not None
     unfollowed = unfollowed or Unfollowed(position or 0)
     cursor = ElsewhereCursor(session, reader, unfollowed.position)
+    if in_doubt:
+        cursor.doubt = Doubt(reader.end)
     cursor.since = {
         filter: unfollowed.since.get(filter, position or 0) for filter in session.subscriptions if is_plain(filter)
     }

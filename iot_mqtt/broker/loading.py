@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker import repeating
 from iot_mqtt.broker.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.elsewhere import Unfollowed, follow_all
 from iot_mqtt.broker.gathering import Records, Source, Wanted, gather
 from iot_mqtt.broker.group_homes import read_part
 from iot_mqtt.broker.group_names import home_of
+from iot_mqtt.broker.repeating import Doubt
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.store import StoredDelivery, StoredFlight, StoredReplay, StoredSession
 from iot_mqtt.session import RELEASED, Delivery, Flight, Segment
@@ -122,6 +124,7 @@ class _Loading:
         self._wanted = wanted
         self.loaded: list[Session] = []
         self._replays: dict[tuple[str, str], StoredReplay] = {}
+        self._last_ids: dict[Session, int] = {}
 
     async def sessions(self) -> None:
         """Sessions with their subscriptions, and how far they have read the logs."""
@@ -162,6 +165,10 @@ class _Loading:
                         session.cursor.backlog = 0
                 elif place.position or place.past:
                     _unfollowed(session)[place.writer] = Unfollowed(place.position, place.past)
+            if progress.last_id is not None:
+                self._last_ids[session] = progress.last_id
+                session.in_doubt = True
+                session.cursor.doubt = Doubt(broker.log.end)
             self._replays.update(((client_id, replay.filter), replay) for replay in progress.replays)
 
     async def _subscriptions(self) -> None:
@@ -225,6 +232,8 @@ class _Loading:
                 session.outbound.restore(packet_id, RELEASED)
             elif self._wanted(client_id):
                 broker.store.remove_pubrel(client_id, packet_id)
+        for session in self.loaded:
+            repeating.begin(session, self._last_ids.get(session))
 
     async def _segments(self) -> None:
         broker = self._broker

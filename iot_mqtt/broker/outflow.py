@@ -72,8 +72,13 @@ class Outflow:
         retain: bool,
         identifiers: tuple[int, ...],
         cursor: Cursor | Lender,
+        *,
+        again: bool = False,
     ) -> int:
-        """Put as much of a publication under way as the window has room for; how many messages that is."""
+        """Put as much of a publication under way as the window has room for; how many messages that is.
+
+        ``again``: they may have been sent in a life of the node before this one.
+        """
         outbound = session.outbound
         count = min(outbound.room, publication.count)
         if count <= 0 or session.connection is None:
@@ -85,9 +90,16 @@ class Outflow:
         flight = Flight(
             session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
         )
+        if again:
+            flight.sent = count
         outbound.entries.update(dict.fromkeys(ids, flight))
         shared = isinstance(cursor, GroupCursor | Lender)
-        if session.durable or shared:
+        store = broker.store
+        if session.durable and qos == 1 and not cursor.name and broker.progress.may_be_late(session, ids):
+            # What it refers to is to be safe; where it is under way may be written later.
+            flight.ticket = store.latest
+            broker.progress.numbered(session, flight, late=True)
+        elif session.durable or shared:
             flight.ticket = broker.reserve()
             # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
             if session.durable and (qos == 2 or not shared):
@@ -98,8 +110,9 @@ class Outflow:
                 cursor.taken(flight)
         self._line_up(session, Piece(flight, 0, ids, publication))
         self._waiting[session] = None
-        if flight.ticket:
+        if flight.ticket > store.committed:
             self.taken += count
+            broker.plan_turn()
         else:
             broker.call_soon(self._go_on)
         return count
@@ -157,6 +170,8 @@ class Outflow:
             delivery.origin is not None,
         )
         delivery.ticket = store.latest
+        if delivery.packet_id:
+            self._broker.progress.id_given(session)
 
     @staticmethod
     def _line_up(session: Session, item: Delivery | Piece) -> None:
@@ -378,6 +393,7 @@ class Outflow:
         if session.durable:
             # What called may be nothing but a client that reads again: then nobody else would commit the ids.
             broker.plan_turn()
+            broker.progress.id_given(session)
         return moved
 
     def discard(self, session: Session, delivery: Delivery, reason: Drop) -> None:

@@ -1,20 +1,31 @@
 """What is kept of a durable session's way through the log: its position, and what is under way.
 
-Both are written with the turn's batch, whatever made them change how often. A position is written when packet
-ids were given out, because that is when messages behind it are accounted for; while a session only falls
-further behind, nothing is written for it.
+Both are written in one batch, because a position says that everything before it is over or in a segment. While a
+session only falls further behind, nothing is written for it.
+
+What QoS 1 changes may be written a little later: should the node die meanwhile, the messages since are in the log
+behind the position that is stored, and are sent once more (``broker.repeating``). Most of it is over by then and never
+written at all::
+
+    numbered ──▶ late ─(delay)─▶ due ─(with the next batches, some with each)─▶ written
+        └─ QoS 2, or the session changed in another way ─▶ with the next batch ─▶ written, all of the session
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.elsewhere import places
+from iot_mqtt.broker.repeating import IDS_AHEAD
 from iot_mqtt.ports.store import StoredFlight, StoredProgress
 from iot_mqtt.session import Flight, Segment
+from iot_mqtt.session.outbound import MAX_PACKET_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.session import Session
     from iot_mqtt.ports.grid import WriteBatch
@@ -22,61 +33,113 @@ if TYPE_CHECKING:
 
 #: Flights of one segment: what is written again when one message of it is acknowledged.
 FLIGHTS = 32
+#: Sessions that are due and written with one batch, which others wait for.
+SESSIONS_A_BATCH = 200
+
+
+class _Unwritten:
+    """What has changed of one session."""
+
+    __slots__ = ("flights", "segments", "moved")
+
+    def __init__(self) -> None:
+        #: Those that are in no segment yet.
+        self.flights: list[Flight] = []
+        self.segments: dict[Segment, None] = {}
+        self.moved = False
 
 
 class Progress:
     """A ``ports.store.Stager``."""
 
-    __slots__ = ("_broker", "_moved", "_changed", "_open")
+    __slots__ = ("_broker", "_delay", "_unwritten", "_now", "_late", "_due", "_waiting")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, delay: float) -> None:
         self._broker = broker
-        self._moved: dict[Session, None] = {}
-        self._changed: dict[Segment, Session] = {}
-        #: Segments that still take the flights of this turn.
-        self._open: dict[Session, Segment] = {}
+        self._delay = delay
+        self._unwritten: dict[Session, _Unwritten] = {}
+        # Who of them is written when. One that was written earlier than it was due has nothing unwritten then.
+        self._now: dict[Session, None] = {}
+        self._late: dict[Session, None] = {}
+        self._due: dict[Session, None] = {}
+        self._waiting = False
 
-    def numbered(self, session: Session, flight: Flight) -> None:
+    def may_be_late(self, session: Session, ids: Sequence[int]) -> bool:
+        """Whether QoS 1 messages may be sent before it is written that they have these ids."""
+        kept = session.last_id_kept
+        return kept is not None and all(0 < (one - kept) % MAX_PACKET_ID <= IDS_AHEAD for one in (ids[0], ids[-1]))
+
+    def numbered(self, session: Session, flight: Flight, *, late: bool = False) -> None:
         """A flight of a durable session got its packet ids."""
-        segment = self._open.get(session)
-        if segment is None or len(segment.flights) >= FLIGHTS:
-            session.sequence += 1
-            segment = self._open[session] = Segment(session.sequence)
-            self._moved[session] = None
-            self._changed[segment] = session
-        segment.flights.append(flight)
-        flight.segment = segment
+        unwritten = self._unwritten.get(session)
+        if unwritten is None:
+            unwritten = self._begin(session, late=late)
+        unwritten.moved = True
+        unwritten.flights.append(flight)
+        if not late:
+            self._soon(session)
 
     def finished(self, session: Session, flight: Flight) -> None:
         """Messages of a flight are over."""
         if isinstance(flight.origin, Lender):
             self._broker.borrowing.finished(session, flight)
-        if flight.segment is not None and flight.segment not in self._changed:
-            self._changed[flight.segment] = session
-            self._broker.reserve()
+        if flight.segment is not None:
+            self._changed(session, flight.segment, late=flight.qos == 1 and self._delay > 0)
         if flight.shared_segment is not None:
             self._broker.groups.records.finished(flight)
 
     def changed(self, flight: Flight) -> None:
         """What is remembered of a flight has changed."""
-        if flight.segment is not None and flight.segment not in self._changed:
-            self._changed[flight.segment] = flight.session
-            self._broker.reserve()
+        if flight.segment is not None:
+            self._changed(flight.session, flight.segment, late=False)
+
+    def _changed(self, session: Session, segment: Segment, *, late: bool) -> None:
+        unwritten = self._unwritten.get(session) or self._begin(session, late=late)
+        unwritten.segments[segment] = None
+        if not late:
+            self._soon(session)
 
     def moved(self, session: Session) -> None:
         """What is to be kept of its cursors has changed."""
-        if session.durable and session not in self._moved:
-            self._moved[session] = None
+        if session.durable:
+            unwritten = self._unwritten.get(session) or self._begin(session, late=False)
+            unwritten.moved = True
+            self._soon(session)
+
+    def id_given(self, session: Session) -> None:
+        """A message of a durable session that is kept by value got a packet id."""
+        if self._delay:
+            self.moved(session)
+
+    def _begin(self, session: Session, *, late: bool) -> _Unwritten:
+        unwritten = self._unwritten[session] = _Unwritten()
+        if late:
+            self._late[session] = None
+            if not self._waiting:
+                self._waiting = True
+                self._broker.clock.call_later(self._delay, self._delay_over)
+        return unwritten
+
+    def _soon(self, session: Session) -> None:
+        if session not in self._now:
+            self._now[session] = None
             self._broker.reserve()
+
+    def _delay_over(self) -> None:
+        self._waiting = False
+        late, self._late = self._late, {}
+        self._due.update(late)
+        self._broker.reserve()
 
     def forget(self, session: Session) -> None:
         """The session is not kept any more: remove what is stored."""
         store, client_id = self._broker.store, session.client_id
-        self._moved.pop(session, None)
-        self._open.pop(session, None)
+        unwritten = self._unwritten.pop(session, None)
         store.remove_progress(client_id)
-        for segment in self.segments(session):
-            self._changed.pop(segment, None)
+        segments = dict.fromkeys(self.segments(session))
+        if unwritten is not None:
+            segments.update(unwritten.segments)
+        for segment in segments:
             if segment.stored:
                 store.remove_segment(client_id, segment.number)
         for entry in session.outbound.entries.values():
@@ -94,41 +157,72 @@ class Progress:
     # As a stager.
 
     def stage(self, batch: WriteBatch, ticket: int) -> None:
-        """Add what changed; segments first, so that no position ever claims what is not accounted for."""
-        changed, self._changed = self._changed, {}
-        moved, self._moved = self._moved, {}
-        self._open.clear()
-        store = self._broker.store
-        for segment, session in changed.items():
-            flights = _stored(segment, session)
+        """Add what is to be written now; segments first, so that no position ever claims what is not accounted for."""
+        now, self._now = self._now, {}
+        for session in now:
+            self._write(session)
+        due = self._due
+        if len(due) <= SESSIONS_A_BATCH:
+            self._due = {}
+            for session in due:
+                self._write(session)
+        else:
+            for session in list(islice(due, SESSIONS_A_BATCH)):
+                del due[session]
+                self._write(session)
+
+    def _write(self, session: Session) -> None:
+        unwritten = self._unwritten.pop(session, None)
+        if unwritten is None:
+            return
+        client_id, store = session.client_id, self._broker.store
+        for segment in unwritten.segments:
+            flights = [stored for flight in segment.flights if (stored := _stored(flight))]
             if flights:
-                store.save_segment(session.client_id, segment.number, flights)
-                segment.stored = True
+                store.save_segment(client_id, segment.number, flights)
             elif segment.stored:
-                store.remove_segment(session.client_id, segment.number)
-                segment.stored = False
-        end, writer = self._broker.log.end, self._broker.log.writer
-        for session in moved:
-            cursor = session.cursor
-            if cursor is not None and session.durable:
-                replays = tuple(replay.stored(end) for replay in (session.replays or {}).values())
-                progress = StoredProgress(cursor.place(end), tuple(cursor.past or ()), replays, writer)
-                if session.elsewhere or session.unfollowed:
-                    progress = progress._replace(elsewhere=tuple(places(session)))
-                store.save_progress(session.client_id, progress)
+                store.remove_segment(client_id, segment.number)
+            segment.stored = bool(flights)
+        begun = [(flight, stored) for flight in unwritten.flights if (stored := _stored(flight))]
+        for start in range(0, len(begun), FLIGHTS):
+            part = begun[start : start + FLIGHTS]
+            session.sequence += 1
+            segment = Segment(session.sequence)
+            segment.flights = [flight for flight, _ in part]
+            for flight in segment.flights:
+                flight.segment = segment
+            store.save_segment(client_id, segment.number, [stored for _, stored in part])
+            segment.stored = True
+        if unwritten.moved:
+            self._save_position(session)
+
+    def _save_position(self, session: Session) -> None:
+        cursor, log = session.cursor, self._broker.log
+        if cursor is None or not session.durable:
+            return
+        end = log.end
+        replays = tuple(replay.stored(end) for replay in (session.replays or {}).values())
+        progress = StoredProgress(cursor.place(end), tuple(cursor.past or ()), replays, log.writer)
+        # While nobody is connected no ids are used.
+        session.last_id_kept = session.outbound.last if self._delay and session.connection is not None else None
+        if session.last_id_kept is not None:
+            progress = progress._replace(last_id=session.last_id_kept)
+        if session.elsewhere or session.unfollowed:
+            progress = progress._replace(elsewhere=tuple(places(session)))
+        self._broker.store.save_progress(session.client_id, progress)
 
     def committed(self, ticket: int) -> None:
-        """Nothing here waits."""
+        """Some of what is due may not have been in the batch."""
+        if self._due:
+            self._broker.reserve()
 
 
-def _stored(segment: Segment, session: Session) -> list[StoredFlight]:
-    found = []
-    entries = session.outbound.entries
-    for flight in segment.flights:
-        pieces = tuple((offset, tuple(ids)) for offset, ids in flight.outstanding(entries))
-        if isinstance(flight.origin, Lender):
-            pieces += tuple(flight.origin.pieces_over(flight))
-        if pieces:
-            origin = flight.origin.name if flight.origin is not None else ""
-            found.append(StoredFlight(flight.reference, flight.qos, flight.retain, flight.identifiers, origin, pieces))
-    return found
+def _stored(flight: Flight) -> StoredFlight | None:
+    """What there is to keep of a flight, if anything."""
+    pieces = tuple((offset, tuple(ids)) for offset, ids in flight.outstanding(flight.session.outbound.entries))
+    if isinstance(flight.origin, Lender):
+        pieces += tuple(flight.origin.pieces_over(flight))
+    if not pieces:
+        return None
+    origin = flight.origin.name if flight.origin is not None else ""
+    return StoredFlight(flight.reference, flight.qos, flight.retain, flight.identifiers, origin, pieces)

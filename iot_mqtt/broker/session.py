@@ -52,6 +52,8 @@ class Session:
         "queue",
         "readers",
         "sequence",
+        "last_id_kept",
+        "in_doubt",
         "delivered",
         "dropped",
         "denied",
@@ -98,6 +100,10 @@ class Session:
         #: Retained messages still to be read for new subscriptions.
         self.readers: deque[RetainedReader] | None = None
         self.sequence = 0
+        #: The packet id that was given out last when it was written last, if later ones may be used unwritten.
+        self.last_id_kept: int | None = None
+        #: Its client was connected when a node died: what is written of it is not all that was sent.
+        self.in_doubt = False
         self.delivered = 0
         self.dropped: Counter[str] | None = None
         self.denied: Counter[str] | None = None

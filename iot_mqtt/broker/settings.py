@@ -54,12 +54,14 @@ class MqttSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogUse:
-    """The part of ``log.*`` that the broker itself needs."""
+    """The part of ``log.*`` and ``durable_sessions.*`` that the broker itself needs."""
 
     #: Messages that one reader takes at once.
     batch_size: int = 500
     #: Filters whose messages are logged even if nobody durable wants them, for replays.
     record: tuple[str, ...] = ()
+    #: Seconds that what QoS 1 changes of a session's progress may be unwritten; 0: it leaves with each turn's batch.
+    progress_delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

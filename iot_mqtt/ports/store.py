@@ -92,6 +92,8 @@ class StoredProgress(NamedTuple):
     writer: int = 0
     #: In the logs of other nodes.
     elsewhere: tuple[StoredPlace, ...] = ()
+    #: The packet id that was given out last, where others may be used before this is written again.
+    last_id: int | None = None
 
     def places(self) -> tuple[StoredPlace, ...]:
         """All of them."""

@@ -45,13 +45,14 @@ Entry = Delivery | Flight | Marker
 class Outbound:
     """The window towards one client."""
 
-    __slots__ = ("entries", "limit", "_last")
+    __slots__ = ("entries", "limit", "last")
 
     def __init__(self, limit: int) -> None:
         self.entries: dict[int, Entry] = {}
         #: Most exchanges under way at once: the client's Receive Maximum, or our own bound.
         self.limit = limit
-        self._last = 0
+        #: The id that was given out last.
+        self.last = 0
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -71,11 +72,11 @@ class Outbound:
 
         The ids are consecutive nearly always, which one set operation proves.
         """
-        first = self._last + 1
+        first = self.last + 1
         if first + count - 1 <= MAX_PACKET_ID:
             ids = range(first, first + count)
             if self.entries.keys().isdisjoint(ids):
-                self._last += count
+                self.last += count
                 return ids
         return self._search(count)
 
@@ -84,12 +85,12 @@ class Outbound:
         if count > MAX_PACKET_ID - len(self.entries):
             raise ValueError("more packet ids asked for than there are")
         found: list[int] = []
-        candidate = self._last
+        candidate = self.last
         while len(found) < count:
             candidate = candidate + 1 if candidate < MAX_PACKET_ID else 1
             if candidate not in self.entries:
                 found.append(candidate)
-        self._last = candidate
+        self.last = candidate
         return found
 
     def mark(self, ids: Iterable[int], qos: int) -> None:
@@ -109,7 +110,7 @@ class Outbound:
             entry.packet_id = packet_id
             entry.sent = True
         self.entries[packet_id] = entry
-        self._last = packet_id
+        self.last = packet_id
 
     def acknowledge(self, ids: Iterable[int], over: list[Entry] | None = None) -> list[Entry]:
         """PUBACK: the entries that are over. Unknown ids are passed over: a late repetition is no fault.

@@ -10,7 +10,7 @@ from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
 from iot_mqtt.broker.loading import load
-from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.errors import ReasonCode
@@ -86,6 +86,7 @@ class BrokerLife:
             wheel=self.wheel,
             authenticator=AllowAll(),
             authorizer=AllowAll(),
+            log_use=LogUse(progress_delay=world.progress_delay),
             call_soon=self._call_soon,
             new_id=self._new_id,
         )

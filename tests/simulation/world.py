@@ -41,6 +41,8 @@ class World:
         self.ensemble = MemoryEnsemble(self.clock, session_timeout=5.0, latency=0.01)
         self.grid = SharedGrid(self.clock, self.rng)
         self.settings = SETTINGS
+        #: How long what QoS 1 changes of a session may be unwritten.
+        self.progress_delay = (0.1, 1.0, 0.0)[seed % 3]
         self.ledger = Ledger()
         self.names = names
         self.lives: dict[str, BrokerLife] = {}

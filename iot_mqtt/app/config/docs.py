@@ -233,6 +233,10 @@ KEYS = {
         "Keep sessions with an expiry interval in the grid, and their messages in the log. false: they are kept in "
         "memory, with the limits of mqtt.max_queued_*."
     ),
+    "durable_sessions.progress_delay": (
+        "Seconds that what clients have confirmed at QoS 1 may be unwritten: after a crash, that much is sent again "
+        "with DUP. 0: it is written with each batch, which is four times the writes. QoS 2 does not wait."
+    ),
     "auth.allow_anonymous": (
         "Let clients in that name no user. When not written: true without users_file, false with it. Without "
         "users_file, clients that name a user are let in unverified, too."

@@ -86,6 +86,7 @@ RANGES = {
     "log.generation": Range(1),
     "log.retention": Range(0),
     "log.retention_bytes": Range(0),
+    "durable_sessions.progress_delay": Range(0, 60),
     "log.batch_size": Range(1, 100_000),
     "log.max_streams": Range(1, 16_777_216),
     "log.page_cache": Range(0),

@@ -251,6 +251,7 @@ class DurableSessionsConfig:
     """``durable_sessions.*``: sessions that outlive the node."""
 
     enable: bool = True
+    progress_delay: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)

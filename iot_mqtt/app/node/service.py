@@ -159,7 +159,7 @@ class Service:
             settings=config.mqtt,
             store=self._store,
             log=messages,
-            log_use=LogUse(config.log.batch_size, config.log.record),
+            log_use=LogUse(config.log.batch_size, config.log.record, config.durable_sessions.progress_delay),
             budget=BudgetSettings(config.log.disk_limit, config.log.disk_reserve),
             disk=disk_meter(self._grid),
             counters=self.counters,

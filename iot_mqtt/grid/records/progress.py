@@ -4,6 +4,7 @@ progress   tagged fields: position (8); past subscriptions: since (8) │ until 
            replays: position (8) │ filter; replays that look for their beginning: time (8) │ filter.
            These are of the log of writer 0; of others': writer (1) │ position (8) │ past subscriptions;
            replays: writer (1) │ position (8) │ filter
+           the packet id that was given out last (2)
 segment    version (1) │ flights (2) │ flight …
 flight     reference │ flags (1) │ identifiers (2) │ origin length (2) │ pieces (2) │ identifiers (4 each) │ origin
            │ piece …
@@ -28,6 +29,7 @@ from iot_mqtt.ports.store import StoredFlight, StoredGroup, StoredPast, StoredPl
 _POSITION = Struct(">Q")
 _TIME = Struct(">d")
 _SPAN = Struct(">QQ")
+_PACKET_ID = Struct(">H")
 _LENGTH = Struct(">I")
 #: Writer, position.
 _PLACE = Struct(">BQ")
@@ -40,11 +42,11 @@ _SHARE = Struct(">BI")
 _RETAIN = 0x04
 
 # Tags of a progress record. On disk for ever.
-_AT, _PAST, _REPLAYS, _SEEKING, _ELSEWHERE, _REPLAYS_ELSEWHERE = range(1, 7)
+_AT, _PAST, _REPLAYS, _SEEKING, _ELSEWHERE, _REPLAYS_ELSEWHERE, _LAST_ID = range(1, 8)
 
 
 def encode_progress(progress: StoredProgress) -> bytes:
-    position, past, _, writer, elsewhere = progress
+    position, past, _, writer, elsewhere, last_id = progress
     if writer:
         position, past, elsewhere = 0, (), progress.places()
     places = []
@@ -69,6 +71,7 @@ def encode_progress(progress: StoredProgress) -> bytes:
             (_SEEKING, b"".join(seeking) or None),
             (_ELSEWHERE, b"".join(places) or None),
             (_REPLAYS_ELSEWHERE, b"".join(replays_elsewhere) or None),
+            (_LAST_ID, None if last_id is None else _PACKET_ID.pack(last_id)),
         )
     )
 
@@ -116,9 +119,10 @@ def decode_progress(record: bytes) -> StoredProgress:
             (sought,) = _TIME.unpack_from(rest)
             found, rest = _sized(rest[_TIME.size :])
             replays.append(StoredReplay(found.decode(), 0, sought))
+        last_id = _PACKET_ID.unpack(fields[_LAST_ID])[0] if _LAST_ID in fields else None
     except (KeyError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a progress record without all its fields") from lacking
-    return StoredProgress(position, past, tuple(replays), 0, tuple(places))
+    return StoredProgress(position, past, tuple(replays), 0, tuple(places), last_id)
 
 
 def _sized(rest: bytes) -> tuple[bytes, bytes]:

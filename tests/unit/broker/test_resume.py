@@ -182,7 +182,7 @@ def test_packet_ids_wrap_and_step_over_what_is_in_flight(qos: int, durable: bool
     reader.ack(PUBCOMP, *([1] if qos == 2 else []))
     outbound = node.session("reader").outbound
     # As if 65,532 messages had come and gone: ids go up one by one.
-    outbound._last = MAX_PACKET_ID - 1
+    outbound.last = MAX_PACKET_ID - 1
     reader.take_all()
     writer.publish("t", *(b"%d" % number for number in range(5)), qos=qos)
     assert [message.packet_id for message in reader.messages()] == [MAX_PACKET_ID, 1, 3, 4, 5]
@@ -196,7 +196,7 @@ def test_an_id_in_its_second_half_is_not_issued() -> None:
     writer = node.connect("writer")
     writer.publish("t", b"1", qos=2)
     reader.ack(PUBREC, 1)
-    node.session("reader").outbound._last = 0
+    node.session("reader").outbound.last = 0
     writer.publish("t", b"2", qos=2)
     assert [message.packet_id for message in reader.messages()] == [1, 2]
 

@@ -111,6 +111,12 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
     ),
     ("progress", records.decode_progress, StoredProgress(7), "10 01 00000008 0000000000000007"),
     (
+        "progress with the last packet id",
+        records.decode_progress,
+        StoredProgress(7, last_id=8192),
+        "10 01 00000008 0000000000000007  07 00000002 2000",
+    ),
+    (
         "progress with everything of one log",
         records.decode_progress,
         StoredProgress(
