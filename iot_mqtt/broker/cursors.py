@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.publication import Publication, logged_publication
-from iot_mqtt.broker.repeating import Doubt, missing
+from iot_mqtt.broker.repeating import Doubt, out_of_order
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.store import StoredPast
 from iot_mqtt.topics import Route, combined, is_wildcard, matches, parse_shared
@@ -264,12 +264,15 @@ class SessionCursor(Cursor):
         qos = 0 if route is None else min(route.qos, run.run.qos)
         if route is None or qos == 0:
             return length
+        if qos == 2:
+            # It would be written, had it been sent, and it would have been sent before what is behind it.
+            self.doubt = None
         doubt = self.doubt
         again = doubt is not None and doubt.covers(run.position)
         publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            if again and doubt is not None:
-                missing(self.session, doubt)
+            if again:
+                out_of_order(self.session)
             self.dealt_with(broker, length)
             broker.drop(self.session, Drop.EXPIRED, length)
             return length
@@ -314,7 +317,7 @@ class SessionCursor(Cursor):
         return combined(parts, session) if parts else None
 
     def caught_up(self, broker: Broker) -> None:
-        self._claims = None
+        self._claims = self.doubt = None
         if self.past:
             self.past = None
             broker.progress.moved(self.session)

@@ -24,6 +24,7 @@ from iot_mqtt.broker.accompanying import DOWN, Leave
 from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.group_cursor import GroupCursor
 from iot_mqtt.broker.refetching import Refetching
+from iot_mqtt.broker.repeating import out_of_order
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.counters import Drop
@@ -86,6 +87,8 @@ class Outflow:
         if count < publication.count:
             reference = reference.part(0, count)
         broker = self._broker
+        if session.in_doubt and cursor is not session.cursor:
+            out_of_order(session)
         ids = outbound.reserve(count)
         flight = Flight(
             session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
@@ -146,6 +149,8 @@ class Outflow:
         delivery = Delivery(message, qos, retain=retain, identifiers=identifiers, origin=origin)
         at_once = session.connection is not None and not session.queue and session.outbound.room > 0
         if at_once:
+            if session.in_doubt:
+                out_of_order(session)
             session.outbound.keep(delivery)
             self._line_up(session, delivery)
         else:
@@ -376,6 +381,8 @@ class Outflow:
         wall = broker.clock.wall()
         store = broker.store
         moved = False
+        if session.in_doubt:
+            out_of_order(session)
         while room > 0 and queue:
             delivery = queue.popleft()
             moved = True

@@ -4,9 +4,10 @@ They are in the log behind the session's stored position, and are read and sent 
 that had not left: which of them had, nobody knows.
 
 Their packet ids follow from the order of the log: the record has the last id that was given out when it was written,
-and from there on they are given out again as they were [MQTT-4.4.0-1]. Where ids may have gone to others in between,
-because the session reads several logs or is a member of a group, all that may have been used are stepped over: a
-client that confirms late what came over its last connection must not confirm another message by that.
+and from there on they are given out again as they were [MQTT-4.4.0-1]. Where that order is lost, all ids that may have
+been used are stepped over: a client that confirms late what came over its last connection must not confirm another
+message by that. It is lost where ids may have gone to others in between, because the session reads several logs or is a
+member of a group, and when something else gets an id before all of these have theirs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Doubt:
         self.end = end
         #: How many at most; there was an id for each.
         self.left = IDS_AHEAD
-        #: None of them is missing.
+        #: Their ids are those that they had.
         self.in_order = True
 
     def covers(self, position: int) -> bool:
@@ -49,19 +50,16 @@ def begin(session: Session, last_id: int | None) -> None:
     if last_id is None:
         return
     session.last_id_kept = session.outbound.last = last_id
-    alone = not session.elsewhere and not session.unfollowed
-    if not alone or any(parse_shared(filter) is not None for filter in session.subscriptions):
-        step_over(session)
+    if session.elsewhere or session.unfollowed or any(map(parse_shared, session.subscriptions)):
+        out_of_order(session)
 
 
-def step_over(session: Session) -> None:
-    """Give out no id again that may have been used."""
-    outbound = session.outbound
-    outbound.last = (outbound.last + IDS_AHEAD - 1) % MAX_PACKET_ID + 1
-
-
-def missing(session: Session, doubt: Doubt) -> None:
-    """A message that may have been sent is not sent again: from here on ids do not follow from the order."""
-    if doubt.in_order:
+def out_of_order(session: Session) -> None:
+    """A session in doubt has, or gets, an id for something else than the next message of its log: from here on none is
+    given out again that may have been used.
+    """
+    doubt = session.cursor.doubt if session.cursor is not None else None
+    if doubt is not None and doubt.in_order:
         doubt.in_order = False
-        step_over(session)
+        outbound = session.outbound
+        outbound.last = (outbound.last + IDS_AHEAD - 1) % MAX_PACKET_ID + 1

@@ -336,3 +336,54 @@ def test_who_reads_several_logs_gets_ids_that_have_not_been_used(moved: bool) ->
     if not moved:
         other.restarted()
     assert not durable(node).messages()
+
+
+def test_what_comes_first_after_a_crash_takes_no_id_of_a_repetition(node: Node) -> None:
+    """A retained message for a subscription that is made before the log has been read."""
+    node.connect("writer").publish("kept", b"r", qos=1, retain=True)
+    reader = reader_of(node)
+    publish(node, 0, 3)
+    assert [packet_id for packet_id, _, _ in seen(reader)] == [1, 2, 3]
+    node.restart()
+    reader = durable(node, window=1)
+    assert seen(reader) == [(1, True, b"0")]
+    reader.subscribe("kept", qos=1)
+    reader.ack(PUBACK, 1)
+    rest: list[tuple[int, bool, bytes]] = []
+    while messages := seen(reader):
+        rest += messages
+        reader.ack(PUBACK, *(packet_id for packet_id, _, _ in messages))
+    assert sorted(payload for _, _, payload in rest) == [b"1", b"2", b"r"]
+    used = {b"1": 2, b"2": 3}
+    for packet_id, _, payload in rest:
+        assert packet_id == used.get(payload) or packet_id > IDS_AHEAD
+
+
+def test_a_replay_takes_no_id_of_a_repetition() -> None:
+    """It reads the same log, and may be the first."""
+    node = Node(log_use=LogUse(batch_size=4, record=("#",), progress_delay=DELAY))
+    reader = reader_of(node)
+    publish(node, 0, 3)
+    before = seen(reader)
+    reader.ack(PUBACK, *(packet_id for packet_id, _, _ in before))
+    reader.subscribe("$replay/0/t", qos=1)
+    seen(reader)
+    publish(node, 3, 6)
+    sent = {packet_id: payload for packet_id, _, payload in seen(reader)}
+    node.restart()
+    again = seen(durable(node))
+    assert set(numbers(3, 6)) <= {payload for _, _, payload in again}
+    for packet_id, _, payload in again:
+        assert sent.get(packet_id, payload) == payload
+
+
+def test_qos_2_that_was_not_sent_ends_the_doubt(node: Node) -> None:
+    """It is written before it leaves: nothing behind it can have left."""
+    reader = reader_of(node, qos=2, window=2)
+    publish(node, 0, 2)
+    publish(node, 2, 3, qos=2)
+    publish(node, 3, 4)
+    assert [payload for _, _, payload in seen(reader)] == numbers(0, 2)
+    node.restart()
+    reader = durable(node)
+    assert seen(reader) == [(1, True, b"0"), (2, True, b"1"), (3, False, b"2"), (4, False, b"3")]
