@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks import bare_disk
 from benchmarks.flood import PAYLOAD, Publisher, Reader, connect, dial, drain, make_session, make_sessions, publish
 from benchmarks.whole import _free_port, build, cpu_seconds, resident_bytes
 
@@ -178,7 +179,8 @@ def latency_part(scale: float) -> None:
     """10 pairs, 5000 messages/s in an open loop, QoS 1: receivers that end with their connection, and durable ones.
 
     ``limit_us`` is twice the ephemeral p99 and one commit, the mean one; how slow one commit in a hundred is, is only
-    told, as the upper bound of its bucket.
+    told, as the upper bound of its bucket. So is what the disk alone makes somebody wait who comes at any moment, with
+    as many syncs a second and no broker.
     """
     program = build()
     limit = 0.0
@@ -214,6 +216,16 @@ def latency_part(scale: float) -> None:
                 lost=found["lost"],
                 disorder=found["disorder"],
             )
+            if more:
+                every = 4 * scale / max(1, commits)
+                disk = bare_disk.measure(broker.folder, 4 * scale, every, 1024)
+                say(
+                    "the disk alone",
+                    p50_us=disk.p50,
+                    p99_us=disk.p99,
+                    sync_us=disk.sync_mean,
+                    sync_p99_us=disk.sync_p99,
+                )
 
 
 def backlog_part(scale: float) -> None:
