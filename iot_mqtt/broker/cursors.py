@@ -267,20 +267,19 @@ class SessionCursor(Cursor):
         if qos == 2:
             # It would be written, had it been sent, and it would have been sent before what is behind it.
             self.doubt = None
-        doubt = self.doubt
-        again = doubt is not None and doubt.covers(run.position)
+        doubt = self.doubt if self.doubt is not None and self.doubt.covers(run.position) else None
         publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            if again:
+            if doubt is not None:
                 out_of_order(self.session)
             self.dealt_with(broker, length)
             broker.drop(self.session, Drop.EXPIRED, length)
             return length
         retain = run.run.retain and route.retain_as_published
         taken = broker.outflow.take(
-            self.session, publication, run.reference, qos, retain, route.identifiers, self, again=again
+            self.session, publication, run.reference, qos, retain, route.identifiers, self, again=doubt is not None
         )
-        if again and doubt is not None:
+        if doubt is not None:
             doubt.taken(taken)
         self.dealt_with(broker, taken)
         return taken

@@ -124,7 +124,6 @@ class _Loading:
         self._wanted = wanted
         self.loaded: list[Session] = []
         self._replays: dict[tuple[str, str], StoredReplay] = {}
-        self._last_ids: dict[Session, int] = {}
 
     async def sessions(self) -> None:
         """Sessions with their subscriptions, and how far they have read the logs."""
@@ -165,8 +164,8 @@ class _Loading:
                         session.cursor.backlog = 0
                 elif place.position or place.past:
                     _unfollowed(session)[place.writer] = Unfollowed(place.position, place.past)
+            session.last_id_kept = progress.last_id
             if progress.last_id is not None:
-                self._last_ids[session] = progress.last_id
                 session.in_doubt = True
                 session.cursor.doubt = Doubt(broker.log.end)
             self._replays.update(((client_id, replay.filter), replay) for replay in progress.replays)
@@ -233,7 +232,7 @@ class _Loading:
             elif self._wanted(client_id):
                 broker.store.remove_pubrel(client_id, packet_id)
         for session in self.loaded:
-            repeating.begin(session, self._last_ids.get(session))
+            repeating.begin(session)
 
     async def _segments(self) -> None:
         broker = self._broker

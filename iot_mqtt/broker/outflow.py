@@ -87,7 +87,7 @@ class Outflow:
         if count < publication.count:
             reference = reference.part(0, count)
         broker = self._broker
-        if session.in_doubt and cursor is not session.cursor:
+        if cursor is not session.cursor:
             out_of_order(session)
         ids = outbound.reserve(count)
         flight = Flight(
@@ -149,8 +149,7 @@ class Outflow:
         delivery = Delivery(message, qos, retain=retain, identifiers=identifiers, origin=origin)
         at_once = session.connection is not None and not session.queue and session.outbound.room > 0
         if at_once:
-            if session.in_doubt:
-                out_of_order(session)
+            out_of_order(session)
             session.outbound.keep(delivery)
             self._line_up(session, delivery)
         else:
@@ -381,8 +380,7 @@ class Outflow:
         wall = broker.clock.wall()
         store = broker.store
         moved = False
-        if session.in_doubt:
-            out_of_order(session)
+        out_of_order(session)
         while room > 0 and queue:
             delivery = queue.popleft()
             moved = True

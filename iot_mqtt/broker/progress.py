@@ -71,65 +71,58 @@ class Progress:
 
     def numbered(self, session: Session, flight: Flight, *, late: bool = False) -> None:
         """A flight of a durable session got its packet ids."""
-        unwritten = self._unwritten.get(session)
-        if unwritten is None:
-            unwritten = self._begin(session, late=late)
+        unwritten = self._of(session, late=late)
         unwritten.moved = True
         unwritten.flights.append(flight)
-        if not late:
-            self._soon(session)
 
     def finished(self, session: Session, flight: Flight) -> None:
         """Messages of a flight are over."""
         if isinstance(flight.origin, Lender):
             self._broker.borrowing.finished(session, flight)
         if flight.segment is not None:
-            self._changed(session, flight.segment, late=flight.qos == 1 and self._delay > 0)
+            self._of(session, late=flight.qos == 1 and self._delay > 0).segments[flight.segment] = None
         if flight.shared_segment is not None:
             self._broker.groups.records.finished(flight)
 
     def changed(self, flight: Flight) -> None:
         """What is remembered of a flight has changed."""
         if flight.segment is not None:
-            self._changed(flight.session, flight.segment, late=False)
-
-    def _changed(self, session: Session, segment: Segment, *, late: bool) -> None:
-        unwritten = self._unwritten.get(session) or self._begin(session, late=late)
-        unwritten.segments[segment] = None
-        if not late:
-            self._soon(session)
+            self._of(flight.session, late=False).segments[flight.segment] = None
 
     def moved(self, session: Session) -> None:
         """What is to be kept of its cursors has changed."""
         if session.durable:
-            unwritten = self._unwritten.get(session) or self._begin(session, late=False)
-            unwritten.moved = True
-            self._soon(session)
+            self._of(session, late=False).moved = True
 
     def id_given(self, session: Session) -> None:
         """A message of a durable session that is kept by value got a packet id."""
         if self._delay:
             self.moved(session)
 
-    def _begin(self, session: Session, *, late: bool) -> _Unwritten:
-        unwritten = self._unwritten[session] = _Unwritten()
-        if late:
-            self._late[session] = None
-            if not self._waiting:
-                self._waiting = True
-                self._broker.clock.call_later(self._delay, self._delay_over)
-        return unwritten
-
-    def _soon(self, session: Session) -> None:
-        if session not in self._now:
+    def _of(self, session: Session, *, late: bool) -> _Unwritten:
+        """What is unwritten of a session, to add to; it is written with the next batch, or late."""
+        unwritten = self._unwritten.get(session)
+        if not late and session not in self._now:
             self._now[session] = None
             self._broker.reserve()
+        if unwritten is None:
+            unwritten = self._unwritten[session] = _Unwritten()
+            if late:
+                self._wait(session)
+        return unwritten
+
+    def _wait(self, session: Session) -> None:
+        self._late[session] = None
+        if not self._waiting:
+            self._waiting = True
+            self._broker.clock.call_later(self._delay, self._delay_over)
 
     def _delay_over(self) -> None:
         self._waiting = False
         late, self._late = self._late, {}
-        self._due.update(late)
-        self._broker.reserve()
+        self._due.update((session, None) for session in late if session in self._unwritten)
+        if self._due:
+            self._broker.reserve()
 
     def forget(self, session: Session) -> None:
         """The session is not kept any more: remove what is stored."""
@@ -161,15 +154,9 @@ class Progress:
         now, self._now = self._now, {}
         for session in now:
             self._write(session)
-        due = self._due
-        if len(due) <= SESSIONS_A_BATCH:
-            self._due = {}
-            for session in due:
-                self._write(session)
-        else:
-            for session in list(islice(due, SESSIONS_A_BATCH)):
-                del due[session]
-                self._write(session)
+        for session in list(islice(self._due, SESSIONS_A_BATCH)):
+            del self._due[session]
+            self._write(session)
 
     def _write(self, session: Session) -> None:
         unwritten = self._unwritten.pop(session, None)
@@ -202,13 +189,16 @@ class Progress:
             return
         end = log.end
         replays = tuple(replay.stored(end) for replay in (session.replays or {}).values())
-        progress = StoredProgress(cursor.place(end), tuple(cursor.past or ()), replays, log.writer)
         # While nobody is connected no ids are used.
         session.last_id_kept = session.outbound.last if self._delay and session.connection is not None else None
-        if session.last_id_kept is not None:
-            progress = progress._replace(last_id=session.last_id_kept)
-        if session.elsewhere or session.unfollowed:
-            progress = progress._replace(elsewhere=tuple(places(session)))
+        progress = StoredProgress(
+            cursor.place(end),
+            tuple(cursor.past or ()),
+            replays,
+            log.writer,
+            tuple(places(session)),
+            session.last_id_kept,
+        )
         self._broker.store.save_progress(session.client_id, progress)
 
     def committed(self, ticket: int) -> None:

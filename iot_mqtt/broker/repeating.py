@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iot_mqtt.session.outbound import MAX_PACKET_ID
 from iot_mqtt.topics import parse_shared
 
 if TYPE_CHECKING:
@@ -45,11 +44,11 @@ class Doubt:
         self.left -= count
 
 
-def begin(session: Session, last_id: int | None) -> None:
+def begin(session: Session) -> None:
     """A session was loaded, with all that was written of it."""
-    if last_id is None:
+    if session.last_id_kept is None:
         return
-    session.last_id_kept = session.outbound.last = last_id
+    session.outbound.last = session.last_id_kept
     if session.elsewhere or session.unfollowed or any(map(parse_shared, session.subscriptions)):
         out_of_order(session)
 
@@ -61,5 +60,4 @@ def out_of_order(session: Session) -> None:
     doubt = session.cursor.doubt if session.cursor is not None else None
     if doubt is not None and doubt.in_order:
         doubt.in_order = False
-        outbound = session.outbound
-        outbound.last = (outbound.last + IDS_AHEAD - 1) % MAX_PACKET_ID + 1
+        session.outbound.skip(IDS_AHEAD)

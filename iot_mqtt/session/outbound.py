@@ -93,6 +93,10 @@ class Outbound:
         self.last = candidate
         return found
 
+    def skip(self, count: int) -> None:
+        """Give out none of the next ``count`` ids before the others have gone round."""
+        self.last = (self.last + count - 1) % MAX_PACKET_ID + 1
+
     def mark(self, ids: Iterable[int], qos: int) -> None:
         """Note messages that are sent and need not be kept."""
         self.entries.update(dict.fromkeys(ids, SENT_QOS1 if qos == 1 else SENT_QOS2))
