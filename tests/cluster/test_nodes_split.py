@@ -152,8 +152,10 @@ async def _run(three: Sites, dice: random.Random) -> None:
 
 
 def test_a_split_spoils_nothing(three: Sites) -> None:
-    """Nothing acknowledged is lost or twice at QoS 2, and no node is started anew."""
+    """Nothing acknowledged is lost or twice at QoS 2, no node misses a page of a log, and none is started anew."""
     print(f"CLUSTER_SEED={SEED} rounds={ROUNDS}")
     asyncio.run(_run(three, random.Random(SEED)))
     for node in three.nodes:
         node.assert_no_traceback()
+        damage = [line for line in node.log_text(whole=True).splitlines() if "the log is damaged" in line]
+        assert not damage, damage[:10]

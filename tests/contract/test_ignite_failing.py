@@ -15,7 +15,7 @@ from iot_mqtt.grid.ignite import IgniteGrid, NoServer
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import Pump, ReactorPump
 from tests.contract.gateway_suite import GatewaySuite
-from tests.contract.ignitekit import clear, make
+from tests.contract.ignitekit import address, clear, make
 from tests.enginekit.servers import Server, Servers
 
 CACHE = CacheName.QUEUE
@@ -162,6 +162,37 @@ def test_a_server_dies_between_commits(
     print(f"\n{which} {how}: {load.longest:.2f} s, {load.failures} repeated, {load.failed_reads}/{load.reads} reads")
     # A paused server has to be given up by the other one first.
     assert load.longest <= (STALL if how != "pause" else 2 * STALL)
+
+
+@pytest.mark.parametrize("cache", [CacheName.LOG, CacheName.LOG_INDEX])
+def test_a_dropped_server_is_not_believed_that_something_is_absent(
+    ignites: Servers, pump: ReactorPump, cache: CacheName
+) -> None:
+    """It stood still, was dropped, and answers questions of that time before it notices."""
+    dropped, other = ignites.ignite
+    clear(pump, ignites.ignite)
+    writing = make(pump, [other], answer_timeout=30.0)
+    reading = make(pump, [other], addresses=(address(dropped.address),), read_timeout=60.0, read_patience=60.0)
+    for grid in (writing, reading):
+        pump.run(grid.open())
+    assert pump.run(reading.get(cache, key(0))) is None
+    dropped.pause()
+    batch = WriteBatch()
+    batch.put(cache, key(0), value(0))
+    pump.run(writing.commit(batch))
+    # Acknowledged by the server that is left. The question waits in the dropped one's socket.
+    found = pump.start(reading.get(cache, key(0)))
+    waits_until = time.monotonic() + 0.5
+    pump.until(lambda: time.monotonic() > waits_until)
+    dropped.resume()
+    got: list[object] = []
+    found.addErrback(lambda failure: failure.check(Unavailable)).addCallback(got.append)
+    pump.until(lambda: bool(got), 60)
+    # "Not ready" would be true, too: it has no other address.
+    assert got[0] in (value(0), Unavailable)
+    for grid in (writing, reading):
+        pump.run(grid.close())
+    dropped.kill()  # it would end in its own time
 
 
 def test_nobody_there_is_told_clearly(ignite: Server, pump: ReactorPump) -> None:

@@ -1,4 +1,7 @@
-"""The job as a program of its own: killed again and again, the table holds each good message once."""
+"""The job as a program of its own: killed again and again, the table holds each good message once.
+
+``SPARK_KILLS`` makes it longer.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ from pyspark.sql import SparkSession
 from tests.spark.jobs import SPARK, running
 from tests.spark.records import NOON, put, reading, written
 
-FILES, EACH = 8, 400
+KILLS = int(os.environ.get("SPARK_KILLS", "2"))
+#: A batch for each kill, one behind each, and the last.
+FILES, EACH = 2 * KILLS + 1, 400
 
 
 def job(root: Path, *more: str, **changes: Any) -> AbstractContextManager[subprocess.Popen[bytes]]:
@@ -53,7 +58,7 @@ def until(root: Path, batch: int, seconds: float = 300) -> None:
 def test_each_good_message_is_there_once_however_often_the_driver_is_killed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Three times in the middle of a batch, of which one takes duplicates, late ones and broken ones."""
+    """Each time in the middle of a batch, in which there are duplicates, late ones and broken ones."""
     chance = random.Random(5)
     good: list[dict[str, Any]] = [
         reading(seq, id=f"r{seq}", ts=NOON + seq - (90_000_000 if seq % 20 == 0 else 0), ingest_ts=NOON + seq)
@@ -65,7 +70,7 @@ def test_each_good_message_is_there_once_however_often_the_driver_is_killed(
         mine += [f"broken {number} {index}" for index in range(EACH // 50)]
         chance.shuffle(mine)
         put(tmp_path / "uplink", f"{number:03d}", mine)
-    for batch in (0, 2, 4):
+    for batch in range(0, 2 * KILLS, 2):
         with job(tmp_path):
             until(tmp_path, batch)
             time.sleep(chance.uniform(0, 0.6))

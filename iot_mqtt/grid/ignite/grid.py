@@ -37,7 +37,8 @@ Done = Callable[[BaseException | None], None]
 
 #: Seconds between two looks at whether the servers are there, while the grid is being opened.
 LOOK: Final = 0.02
-#: Caches whose values may be large, and are read by a connection of their own: nobody waits behind them.
+#: Caches whose values may be large, and are read by a connection of their own: nobody waits behind them. An entry of
+#: these never changes while it is there.
 LARGE: Final = frozenset((CacheName.LOG, CacheName.LOG_INDEX))
 
 
@@ -192,9 +193,7 @@ class IgniteGrid:
 
     async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
         self._check()
-        if cache in LARGE:
-            return await self.reader.get_many(cache, keys)
-        return await self.pages.get_many(cache, keys)
+        return await self._get_many(cache, keys)
 
     async def page(
         self, cache: CacheName, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
@@ -205,8 +204,21 @@ class IgniteGrid:
     # Inside.
 
     async def _get(self, cache: CacheName, key: bytes) -> bytes | None:
-        (value,) = await (self.reader if cache in LARGE else self.pages).get_many(cache, (key,))
+        (value,) = await self._get_many(cache, (key,))
         return value
+
+    async def _get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        if cache not in LARGE:
+            return await self.pages.get_many(cache, keys)
+        values = await self.reader.get_many(cache, keys)
+        # One server has answered. If it was dropped and does not know yet, it has not heard of what the others have
+        # acknowledged since: what it has is right, because it is written once; what it has not is asked of all.
+        absent = [number for number, value in enumerate(values) if value is None]
+        if absent:
+            found = await self.pages.get_many(cache, [keys[number] for number in absent])
+            for number, value in zip(absent, found, strict=True):
+                values[number] = value
+        return values
 
     def _check(self) -> None:
         if not self._open:

@@ -89,7 +89,8 @@ public final class Gateway implements LifecycleBean {
                         this::topologyChanged,
                         EventType.EVT_NODE_JOINED,
                         EventType.EVT_NODE_LEFT,
-                        EventType.EVT_NODE_FAILED);
+                        EventType.EVT_NODE_FAILED,
+                        EventType.EVT_NODE_SEGMENTED);
         try {
             services.room().start();
             services.exchange().start();
@@ -198,6 +199,13 @@ public final class Gateway implements LifecycleBean {
 
     private boolean topologyChanged(Event event) {
         DiscoveryEvent discovery = (DiscoveryEvent) event;
+        if (event.type() == EventType.EVT_NODE_SEGMENTED) {
+            // Ignite stops it, too, but takes seconds over that, in which it goes on to answer.
+            services.thinPort().close();
+            closeAll("the server was dropped from the cluster");
+            leave("this server does not reach the others, or was dropped by them, and stops");
+            return false;
+        }
         if (event.type() == EventType.EVT_NODE_FAILED
                 && !discovery.eventNode().isClient()
                 && services.pulse().inDoubt()) {
