@@ -57,9 +57,10 @@ class SizedFramer(Framer):
         #: Bytes that say how long the frame is.
         self._header = header
         self._check = Check(framing.checksum) if framing.checksum else None
-        self._least = max(header, strip, 1)
+        least = max(header, strip)
         if self._check:
-            self._least = max(self._least + self._check.behind, self._check.least)
+            least = max(least + self._check.behind, self._check.least)
+        self._least = max(least, 1)
         #: Bytes from the beginning of ``_rest`` without which looking again is no use.
         self._need = 0
         #: Size of a frame that is too long and is thrown away by the length it said; how much of it is yet to come.

@@ -96,6 +96,12 @@ def test_a_frame_with_no_room_for_its_checksum_is_too_short() -> None:
     assert in_every_way(framing, b"\x68\x06abcd").reason == "checksum"
 
 
+def test_a_frame_that_is_nothing_but_its_checksum_is_one_however_it_arrives() -> None:
+    """Found by the property tests: whole it was a frame, cut in two it was too short."""
+    sum8 = Checksum("sum8", trailer=2, strip=False)
+    assert in_every_way(Fixed(size=3, checksum=sum8), b"\0\x16\x16") == ([b"\0\x16\x16"], "", {})
+
+
 def test_modbus_frames_of_a_serial_line() -> None:
     """From the Modbus documents: request and answer of function 3."""
     rtu = Checksum("crc16-modbus", order="little")
