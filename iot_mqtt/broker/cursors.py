@@ -157,17 +157,12 @@ class Cursor:
         broker.call_soon(partial(self.read_on, broker))
 
     def _take_all(self, broker: Broker, runs: Sequence[LogRun]) -> bool:
-        outflow = broker.outflow
-        before = outflow.taken
-        try:
-            for run in runs:
-                count = self.take(broker, run)
-                if count < run.reference.length:
-                    self.position = run.position + count
-                    return False
-            return True
-        finally:
-            outflow.read_ahead(outflow.taken - before)
+        for run in runs:
+            count = self.take(broker, run)
+            if count < run.reference.length:
+                self.position = run.position + count
+                return False
+        return True
 
     def _failed(self, broker: Broker, error: BaseException) -> None:
         """Not ready is not empty: later again."""

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 #: Packet ids handed out in one go; bounds what one session adds to a batch.
 STRIDE = 256
-#: Messages from the log that may wait for a commit, over all sessions.
+#: Messages that are put under way, over all sessions, before nobody reads more of the log: they are in memory until
+#: they are sent.
 READ_AHEAD = 4_000
 #: Pages of retained messages read in one go, before others get their turn.
 PAGES_A_TURN = 4
@@ -49,17 +50,18 @@ PAGES_A_TURN = 4
 class Outflow:
     """What the sessions of one node have under way."""
 
-    __slots__ = ("taken", "_broker", "_waiting", "_refetching", "_ahead", "_readers")
+    __slots__ = ("_broker", "_waiting", "_refetching", "_behind_commit", "_behind_turn", "_readers")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._refetching = Refetching(broker)
         #: Sessions whose next delivery waits for a commit.
         self._waiting: dict[Session, None] = {}
-        #: Messages that were put under way behind a commit, ever.
-        self.taken = 0
-        #: Of them those that were read from the log and whose commit is not over, about; and who waits for that.
-        self._ahead = 0
+        #: Messages that were put under way since the last commit, and wait for the next.
+        self._behind_commit = 0
+        #: Of this turn those that wait for nothing but its end.
+        self._behind_turn = 0
+        #: Who is to read only when some of these are sent.
         self._readers: dict[Cursor, None] = {}
 
     # Messages of the log.
@@ -114,19 +116,17 @@ class Outflow:
         self._line_up(session, Piece(flight, 0, ids, publication))
         self._waiting[session] = None
         if flight.ticket > store.committed:
-            self.taken += count
+            self._behind_commit += count
             broker.plan_turn()
         else:
-            broker.call_soon(self._go_on)
+            if not self._behind_turn:
+                broker.call_soon(self._turn_over)
+            self._behind_turn += count
         return count
 
-    def read_ahead(self, count: int) -> None:
-        """A cursor has put so many messages under way that it has read."""
-        self._ahead += count
-
     def must_wait(self, cursor: Cursor) -> bool:
-        """Whether a cursor is to read only after the next commit: what was read is in memory until it is sent."""
-        if self._ahead < READ_AHEAD:
+        """Whether a cursor is to read later, and will be told when."""
+        if self._behind_commit + self._behind_turn < READ_AHEAD:
             return False
         self._readers[cursor] = None
         return True
@@ -456,17 +456,22 @@ class Outflow:
 
     def committed(self) -> None:
         """A commit is over: sessions that waited for one go on."""
-        self._ahead = 0
+        self._behind_commit = 0
         self._go_on()
-        readers, self._readers = self._readers, {}
-        for cursor in readers:
-            cursor.read_on(self._broker)
+
+    def _turn_over(self) -> None:
+        self._behind_turn = 0
+        self._go_on()
 
     def _go_on(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
             for session in waiting:
                 self.pump(session)
+        if self._readers:
+            readers, self._readers = self._readers, {}
+            for cursor in readers:
+                cursor.read_on(self._broker)
 
     def state(self, session: Session) -> str:
         """Why nothing more is being sent to a session, in a word."""
