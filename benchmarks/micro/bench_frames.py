@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iot_mqtt.codec.frames import Checksum, Delimiter, Fixed, Framing, LengthField, Line, checksum_of, framer_of
-from iot_mqtt.codec.frames.checksums import SIZES
+from iot_mqtt.framing import Checksum, Delimiter, Fixed, Framing, LengthField, Line, checksum_of, framer_of
+from iot_mqtt.framing.checksums import SIZES
 
 CHUNK = 65_536
 SIZE = 64

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from iot_mqtt.codec.frames import FrameError, Framer, FrameReason
+from iot_mqtt.framing import FrameError, Framer, FrameReason
 from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.stage import Batch, Stage
 

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from types import FunctionType
 from typing import Any, Final
 
-from iot_mqtt.codec.frames.checking import check
+from iot_mqtt.framing.checking import check
 from iot_mqtt.sdk import SDK_VERSION, Codec, Delimiter, Fixed, LengthField, Line, Schema
 from iot_mqtt.sdk.config import BadConfig, config_from
 

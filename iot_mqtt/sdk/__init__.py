@@ -1,6 +1,6 @@
 """The only package that plugins import."""
 
-from iot_mqtt.codec.frames import Checksum, Delimiter, Fixed, Framing, LengthField, Line, checksum_of
+from iot_mqtt.framing import Checksum, Delimiter, Fixed, Framing, LengthField, Line, checksum_of
 from iot_mqtt.sdk.codec import SDK_VERSION, BadBatch, Codec, Command, Host, NoConfig
 from iot_mqtt.sdk.errors import BadFrame, CannotEncode
 from iot_mqtt.sdk.events import Answer, Close, Event, Heartbeat, Login, Readings, Send, Value, WhenSafe

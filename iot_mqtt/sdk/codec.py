@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from iot_mqtt.codec.frames import Framing
+from iot_mqtt.framing import Framing
 from iot_mqtt.sdk.events import Event, Value
 from iot_mqtt.sdk.schema import Schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from iot_mqtt.codec.frames import FrameError, Framing, framer_of
+from iot_mqtt.framing import FrameError, Framing, framer_of
 
 
 class Outcome(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iot_mqtt.codec.frames import (
+from iot_mqtt.framing import (
     BadFraming,
     Checksum,
     Delimiter,
@@ -24,7 +24,7 @@ from iot_mqtt.codec.frames import (
     framing_from,
     framing_to,
 )
-from iot_mqtt.codec.frames.checksums import SIZES
+from iot_mqtt.framing.checksums import SIZES
 from tests.cases.framing import fed
 
 SMALL = st.integers(-3, 9)

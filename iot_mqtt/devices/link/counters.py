@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from iot_mqtt.codec.frames import Framer
+from iot_mqtt.framing import Framer
 
 
 @dataclass(slots=True)

@@ -42,7 +42,6 @@ from iot_mqtt.codec import (
     Subscribe,
     encode,
 )
-from iot_mqtt.codec.frames import framer_of
 from iot_mqtt.devices.link.capturing import Tap, TapStage
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters, Skipped
 from iot_mqtt.devices.link.downlink import Downlink
@@ -50,6 +49,7 @@ from iot_mqtt.devices.link.messages import Composer, is_name
 from iot_mqtt.devices.link.posting import Bounds, Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.framing import framer_of
 from iot_mqtt.pipeline import CloseReason, Context, FrameRefused, FramesStage, IdleEvent, IdleStage, Stage
 from iot_mqtt.plugins.running import NotAvailable, Opened
 from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Send, WhenSafe

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from iot_mqtt.codec.frames import framing_to
+from iot_mqtt.framing import framing_to
 from iot_mqtt.plugins.calling import Calling, Outcome, Trouble, told
 from iot_mqtt.plugins.checking import Checker
 from iot_mqtt.plugins.fitting import DoesNotFit

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from iot_mqtt.codec.frames import BadFraming, Framing, framing_from
+from iot_mqtt.framing import BadFraming, Framing, framing_from
 from iot_mqtt.plugins.checking import Checker, Garbage
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire

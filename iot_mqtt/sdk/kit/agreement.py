@@ -6,7 +6,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from iot_mqtt.codec.frames import framer_of
+from iot_mqtt.framing import framer_of
 from iot_mqtt.sdk.codec import Codec
 from iot_mqtt.sdk.errors import BadFrame
 from iot_mqtt.sdk.event_json import as_json, command_from, difference, values_of

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from iot_mqtt.codec.frames import BadFraming, Framing, framer_of
+from iot_mqtt.framing import BadFraming, Framing, framer_of
 from iot_mqtt.sdk.codec import SDK_VERSION, Codec
 from iot_mqtt.sdk.config import BadConfig, config_from
 from iot_mqtt.sdk.kit import agreement, costs, hostile, streams

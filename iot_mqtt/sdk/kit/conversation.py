@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from iot_mqtt.codec.frames import FrameError, framer_of
+from iot_mqtt.framing import FrameError, framer_of
 from iot_mqtt.sdk.codec import BadBatch, Codec, Host
 from iot_mqtt.sdk.errors import BadFrame, CannotEncode
 from iot_mqtt.sdk.event_json import as_json, command_from

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from iot_mqtt.codec.frames import framer_of
+from iot_mqtt.framing import framer_of
 from iot_mqtt.sdk.codec import Codec
 from iot_mqtt.sdk.event_json import command_from
 from iot_mqtt.sdk.events import Readings

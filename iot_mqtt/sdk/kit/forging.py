@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
-from iot_mqtt.codec.frames import Delimiter, Fixed, Framing, LengthField
-from iot_mqtt.codec.frames.checksums import SIZES, checksum_of
+from iot_mqtt.framing import Delimiter, Fixed, Framing, LengthField
+from iot_mqtt.framing.checksums import SIZES, checksum_of
 
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, (1 << 64) - 1)
 #: Hostile frames are no longer than this, unless golden ones are.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iot_mqtt.codec.frames import Fixed, LengthField, framer_of
+from iot_mqtt.framing import Fixed, LengthField, framer_of
 from iot_mqtt.sdk.event_json import difference
 from iot_mqtt.sdk.kit.card import Outcome
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject

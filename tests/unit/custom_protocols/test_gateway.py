@@ -8,10 +8,10 @@ import random
 
 import pytest
 
-from iot_mqtt.codec.frames import FrameError, framer_of
 from iot_mqtt.custom_protocols.gateway import GatewayCodec, client, wire
 from iot_mqtt.custom_protocols.gateway import codec as codec_module
 from iot_mqtt.custom_protocols.gateway.wire import Code, Kind, Type
+from iot_mqtt.framing import FrameError, framer_of
 from iot_mqtt.sdk import (
     Answer,
     BadBatch,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from iot_mqtt.codec.frames import framer_of
 from iot_mqtt.custom_protocols.gateway import GatewayCodec
+from iot_mqtt.framing import framer_of
 from iot_mqtt.sdk import Answer, Command, Event, Heartbeat, Login, Readings, WhenSafe
 from tests.cases.gateway import codec
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from iot_mqtt.codec.frames import framer_of
 from iot_mqtt.custom_protocols.modbus import ModbusRtu, ModbusTcp
 from iot_mqtt.custom_protocols.modbus import codec as codec_module
 from iot_mqtt.custom_protocols.modbus.settings import Config, Device, Poll, Register
+from iot_mqtt.framing import framer_of
 from iot_mqtt.sdk import (
     Answer,
     BadBatch,

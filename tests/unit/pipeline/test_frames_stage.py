@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iot_mqtt.codec.frames import FrameReason, LengthField, framer_of
+from iot_mqtt.framing import FrameReason, LengthField, framer_of
 from iot_mqtt.pipeline import Batch, Context, FrameRefused, FramesStage, Stage
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.pipeline.reasons import CloseReason

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from iot_mqtt.broker.connection import Connection
-from iot_mqtt.codec.frames import Framing
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.framing import Framing
 from iot_mqtt.pipeline import ConnectTimeoutStage, IdleStage, Layout
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.plugins.calling import Calling

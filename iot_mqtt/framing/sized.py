@@ -13,8 +13,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from iot_mqtt.codec.frames.declare import Fixed, LengthField
-from iot_mqtt.codec.frames.framer import Check, Framer, FrameReason, Item
+from iot_mqtt.framing.declare import Fixed, LengthField
+from iot_mqtt.framing.framer import Check, Framer, FrameReason, Item
 
 #: Bytes of wrong checksums that may be computed, for every byte that went by; and at most, in frames of the limit.
 EARNED: Final = 4

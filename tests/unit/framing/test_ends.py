@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from iot_mqtt.codec.frames import Checksum, Delimiter, Fixed, FrameError, Framing, Line, checksum_of, framer_of
+from iot_mqtt.framing import Checksum, Delimiter, Fixed, FrameError, Framing, Line, checksum_of, framer_of
 from tests.cases.framing import fed, in_every_way
 
 CRLF = Delimiter(delimiters=(b"\r\n",), max_frame=16)

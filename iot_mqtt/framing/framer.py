@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from iot_mqtt.codec.frames.checksums import SIZES, checksum_of
-from iot_mqtt.codec.frames.declare import Checksum, Framing
+from iot_mqtt.framing.checksums import SIZES, checksum_of
+from iot_mqtt.framing.declare import Checksum, Framing
 
 
 class FrameReason(StrEnum):

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from iot_mqtt.codec.frames import Checksum, Delimiter, Fixed, Framing, LengthField, Line, checksum_of, framer_of
+from iot_mqtt.framing import Checksum, Delimiter, Fixed, Framing, LengthField, Line, checksum_of, framer_of
 from tests.cases.framing import fed, in_every_way
 
 SIMPLE = LengthField(offset=2, width=2, magic=b"\xca\xfe", strip=4, max_frame=32, resync="skip")

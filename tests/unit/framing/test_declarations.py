@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from iot_mqtt.codec.frames import (
+from iot_mqtt.framing import (
     BadFraming,
     Checksum,
     Delimiter,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias, get_args
 
-from iot_mqtt.codec.frames.checksums import SIZES
-from iot_mqtt.codec.frames.declare import ByteOrder, Checksum, Delimiter, Fixed, Framing, LengthField, Line, Resync
+from iot_mqtt.framing.checksums import SIZES
+from iot_mqtt.framing.declare import ByteOrder, Checksum, Delimiter, Fixed, Framing, LengthField, Line, Resync
 
 #: A frame is held in memory whole, more than once: a declaration for more is a mistake.
 MOST: Final = 256 * 1024 * 1024

@@ -22,7 +22,7 @@ from functools import cache, reduce
 from operator import xor
 from typing import Final
 
-from iot_mqtt.codec.frames.declare import ChecksumKind
+from iot_mqtt.framing.declare import ChecksumKind
 
 #: How many bytes each has.
 SIZES: Final[dict[str, int]] = {

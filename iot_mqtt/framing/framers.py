@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from iot_mqtt.codec.frames.checking import BadFraming, check
-from iot_mqtt.codec.frames.declare import Fixed, Framing, LengthField, Line
-from iot_mqtt.codec.frames.delimited import DelimiterFramer, LineFramer
-from iot_mqtt.codec.frames.framer import Framer
-from iot_mqtt.codec.frames.sized import FixedFramer, LengthFieldFramer
+from iot_mqtt.framing.checking import BadFraming, check
+from iot_mqtt.framing.declare import Fixed, Framing, LengthField, Line
+from iot_mqtt.framing.delimited import DelimiterFramer, LineFramer
+from iot_mqtt.framing.framer import Framer
+from iot_mqtt.framing.sized import FixedFramer, LengthFieldFramer
 
 
 def framer_of(framing: Framing) -> Framer:

@@ -21,8 +21,8 @@ from dataclasses import MISSING
 from difflib import get_close_matches
 from typing import Any, Final
 
-from iot_mqtt.codec.frames.checking import BadFraming, all_fields, check
-from iot_mqtt.codec.frames.declare import Checksum, Delimiter, Fixed, Framing, LengthField, Line
+from iot_mqtt.framing.checking import BadFraming, all_fields, check
+from iot_mqtt.framing.declare import Checksum, Delimiter, Fixed, Framing, LengthField, Line
 
 KINDS: Final[dict[str, type[Framing]]] = {
     "length_field": LengthField,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from iot_mqtt.codec.frames.declare import Delimiter, Line
-from iot_mqtt.codec.frames.framer import Check, Framer, FrameReason, Item
+from iot_mqtt.framing.declare import Delimiter, Line
+from iot_mqtt.framing.framer import Check, Framer, FrameReason, Item
 
 
 class DelimiterFramer(Framer):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iot_mqtt.codec.frames import FrameError, LengthField, framer_of
+from iot_mqtt.framing import FrameError, LengthField, framer_of
 from tests.cases.framing import fed, in_every_way
 
 HELLO = b"HELLO, WORLD"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from iot_mqtt.codec.frames import framing_from
+from iot_mqtt.framing import framing_from
 from tests.cases.framing import in_every_way
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "framing.md"

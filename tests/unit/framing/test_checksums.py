@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from iot_mqtt.codec.frames import Checksum, Fixed, Framing, LengthField, checksum_of
-from iot_mqtt.codec.frames.checksums import SIZES
-from iot_mqtt.codec.frames.declare import ChecksumKind
+from iot_mqtt.framing import Checksum, Fixed, Framing, LengthField, checksum_of
+from iot_mqtt.framing.checksums import SIZES
+from iot_mqtt.framing.declare import ChecksumKind
 from tests.cases.framing import in_every_way
 
 #: kind, data, what the catalogues of checksums (or the protocol's own document) say.
