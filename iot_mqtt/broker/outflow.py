@@ -88,9 +88,9 @@ class Outflow:
             return 0
         if count < publication.count:
             reference = reference.part(0, count)
-        broker = self._broker
         if cursor is not session.cursor:
             out_of_order(session)
+        broker = self._broker
         ids = outbound.reserve(count)
         flight = Flight(
             session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
@@ -98,24 +98,10 @@ class Outflow:
         if again:
             flight.sent = count
         outbound.entries.update(dict.fromkeys(ids, flight))
-        shared = isinstance(cursor, GroupCursor | Lender)
-        store = broker.store
-        if session.durable and qos == 1 and not cursor.name and broker.progress.may_be_late(session, ids):
-            # What it refers to is to be safe; where it is under way may be written later.
-            flight.ticket = store.latest
-            broker.progress.numbered(session, flight, late=True)
-        elif session.durable or shared:
-            flight.ticket = broker.reserve()
-            # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
-            if session.durable and (qos == 2 or not shared):
-                broker.progress.numbered(session, flight)
-            if isinstance(cursor, GroupCursor):
-                broker.groups.records.numbered(cursor, flight)
-            elif isinstance(cursor, Lender):
-                cursor.taken(flight)
+        flight.ticket = self._note(session, flight, cursor)
         self._line_up(session, Piece(flight, 0, ids, publication))
         self._waiting[session] = None
-        if flight.ticket > store.committed:
+        if flight.ticket > broker.store.committed:
             self._behind_commit += count
             broker.plan_turn()
         else:
@@ -123,6 +109,26 @@ class Outflow:
                 broker.call_soon(self._turn_over)
             self._behind_turn += count
         return count
+
+    def _note(self, session: Session, flight: Flight, cursor: Cursor | Lender) -> int:
+        """Have written what there is to write of a new flight; the batch it waits for (0: none)."""
+        broker, qos = self._broker, flight.qos
+        if session.durable and qos == 1 and not cursor.name and broker.progress.may_be_late(session, flight.ids):
+            broker.progress.numbered(session, flight, late=True)
+            # What it refers to is to be safe; where it is under way may be written later.
+            return broker.store.latest
+        shared = isinstance(cursor, GroupCursor | Lender)
+        if not session.durable and not shared:
+            return 0
+        ticket = broker.reserve()
+        # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
+        if session.durable and (qos == 2 or not shared):
+            broker.progress.numbered(session, flight)
+        if isinstance(cursor, GroupCursor):
+            broker.groups.records.numbered(cursor, flight)
+        elif isinstance(cursor, Lender):
+            cursor.taken(flight)
+        return ticket
 
     def must_wait(self, cursor: Cursor) -> bool:
         """Whether a cursor is to read later, and will be told when."""

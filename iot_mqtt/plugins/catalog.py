@@ -8,14 +8,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
 
 from iot_mqtt.plugins import installing
-from iot_mqtt.plugins.finding import installed, is_editable
 from iot_mqtt.plugins.info import PluginError, PluginInfo, VersionInfo
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.bridge import Reactor
@@ -23,6 +21,7 @@ from iot_mqtt.plugins.process.version import ProcessVersion
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
 from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.plugins.shelf import Decided, Shelf
+from iot_mqtt.plugins.stock import Found, Stock
 from iot_mqtt.plugins.versions import Common, InlineVersion, Version
 
 log = logging.getLogger(__name__)
@@ -74,9 +73,8 @@ class Plugins:
     ) -> None:
         self._reactor = reactor
         self._sections = sections
-        self._bundled = bundled
-        self._version = version
         self._shelf = Shelf(folder)
+        self._stock = Stock(reactor, self._shelf, bundled, version)
         self._plugins: dict[str, _Plugin] = {}
         self._stopped = False
 
@@ -92,13 +90,14 @@ class Plugins:
 
     def start(self) -> Deferred[None]:
         """Load what is enabled. Fires when each of them is ready or is known not to be; never fails."""
-        self._scan()
-        waiting = []
+        # Nobody is served yet.
+        self._note(self._stock.look())
+        waiting: list[Deferred[Any]] = []
         for plugin in self._plugins.values():
             plugin.enabled = self._wanted(plugin)
             if plugin.enabled:
                 waiting.append(self._begin(plugin))
-        self._save()
+        waiting.append(Deferred.fromCoroutine(self._save()))
         done: Deferred[Any] = DeferredList(waiting)
         return done.addCallback(lambda _: None)
 
@@ -130,44 +129,50 @@ class Plugins:
         return [self._info(plugin) for _, plugin in sorted(self._plugins.items())]
 
     async def install(self, path: str) -> list[PluginInfo]:
-        names = await installing.install(self._reactor, self._shelf, path)
-        self._scan()
-        self._save()
+        names = await installing.install(self._reactor, self._shelf, self._stock, path)
+        await self._scan()
+        await self._save()
         return [self._info(self._plugins[name]) for name in names]
 
     async def enable(self, name: str, isolation: str | None = None) -> PluginInfo:
         if isolation is not None and isolation not in ISOLATIONS:
             raise PluginError("refused", f"isolation is {' or '.join(ISOLATIONS)}, not {isolation!r}")
-        plugin = self._get(name)
+        plugin = await self._get(name)
         decided = self._shelf.of(name)
         decided.enabled, decided.isolation = True, isolation or decided.isolation
         plugin.enabled = True
-        self._save()
         state = "" if plugin.current is None else plugin.current.state
         if state == "ready" and plugin.isolation == self._isolation(plugin):
+            await self._save()
             return self._info(plugin)
-        return await self._change(plugin, lambda: self._use(plugin, self._target(plugin)))
+
+        async def change() -> str | None:
+            # Decided, whatever comes of it.
+            await self._save()
+            return await self._use(plugin, self._target(plugin))
+
+        return await self._change(plugin, change)
 
     async def disable(self, name: str) -> PluginInfo:
-        plugin = self._get(name)
+        plugin = await self._get(name)
         if plugin.busy:
             raise _busy(plugin)
         self._shelf.of(name).enabled = False
-        self._save()
         plugin.enabled = False
         self._retire(plugin)
         self._drain(plugin)
+        await self._save()
         return self._info(plugin)
 
     async def reload(self, name: str, *, drain: bool = False) -> PluginInfo:
-        plugin = self._get(name)
+        plugin = await self._get(name)
         if not plugin.enabled:
             raise PluginError("refused", f"{name} is disabled; `ctl plugins enable {name}` loads it")
-        self._scan()
+        await self._scan()
         return await self._change(plugin, lambda: self._use(plugin, self._newest(plugin)), drain)
 
     async def rollback(self, name: str, *, drain: bool = False) -> PluginInfo:
-        plugin = self._get(name)
+        plugin = await self._get(name)
         label = self._shelf.of(name).previous
         if label is None or label not in plugin.places:
             raise PluginError("refused", f"no version of {name} from before is kept")
@@ -177,36 +182,22 @@ class Plugins:
 
     # Finding.
 
-    def _scan(self) -> None:
+    async def _scan(self) -> None:
         """Look at what is installed and kept. New plugins are known after that, and nothing else changes."""
-        loose: dict[str, Place] = {}
-        for name, (place, distribution) in installed(self._bundled, self._version).items():
-            label = self._take_in(place, distribution)
-            if label is None:
-                loose[name], label = place, place.label
+        await self._stock.aside(self._stock.look, self._note)
+
+    def _note(self, found: Found) -> None:
+        for name, label in found.site.items():
             decided = self._shelf.of(name)
             if decided.site != label or label not in decided.arrived:
                 decided.site = label
                 self._shelf.arrive(name, label)
-        kept = self._shelf.places()
-        for name, place in loose.items():
-            kept.setdefault(name, {}).setdefault(place.label, place)
-        for name in {*kept, *self._sections}:
+        for name in {*found.places, *self._sections}:
             plugin = self._plugins.get(name)
             if plugin is None:
                 plugin = self._plugins[name] = _Plugin(name, self._sections.get(name, PluginSettings(enabled=False)))
                 plugin.common = self._common(plugin)
-            plugin.places = kept.get(name, {})
-
-    def _take_in(self, place: Place, distribution: Distribution | None) -> str | None:
-        """Have a copy of what is installed on the shelf; its label. None: it is used where it lies."""
-        if distribution is None or place.bundled or is_editable(distribution):
-            return None
-        try:
-            return self._shelf.copy_in(distribution)
-        except OSError as error:
-            log.warning("%s cannot be copied into %s: %s", place.distribution, self._shelf.folder, error)
-            return None
+            plugin.places = found.places.get(name, {})
 
     def _common(self, plugin: _Plugin) -> Common:
         settings = plugin.settings
@@ -318,7 +309,7 @@ class Plugins:
             raise PluginError("refused", f"{plugin.name}: {reason}{stays}")
         if drain:
             self._drain(plugin)
-        self._save()
+        await self._save()
         return self._info(plugin)
 
     def _drain(self, plugin: _Plugin) -> None:
@@ -335,22 +326,24 @@ class Plugins:
 
         next_one()
 
-    def _get(self, name: str) -> _Plugin:
+    async def _get(self, name: str) -> _Plugin:
         plugin = self._plugins.get(name)
         if plugin is None:
-            self._scan()  # pip may have brought it a moment ago
+            await self._scan()  # pip may have brought it a moment ago
             plugin = self._plugins.get(name)
         if plugin is None:
             raise PluginError("unknown", f"there is no plugin {name!r}")
         return plugin
 
-    def _save(self) -> None:
+    async def _save(self) -> None:
         """What cannot be written is told; the decision holds until the node ends."""
         try:
-            self._shelf.tidy({version.place.label for plugin in self._plugins.values() for version in plugin.versions})
-            self._shelf.save()
+            await self._stock.keep(self._labels_at_work)
         except OSError as error:
             log.error("what was decided about plugins cannot be written: %s", error)
+
+    def _labels_at_work(self) -> set[str]:
+        return {version.place.label for plugin in self._plugins.values() for version in plugin.versions}
 
     def _info(self, plugin: _Plugin) -> PluginInfo:
         current = plugin.current

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import sys
+from functools import partial
 from pathlib import Path
 
 from iot_mqtt.plugins.finding import OURS, in_folder
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.process.bridge import CommandFailed, Reactor, run_command
 from iot_mqtt.plugins.shelf import Shelf
+from iot_mqtt.plugins.stock import Stock
 
 #: Dependencies are the operator's to install: what a broker runs is not for a plugin's metadata to decide.
 _FLAGS = (
@@ -25,7 +27,7 @@ _WITHIN = 300.0
 _TAIL = 1500
 
 
-async def install(reactor: Reactor, shelf: Shelf, path: str) -> list[str]:
+async def install(reactor: Reactor, shelf: Shelf, stock: Stock, path: str) -> list[str]:
     """The names of the codecs that it brought. Raises ``PluginError``."""
     source = _checked(path)
     try:
@@ -35,7 +37,7 @@ async def install(reactor: Reactor, shelf: Shelf, path: str) -> list[str]:
     try:
         arguments = [sys.executable, "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(source)]
         await run_command(reactor, arguments, shelf.folder, _WITHIN)
-        return _take_in(shelf, workplace, source)
+        return await stock.aside(partial(_take_in, shelf, workplace, source), partial(_arrived, shelf))
     except CommandFailed as error:
         raise PluginError("refused", f"pip could not install {source}: {str(error)[-_TAIL:]}") from error
     except OSError as error:
@@ -59,7 +61,8 @@ def _checked(path: str) -> Path:
     return source
 
 
-def _take_in(shelf: Shelf, workplace: Path, source: Path) -> list[str]:
+def _take_in(shelf: Shelf, workplace: Path, source: Path) -> tuple[list[str], str]:
+    """Names and label. On a thread."""
     places = in_folder(workplace)
     found = list(importlib.metadata.distributions(path=[str(workplace)]))
     if len(found) != 1 or not places:
@@ -68,6 +71,11 @@ def _take_in(shelf: Shelf, workplace: Path, source: Path) -> list[str]:
         raise PluginError("refused", f"{source} brings modules of iot_mqtt's own name")
     label = shelf.take_in(workplace, found[0])
     importlib.invalidate_caches()
-    for place in places:
-        shelf.arrive(place.name, label)
-    return sorted(place.name for place in places)
+    return sorted(place.name for place in places), label
+
+
+def _arrived(shelf: Shelf, brought: tuple[list[str], str]) -> list[str]:
+    names, label = brought
+    for name in names:
+        shelf.arrive(name, label)
+    return names

@@ -17,8 +17,9 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import Distribution
 from pathlib import Path
 from tempfile import mkdtemp
@@ -52,7 +53,7 @@ class Decided:
 
 
 class Shelf:
-    """The folder of one node. Used in the reactor's thread: the files are few and small."""
+    """The folder of one node. What is decided belongs to the reactor's thread; files are for one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
@@ -64,12 +65,33 @@ class Shelf:
     def of(self, name: str) -> Decided:
         return self.plugins.setdefault(name, Decided())
 
-    def save(self) -> None:
+    def arrive(self, name: str, label: str) -> None:
+        """It is what came last."""
+        decided = self.of(name)
+        if label in decided.arrived:
+            decided.arrived.remove(label)
+        decided.arrived.append(label)
+
+    def keeping(self, in_use: Collection[str]) -> Callable[[], None]:
+        """What is to be done to the files: what was decided is written, versions that nobody wants any more go."""
+        wanted = set(in_use)
+        for one in self.plugins.values():
+            wanted.update(one.arrived[-KEPT:], [label for label in (one.current, one.previous) if label])
+        for one in self.plugins.values():
+            one.arrived = [label for label in one.arrived if label in wanted]
         state = {"format": _FORMAT, "plugins": {name: asdict(one) for name, one in sorted(self.plugins.items())}}
+        return partial(self._keep, wanted, json.dumps(state, indent=2))
+
+    # Files.
+
+    def _keep(self, wanted: set[str], state: str) -> None:
+        for folder in list(self._folders()):
+            if folder.name not in wanted:
+                self.discard(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         new = self.folder / f"{_STATE}.new"
         with new.open("w", encoding="utf-8") as file:
-            json.dump(state, file, indent=2)
+            file.write(state)
             file.flush()
             os.fsync(file.fileno())
         new.replace(self.folder / _STATE)
@@ -112,24 +134,6 @@ class Shelf:
                 shutil.copyfile(path, workplace / relative)
             self.take_in(workplace, distribution)
         return label
-
-    def arrive(self, name: str, label: str) -> None:
-        """It is what came last."""
-        decided = self.of(name)
-        if label in decided.arrived:
-            decided.arrived.remove(label)
-        decided.arrived.append(label)
-
-    def tidy(self, in_use: set[str]) -> None:
-        """Throw away versions that nobody wants any more."""
-        wanted = set(in_use)
-        for one in self.plugins.values():
-            wanted.update(one.arrived[-KEPT:], [label for label in (one.current, one.previous) if label])
-        for folder in list(self._folders()):
-            if folder.name not in wanted:
-                self.discard(folder)
-        for one in self.plugins.values():
-            one.arrived = [label for label in one.arrived if label in wanted]
 
     def _folders(self) -> Iterator[Path]:
         if self.folder.is_dir():

@@ -6,9 +6,11 @@ import gc
 import shutil
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -123,6 +125,10 @@ class Turning:
     def __init__(self) -> None:
         if Turning._shared is None:
             Turning._shared = EPollReactor()
+            # As when it runs by itself; nobody stops it, so its threads must not keep the tests from ending.
+            threads: Any = Turning._shared.getThreadPool()
+            threads.threadFactory = partial(threading.Thread, daemon=True)
+            threads.start()
         self.reactor = Turning._shared
 
     def turn(self) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import weakref
 from functools import partial
+from importlib.metadata import Distribution
 from itertools import pairwise
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.running import NotAvailable
+from iot_mqtt.plugins.shelf import Shelf
 from iot_mqtt.sdk import Command
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, collect, info_of, settings, vendors, write_plugin
 
@@ -67,6 +71,39 @@ def test_new_connections_use_the_new_version_and_old_ones_finish_on_theirs(here:
     assert old_sink.readings[0].values == {"version": "1.0", "frame": "late", "lazy": "1.0"}
     old.runner.close()
     assert [(one.version, one.loaded) for one in vendors(plugins)[0].versions] == [("1.0", False), ("2.0", True)]
+
+
+def test_a_disk_that_takes_its_time_holds_up_nobody_but_the_reload(
+    here: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections are served and other plugins changed, one after the other; nothing that came is thrown away."""
+    write_plugin(here.site, "acme", "1.0")
+    write_plugin(here.site, "other", "1.0")
+    plugins = here.start(acme=settings("inline"), other=settings("inline"))
+    disk, copy_in, asked = threading.Event(), Shelf.copy_in, []
+
+    def slow(shelf: Shelf, distribution: Distribution) -> str:
+        label = copy_in(shelf, distribution)
+        asked.append(label)
+        assert disk.wait(20)
+        return label
+
+    monkeypatch.setattr(Shelf, "copy_in", slow)
+    write_plugin(here.site, "acme", "2.0")
+    done: list[object] = []
+    reload = Deferred.fromCoroutine(plugins.reload("acme")).addBoth(done.append)
+    here.turning.until(lambda: bool(asked))
+    assert version_read(here) == "1.0"
+    # Writes what was decided, and throws away what nobody wants, behind it.
+    off = Deferred.fromCoroutine(plugins.disable("other")).addBoth(done.append)
+    for _ in range(3):
+        here.turning.turn()
+    assert info_of(plugins, "other").state == "disabled" and not done
+    disk.set()
+    here.turning.until(lambda: len(done) == 2)
+    assert version_read(here) == "2.0"
+    assert reload.called and off.called
+    assert sorted(one.version for one in info_of(plugins, "acme").versions) == ["1.0", "2.0"]
 
 
 @BOTH
