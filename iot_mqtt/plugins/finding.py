@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import logging
-from collections.abc import Iterator, Mapping
-from importlib.metadata import Distribution
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
+from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 
 from iot_mqtt.plugins.place import Place
@@ -22,7 +23,7 @@ def installed(bundled: Mapping[str, str], version: str) -> dict[str, tuple[Place
     """What can be imported now. The bundled ones cannot be replaced by others of their name."""
     importlib.invalidate_caches()
     found: dict[str, tuple[Place, Distribution | None]] = {}
-    for distribution in importlib.metadata.distributions():
+    for distribution in distributions(sys.path):
         for place in _read(distribution, None):
             found.setdefault(place.name, (place, distribution))
     for name, target in bundled.items():
@@ -33,11 +34,14 @@ def installed(bundled: Mapping[str, str], version: str) -> dict[str, tuple[Place
 def in_folder(folder: Path) -> list[Place]:
     """The codecs of the distributions in a folder that pip installed into."""
     importlib.invalidate_caches()
-    return [
-        place
-        for distribution in importlib.metadata.distributions(path=[str(folder)])
-        for place in _read(distribution, folder)
-    ]
+    return [place for distribution in distributions([str(folder)]) for place in _read(distribution, folder)]
+
+
+def distributions(path: Sequence[str]) -> Iterable[Distribution]:
+    """By Python's own finder: ``sys.meta_path`` is no list to walk through here, for the finders of codecs that are
+    being imported come and go there in another thread.
+    """
+    return PathFinder.find_distributions(DistributionFinder.Context(path=[*path]))
 
 
 def _read(distribution: Distribution, folder: Path | None) -> list[Place]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import sys
 from functools import partial
 from pathlib import Path
 
-from iot_mqtt.plugins.finding import OURS, in_folder
+from iot_mqtt.plugins.finding import OURS, distributions, in_folder
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.process.bridge import CommandFailed, Reactor, run_command
 from iot_mqtt.plugins.shelf import Shelf
@@ -64,7 +63,7 @@ def _checked(path: str) -> Path:
 def _take_in(shelf: Shelf, workplace: Path, source: Path) -> tuple[list[str], str]:
     """Names and label. On a thread."""
     places = in_folder(workplace)
-    found = list(importlib.metadata.distributions(path=[str(workplace)]))
+    found = list(distributions([str(workplace)]))
     if len(found) != 1 or not places:
         raise PluginError("refused", f"{source} has no entry point in the group iot_mqtt.codecs")
     if any("iot_mqtt" in place.tops or place.distribution == OURS for place in places):

@@ -11,7 +11,7 @@ import yaml
 from iot_mqtt.framing import framing_from
 from tests.cases.framing import in_every_way
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "framing.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "framing.md"
 FENCE = re.compile(r"^```(yaml|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
