@@ -168,8 +168,12 @@ class Plugins:
         plugin = await self._get(name)
         if not plugin.enabled:
             raise PluginError("refused", f"{name} is disabled; `ctl plugins enable {name}` loads it")
-        await self._scan()
-        return await self._change(plugin, lambda: self._use(plugin, self._newest(plugin)), drain)
+
+        async def change() -> str | None:
+            await self._scan()
+            return await self._use(plugin, self._newest(plugin))
+
+        return await self._change(plugin, change, drain)
 
     async def rollback(self, name: str, *, drain: bool = False) -> PluginInfo:
         plugin = await self._get(name)

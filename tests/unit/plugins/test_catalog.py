@@ -94,6 +94,8 @@ def test_a_disk_that_takes_its_time_holds_up_nobody_but_the_reload(
     reload = Deferred.fromCoroutine(plugins.reload("acme")).addBoth(done.append)
     here.turning.until(lambda: bool(asked))
     assert version_read(here) == "1.0"
+    with pytest.raises(PluginError, match="being changed already"):
+        here.turning.run(plugins.disable("acme"))
     # Writes what was decided, and throws away what nobody wants, behind it.
     off = Deferred.fromCoroutine(plugins.disable("other")).addBoth(done.append)
     for _ in range(3):
