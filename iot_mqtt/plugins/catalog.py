@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +91,15 @@ class Plugins:
 
     def start(self) -> Deferred[None]:
         """Load what is enabled. Fires when each of them is ready or is known not to be; never fails."""
-        # Nobody is served yet.
+        # Nobody is served yet who could be held up.
         self._note(self._stock.look())
-        waiting: list[Deferred[Any]] = []
+        waiting = []
         for plugin in self._plugins.values():
             plugin.enabled = self._wanted(plugin)
             if plugin.enabled:
                 waiting.append(self._begin(plugin))
-        waiting.append(Deferred.fromCoroutine(self._save()))
+        with self._told():
+            self._shelf.keeping(self._labels_at_work())()
         done: Deferred[Any] = DeferredList(waiting)
         return done.addCallback(lambda _: None)
 
@@ -340,9 +342,15 @@ class Plugins:
         return plugin
 
     async def _save(self) -> None:
+        with self._told():
+            await self._stock.keep(self._labels_at_work)
+
+    @staticmethod
+    @contextmanager
+    def _told() -> Iterator[None]:
         """What cannot be written is told; the decision holds until the node ends."""
         try:
-            await self._stock.keep(self._labels_at_work)
+            yield
         except OSError as error:
             log.error("what was decided about plugins cannot be written: %s", error)
 
