@@ -154,9 +154,9 @@ def overlaps(one: str, other: str) -> bool:
             return False
     if len(left) == len(right):
         return True
-    # "a/#" includes "a" itself.
-    longer = max(left, right, key=len)
-    return longer[min(len(left), len(right))] == "#"
+    # "a/#" includes "a" itself; "/#" would include "", which is no topic [MQTT-4.7.3-1].
+    longer, both = max(left, right, key=len), min(len(left), len(right))
+    return longer[both] == "#" and longer[:both] != [""]
 
 
 def parse_rules(text: str, path: str) -> Rules:
