@@ -283,7 +283,7 @@ def test_a_closed_port_refuses_and_its_connections_stay(server: Server, echo: La
             sock.sendall(b"x")
             assert sock.recv(1) == b"x"
             server.reactor.callFromThread(listening.stop)
-            until(lambda: not listening._port.connected)
+            until(lambda: not hasattr(listening._port, "socket"))  # deleted once it is closed
             with pytest.raises(OSError, match="refused"):
                 connect(listening.port)
             sock.sendall(b"y")
