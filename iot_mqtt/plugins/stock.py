@@ -47,20 +47,12 @@ class Stock:
 
     async def aside(self, work: Callable[[], T], note: Callable[[T], R]) -> R:
         """Do something on a thread, and note what came of it here."""
-        await self._turn.acquire()
-        try:
-            return note(await self._on_thread(work))
-        finally:
-            self._turn.release()
+        return await self._turn.run(lambda: self._on_thread(work).addCallback(note))
 
     async def keep(self, in_use: Callable[[], Collection[str]]) -> None:
         """Write what was decided, and throw away what nobody wants any more. Raises ``OSError``."""
-        await self._turn.acquire()
-        try:
-            # Not before its turn: what was found meanwhile has been noted.
-            await self._on_thread(self._shelf.keeping(in_use()))
-        finally:
-            self._turn.release()
+        # Nothing is asked for before its turn: what was found meanwhile has been noted by then.
+        await self._turn.run(lambda: self._on_thread(self._shelf.keeping(in_use())))
 
     def _on_thread(self, work: Callable[[], T]) -> Deferred[T]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), work)
