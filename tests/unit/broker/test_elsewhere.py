@@ -6,8 +6,11 @@ from random import Random
 
 import pytest
 
+from iot_mqtt.broker.fanout import fan_out
+from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Ack, PacketType, Publish
+from iot_mqtt.codec.runs import run_of
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.log import Reference
 from tests.unit.broker.harness import Client, Node, run
@@ -412,6 +415,24 @@ def test_groups_and_replays_go_on(kind: str) -> None:
     got = durable(node, window=2).drain()
     assert sorted(far(got)) == sorted(FAR[3:6] * times)
     assert sorted(near(got)) == sorted(numbers(4, 6) * 2)
+
+
+def test_what_is_kept_by_value_is_waited_for() -> None:
+    """Whoever has a publication delivered is told which commit has what was kept of it."""
+    node, _ = pair()
+    reader = durable(node)
+    reader.subscribe("$replay/0/t", qos=1)
+    reader.lose()
+    node.hold()
+    publication = Publication(run_of(b"t", [b"1"], [1]), b"t", "writer", 0.0)
+    publication.remote = True
+    outcome = fan_out(node.broker, publication, node.broker.routes.match(b"t"), None)
+    assert outcome.ticket == node.store.latest > node.store.committed
+    node.broker.plan_turn()
+    node.release()
+    assert node.store.committed >= outcome.ticket
+    node.restart()
+    assert durable(node).drain() == [b"1"]
 
 
 def test_references_are_fetched_from_the_log_they_are_in() -> None:

@@ -115,6 +115,22 @@ def test_an_id_that_was_refused_is_free_for_the_next_message() -> None:
     assert reasons(writer.publish("t", b"2", qos=2, packet_id=2)) == [NONE]
 
 
+def test_of_a_partly_refused_run_what_was_taken_is_remembered() -> None:
+    """[MQTT-4.3.3-10] Also after a restart: what was taken comes once, what was refused is a new message."""
+    node = Node(durable=False, settings=MqttSettings(max_queued_messages=2))
+    absent(node)
+    node.durable = True
+    writer = node.connect("writer", clean=False, expiry=600)
+    assert reasons(writer.publish("t", b"0", b"1", b"2", qos=2)) == [SUCCESS, SUCCESS, QUOTA]
+    node.restart()
+    reader = node.connect("live")
+    reader.subscribe("t", qos=2)
+    writer = node.connect("writer", clean=False, expiry=600)
+    writer.send(*(Publish(b"t", b"%d" % number, 2, dup=True, packet_id=number + 1) for number in range(3)))
+    assert reasons(writer.take_all()) == [SUCCESS] * 3
+    assert reader.drain() == [b"2"]
+
+
 def test_repeated_and_refused_ids_of_one_run_are_told_apart() -> None:
     """The known one is acknowledged, the new one is refused for itself."""
     node = Node(durable=False, settings=MqttSettings(max_queued_messages=1))

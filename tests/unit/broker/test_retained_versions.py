@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from iot_mqtt.broker.retained_versions import CLOCKS_APART, RetainedVersions
 from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import Message
+from tests.unit.broker.harness import Node, run
 
 
 class Told:
@@ -64,3 +66,83 @@ def test_what_is_not_in_the_store_was_removed_elsewhere() -> None:
     own.changed(b"new", Message(b"new", b"1", retain=True))
     assert own.missing({b"kept"}, own.now()) == [b"removed"]
     assert own.of(b"removed") == 0 and own.of(b"kept") and own.of(b"new")
+
+
+class Retaining:
+    """A node among others, what it has of one topic, and what the grid has of it."""
+
+    def __init__(self) -> None:
+        self.node = Node()
+        self.told = Told(1)
+        self.node.broker.retention.share(RetainedVersions(self.node.clock, self.told))  # type: ignore[arg-type]
+        self.writer = self.node.connect("writer")
+
+    def set(self, payload: bytes) -> int:
+        """A client sets or removes it here; the version."""
+        self.writer.publish("t", payload, qos=1, retain=True)
+        return self.told.heard[-1][2]
+
+    def hears(self, payload: bytes, version: int) -> None:
+        """Another node has set or removed it, in its own memory and in the grid."""
+        message = Message(b"t", payload, 1, retain=True) if payload else None
+        if message is None:
+            self.node.store.remove_retained(b"t")
+        else:
+            self.node.store.save_retained(message, version)
+        self.node.broker.plan_turn()
+        self.node.turn()
+        self.node.broker.retention.heard(b"t", message, version)
+        self.node.turn()
+
+    def has(self) -> tuple[bytes | None, bytes | None]:
+        """What a new subscriber gets, and what a node that starts would read."""
+
+        async def stored() -> bytes | None:
+            return next(iter([message.payload async for message, _ in self.node.store.retained()]), None)
+
+        reader = self.node.connect("reader")
+        reader.subscribe("t", qos=1)
+        (seen, *_) = *reader.drain(), None
+        assert self.node.records(CacheName.RETAINED) == int(seen is not None)
+        return seen, run(stored())
+
+
+def test_a_later_message_of_another_node_stands() -> None:
+    """New, instead of one, and as a removal; a client that subscribes gets it."""
+    it = Retaining()
+    version = it.set(b"mine") + (1 << 40)
+    for number, payload in enumerate((b"yours", b"", b"again")):
+        it.hears(payload, version + number)
+        assert it.has() == (payload or None, payload or None)
+
+
+def test_an_earlier_message_of_another_node_does_not_stand() -> None:
+    """Neither here nor in the grid, which it has overwritten: whoever has the later one puts that right."""
+    it = Retaining()
+    version = it.set(b"mine")
+    it.hears(b"yours", version - 1)
+    assert it.has() == (b"mine", b"mine")
+    it.hears(b"", version - 2)
+    assert it.has() == (b"mine", b"mine")
+
+
+def test_an_earlier_message_of_another_node_does_not_undo_a_removal() -> None:
+    """Whoever knows of the removal removes it from the grid as well."""
+    it = Retaining()
+    it.set(b"mine")
+    version = it.set(b"")
+    it.hears(b"yours", version - 1)
+    assert it.has() == (None, None)
+
+
+def test_a_removal_by_another_node_is_remembered_as_one() -> None:
+    """What was set before it and comes late is not taken, and is removed from the grid; also much later."""
+    it = Retaining()
+    version = it.set(b"mine") + (1 << 8)
+    it.hears(b"", version)
+    it.hears(b"late", version - 1)
+    assert it.has() == (None, None)
+    it.node.advance(CLOCKS_APART + 1)
+    run(it.node.broker.retention.catch_up())
+    it.hears(b"later", version - 1)
+    assert it.has() == (None, None)

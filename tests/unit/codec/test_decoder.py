@@ -11,6 +11,7 @@ from iot_mqtt.codec import Connect, Decoder, Disconnect, Pingreq, Role
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.order import TABLE, Phase
 from iot_mqtt.errors import MqttError, ReasonCode
+from iot_mqtt.values import ProtocolVersion
 from tests.cases.table import V5, V31, V311, picture
 
 
@@ -78,6 +79,28 @@ def test_a_packet_above_the_limit_is_refused_before_it_is_buffered() -> None:
     assert isinstance(error, MqttError)
     assert error.reason is ReasonCode.PACKET_TOO_LARGE
     assert decoder.buffered == 0
+
+
+@pytest.mark.parametrize(
+    ("packet", "version"),
+    [
+        ("10 * 'MQTT' 04 02 0000 'client'", None),
+        ("82 * 0001 'a/b' 00", V311),
+        ("30 * 'a/b' 0102", V311),
+        ("32 * 'a/b' 0001 0102", V311),
+        ("32 * 'a/b' 0001 ( 23 0001 ) 0102", V5),
+    ],
+    ids=["connect", "subscribe", "qos 0", "qos 1", "with an alias"],
+)
+def test_a_packet_of_just_the_limit_is_taken(packet: str, version: ProtocolVersion | None) -> None:
+    """Whole and byte by byte; one byte more is too much [MQTT-3.1.2-24]."""
+    wire = picture(packet)
+    for pieces in ([wire], [wire[at : at + 1] for at in range(len(wire))]):
+        decoder = Decoder(len(wire), version=version)
+        items = [item for piece in pieces for item in decoder.feed(piece)]
+        assert len(items) == 1 and not isinstance(items[0], MqttError)
+        (error,) = Decoder(len(wire) - 1, version=version).feed(wire)
+        assert isinstance(error, MqttError) and error.reason is ReasonCode.PACKET_TOO_LARGE
 
 
 def test_an_error_keeps_no_buffer_alive() -> None:

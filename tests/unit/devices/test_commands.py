@@ -7,6 +7,7 @@ import pytest
 from iot_mqtt.codec import Ack, PacketType
 from iot_mqtt.devices import DevicesSettings, NewCommand
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import V311, run
 from tests.unit.devices.devicekit import DeviceNode, command_of, confirm, order, states, statuses, until
@@ -260,6 +261,73 @@ def test_an_idempotency_key_sends_once() -> None:
     assert device.messages() == []
     order(node.connect("s"), "d1", id="", key="another")
     assert len(device.messages()) == 1
+
+
+def test_an_idempotency_key_is_of_its_target() -> None:
+    """Two devices may be given the same one."""
+    node = DeviceNode()
+    devices = [node.device(), node.device("d2")]
+    sender = node.connect("s")
+    for target in ("d1", "d2", "d1", "d2"):
+        order(sender, target, id="", key="k")
+    assert [len(device.messages()) for device in devices] == [1, 1]
+
+
+def test_an_idempotency_key_that_was_forgotten_can_be_used_anew() -> None:
+    """With its command, and from then on it stands for the new one."""
+    node = DeviceNode(DevicesSettings(keep_commands=60.0))
+    device, sender = node.device(), node.connect("s")
+    for _ in range(2):
+        for _ in range(3):
+            order(sender, "d1", id="", key="k")
+        (message,) = device.messages()
+        confirm(device, [message])
+        node.pass_time(61)
+
+
+def test_of_two_commands_with_one_key_the_first_has_it() -> None:
+    """Two nodes may have accepted one each. The key goes with its own command, not with the other."""
+    node = DeviceNode(DevicesSettings(keep_commands=60.0))
+    book, now = node.accompanied.book, node.clock.wall()
+
+    def same() -> str | None:
+        node.pass_time(30.5)
+        found = book.same("d1", "k")
+        return None if found is None else found.record.id
+
+    for number, command_id in enumerate(("first", "other")):
+        times = {"acked": now + 30 * number}
+        book.add(StoredCommand(command_id, "d1", State.ACKED, now, idempotency_key="k", times=times))
+    assert (same(), same()) == ("first", None)
+    book.add(StoredCommand("third", "d1", State.QUEUED, now, idempotency_key="k"))
+    assert same() == "third"
+    assert [one.record.id for one in book] == ["third"]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "left", "state"),
+    [
+        (0, False, "expired"),
+        (1, False, "expired"),
+        (1, True, "uncertain"),
+        (2, False, "uncertain"),
+        (2, True, "uncertain"),
+    ],
+)
+def test_a_command_is_given_up_as_what_is_certain_of_it(attempts: int, state: str, *, left: bool) -> None:
+    """``left``: the attempt that was counted last did leave. Before it, all others have."""
+    node = DeviceNode()
+    node.device().lose()
+    order(node.connect("s"), "d1")
+    book = node.accompanied.book
+    tracked = book.get("c1")
+    assert tracked is not None
+    for _ in range(attempts):
+        book.sent(tracked)
+    tracked.left = left
+    book.give_up(tracked, "a test")
+    node.turn()
+    assert node.state("c1") == state
 
 
 def test_the_same_id_again_is_the_same_command() -> None:

@@ -167,6 +167,19 @@ def test_changes_while_nothing_is_taken_are_bounded() -> None:
     assert it.book.rules.rules[0].to == "iot.other"
 
 
+def test_rules_are_forgotten_when_all_that_was_recorded_under_them_is_safe() -> None:
+    """Not one message earlier, and not one later: ``safe`` is the first position that the sink may not have."""
+    it = BookedNode(UP)
+    it.away()
+    messages(it, "up-1")
+    since = it.node.broker.log.end
+    it.change(DOWN)
+    it.book.safe = lambda: since - 1
+    assert (it.book.earlier, it.book.filters) == (1, ["up/#", "other/#"])
+    it.book.safe = lambda: since
+    assert (it.book.earlier, it.book.filters) == (0, ["other/#"])
+
+
 @pytest.mark.parametrize(
     "record", [b"{", b"[]", b'{"v": 9}', b'{"v": 1, "stretches": [{"since": 0, "rules": [{"x": 1}]}]}']
 )
@@ -188,7 +201,7 @@ def test_a_log_that_has_lost_its_end_keeps_no_rules_for_it() -> None:
     """What is recorded there next goes by the rules in force."""
     it = BookedNode(UP)
     messages(it, "up-1")
-    it.book.change([rule_of(DOWN)], it.node.broker.log.end + 1_000_000_000)
+    it.book.change([rule_of(DOWN)], it.node.broker.log.end + (1 << 60))
     it.node.broker.reserve()
     it.node.turn()
     it.entries = (DOWN,)
