@@ -10,9 +10,13 @@ from hypothesis import HealthCheck, settings
 
 from tests.enginekit.kafka import KafkaServer, running_kafka
 from tests.enginekit.servers import Server, Servers, heal_all, running
+from tests.seeds import RUN
 
 # How fast examples are made and run says something about the machine, which has other tests to run beside them.
-settings.register_profile("iot-mqtt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "iot-mqtt", deadline=None, derandomize=False, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+
 settings.load_profile("iot-mqtt")
 
 
@@ -42,6 +46,17 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """One Kafka server, broker and controller in one."""
     with running_kafka(tmp_path_factory.mktemp("kafka")) as server:
         yield server
+
+
+def pytest_report_header() -> str:
+    """How to have the same random cases again."""
+    return f"random cases of this run: TEST_SEED={RUN}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Once more where somebody looks for the reason."""
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(f"the same random cases again: TEST_SEED={RUN}")
 
 
 def pytest_collection_finish() -> None:

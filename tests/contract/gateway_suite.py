@@ -16,6 +16,7 @@ from iot_mqtt.grid.ignite.whole import claim_key, note_of
 from iot_mqtt.grid.watching import Operation
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import Pump
+from tests.seeds import seeds_of
 
 CACHE = CacheName.CHANNELS
 
@@ -212,7 +213,7 @@ class GatewaySuite:
         if connection is not None:
             connection.abort("cut by the test")
 
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", seeds_of("gateway", 3))
     def test_a_swap_tells_the_truth_across_a_broken_connection(
         self, driver: Pump, opened: Callable[[], IgniteGrid], boot: int, seed: int
     ) -> None:
@@ -235,7 +236,7 @@ class GatewaySuite:
             driver.until(lambda: grid.available)
             assert driver.run(grid.get(CACHE, b"k")) == present
 
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", seeds_of("gateway", 3))
     def test_a_repeated_batch_keeps_its_order_across_broken_connections(
         self, driver: Pump, opened: Callable[[], IgniteGrid], boot: int, seed: int
     ) -> None:

@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.grid import CacheName, Grid, Pair, WriteBatch, scan
 from tests.contract.driving import Driver, Pump
+from tests.seeds import seeds_of
 
 A, B, C = CacheName.QUEUE, CacheName.DUP, CacheName.SESSIONS
 
@@ -465,7 +466,7 @@ class GridSuite:
 
     # Everything at once.
 
-    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("seed", seeds_of("sorted dictionary", 5))
     def test_a_grid_is_a_sorted_dictionary(self, opened: Opened, seed: int) -> None:
         """Random batches, swaps and pages against a model that is one."""
         rng = random.Random(seed)

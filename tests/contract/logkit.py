@@ -21,6 +21,7 @@ from iot_mqtt.ports.log import LogReader, LogRun, Reading, Reference, StreamInfo
 from iot_mqtt.topics import matches
 from iot_mqtt.values import ProtocolVersion
 from tests.contract.driving import Pump
+from tests.seeds import seeds_of
 
 SETTINGS = LogSettings()
 
@@ -264,7 +265,7 @@ class LogCase:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "course" in metafunc.fixturenames:
-            metafunc.parametrize("course", range(self.courses))
+            metafunc.parametrize("course", seeds_of("courses of the log", self.courses))
 
     def make(self, directory: Path, pump: Pump) -> Grid:
         """A grid, not yet open."""

@@ -22,6 +22,7 @@ from iot_mqtt.ports.grid import CacheName
 from tests.contract import child, writer
 from tests.contract.grid_suite import A, GridSuite, removes
 from tests.contract.logfile import used
+from tests.seeds import seeds_of
 
 #: Zeros behind what was written: a log that ends there, and one that has room for more.
 ROOM = (0, 100_000)
@@ -177,7 +178,7 @@ class PersistentGridSuite(GridSuite):
         assert self.count(self.copy(spoilt, tmp_path, lambda log: log + bytes(zeros))) == WRITTEN
 
     @pytest.mark.parametrize("room", ROOM)
-    @pytest.mark.parametrize("seed", range(30))
+    @pytest.mark.parametrize("seed", seeds_of("damage", 30))
     def test_damage_in_older_data_is_reported(self, spoilt: Path, tmp_path: Path, seed: int, room: int) -> None:
         """Acknowledged batches stand behind it: to start without them would hide their loss."""
         rng = random.Random(seed)
@@ -197,7 +198,7 @@ class PersistentGridSuite(GridSuite):
                 self.open(directory)
         assert self.logs(directory)[-1].read_bytes() == before
 
-    @pytest.mark.parametrize("seed", range(10))
+    @pytest.mark.parametrize("seed", seeds_of("damage of some length", 10))
     @pytest.mark.parametrize("length", [7, 64, 5000])
     @pytest.mark.parametrize("room", ROOM)
     def test_a_hole_in_older_data_is_reported(

@@ -17,6 +17,7 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.registry import Lease, RegistryState
 from tests.contract.registry_storm import Storm
 from tests.contract.registrykit import CONNECTED, LOST, SUSPENDED, Bench, Node, member
+from tests.seeds import seeds_of
 
 
 class RegistrySuite:
@@ -337,7 +338,7 @@ class LeasingSuite(RegistrySuite):
         """
         nodes = bench.joined("a", "b", "c")
         storm = Storm(bench, nodes)
-        for seed in range(self.storms):
+        for seed in seeds_of("registry storms", self.storms):
             storm.rage(random.Random(seed))
             storm.calm()
         assert storm.taken_in_all > 3 * self.storms

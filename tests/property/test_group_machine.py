@@ -28,10 +28,11 @@ from iot_mqtt.codec import Ack, Connack, Packet, PacketType, Publish, Suback, Un
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.session import outbound
+from tests.seeds import seed_of
 from tests.unit.broker.harness import Client, Node, subscribe
 
 STEPS = int(os.environ.get("GROUP_STEPS", "10000"))
-SEED = int(os.environ.get("GROUP_SEED", "0"))
+SEED = int(os.environ.get("GROUP_SEED") or seed_of("groups"))
 STEPS_OF_A_LIFE = 100
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP

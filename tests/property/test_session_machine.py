@@ -44,10 +44,11 @@ from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.session import outbound
 from iot_mqtt.values import ProtocolVersion
 from tests.property.reference_model import INTERVAL, Model
+from tests.seeds import seed_of
 from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
 
 STEPS = int(os.environ.get("SESSION_STEPS", "100000"))
-SEED = int(os.environ.get("SESSION_SEED", "0"))
+SEED = int(os.environ.get("SESSION_SEED") or seed_of("sessions"))
 STEPS_OF_A_LIFE = 100
 #: Hypothesis remembers every life it has seen: a fresh start keeps memory and time even.
 STEPS_OF_A_ROUND = 20_000

@@ -19,6 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--also", type=int, nargs="*", default=[], help="these before them")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--steps", type=int, default=STEPS, help="length of the storm")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
@@ -28,7 +29,8 @@ def main() -> int:
     logging.basicConfig(
         level=logging.INFO if options.trace else logging.CRITICAL, stream=sys.stdout, format="           %(message)s"
     )
-    seeds = [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
+    many = [*options.also, *range(options.first, options.first + options.seeds)]
+    seeds = many if options.seed is None else [options.seed]
     begun = time.monotonic()
     failed = 0
     figures: Counter[str] = Counter()

@@ -11,6 +11,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import ConnectWill, PacketType, Properties, Publish
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import OutboxSettings
+from tests.seeds import seeds_of
 from tests.unit.broker.harness import V311, Client, Node, subscribe
 
 SETTINGS = MqttSettings(max_queued_messages=4, max_retained_messages=3, max_inflight=3)
@@ -113,7 +114,7 @@ def test_a_scripted_mixture_with_every_reason() -> None:
     assert set(node.dropped()) == set(reasons.split())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds_of("drop identity", 12))
 def test_a_random_mixture(seed: int) -> None:
     """Any order of connecting, publishing, answering, losing, waiting, blocking and a hanging disk."""
     dice = random.Random(seed)

@@ -13,6 +13,7 @@ from iot_mqtt.codec import Ack, PacketType, Publish
 from iot_mqtt.codec.runs import run_of
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.log import Reference
+from tests.seeds import seeds_of
 from tests.unit.broker.harness import Client, Node, run
 from tests.unit.broker.logreaders import SHORT, check, durable, lost, numbers, publish
 from tests.unit.broker.neighbours import Neighbour, forward
@@ -477,7 +478,7 @@ class Memory:
         client.inbox = client.inbox[count:]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds_of("elsewhere", 40))
 def test_random_lives(seed: int) -> None:
     """Links that lose, nodes that die, a small window: exactly once and in order, from each of three logs."""
     random = Random(seed)

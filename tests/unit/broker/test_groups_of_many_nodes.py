@@ -12,6 +12,7 @@ import pytest
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Unsubscribe
 from iot_mqtt.ports.grid import CacheName
+from tests.seeds import seeds_of
 from tests.simulation import brokers
 from tests.unit.broker.groupworld import FILTER, GroupWorld, Walk
 
@@ -268,13 +269,13 @@ def test_policies_keep_their_promises(policy: str, monkeypatch: pytest.MonkeyPat
         assert [member.got for member in members if member.got] == [sent]
 
 
-@pytest.mark.parametrize("seed", range(WALKS))
+@pytest.mark.parametrize("seed", seeds_of("members", WALKS))
 def test_members_come_and_go(seed: int) -> None:
     """On any node, again and again: everything comes, and what is of QoS 2 once, to anybody."""
     Walk(seed, troubled=False).run()
 
 
-@pytest.mark.parametrize("seed", range(WALKS))
+@pytest.mark.parametrize("seed", seeds_of("nodes and members", WALKS))
 def test_nodes_come_and_go_as_well(seed: int) -> None:
     """Killed, parted, back: everything comes, and what is of QoS 2 never twice to one client."""
     Walk(seed, troubled=True).run()

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.broker.cluster_view import ClusterView
 from iot_mqtt.codec import Disconnect, Packet
 from iot_mqtt.errors import ReasonCode
+from tests.seeds import seeds_of
 from tests.simulation.brokers import BrokerLife
 from tests.simulation.clients import Client, Publisher, Subscriber
 from tests.simulation.world import World
@@ -108,7 +109,7 @@ class Rolling:
         self.world.end(life)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds_of("rolling restart", 2))
 def test_a_rolling_restart_loses_nothing(seed: int) -> None:
     """Every acknowledged message reaches every subscriber once, in order, though every node was restarted."""
     rolling = Rolling(seed)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from iot_mqtt.cluster.links import Heartbeat, Item, LinkSettings, Retained
+from tests.seeds import seed_of
 from tests.simulation.messaging import FINE, Weather
 from tests.unit.cluster.links.linkskit import Cluster
 
@@ -25,6 +26,7 @@ from tests.unit.cluster.links.linkskit import Cluster
 BLOCK = 100
 SEEDS = int(os.environ.get("LINKS_SEEDS", "2000"))
 ONLY = os.environ.get("LINKS_SEED")
+FIRST = seed_of("links")
 STORM = 1.2
 CALM = 1.5
 
@@ -249,7 +251,7 @@ class Simulation:
                     assert stream.latest == len(sent) - 1
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK) if ONLY is None else [int(ONLY)])
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, BLOCK) if ONLY is None else [int(ONLY)])
 def test_items_come_once_and_in_order_or_a_gap_is_told(first: int) -> None:
     told = 0
     for seed in range(first, first + (BLOCK if ONLY is None else 1)):

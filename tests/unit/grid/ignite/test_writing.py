@@ -12,6 +12,7 @@ from iot_mqtt.grid.ignite import Fenced, IgniteGrid
 from iot_mqtt.grid.ignite.faults import TooLarge
 from iot_mqtt.grid.ignite.frames import Op
 from iot_mqtt.ports.grid import CacheName, WriteBatch
+from tests.seeds import seeds_of
 from tests.unit.grid.ignite.fake_gateway import FakePump, make
 
 A, B = CacheName.QUEUE, CacheName.META
@@ -165,7 +166,7 @@ def test_without_a_connection_commits_fail_in_order(pump: FakePump, grid: Ignite
     assert again == []
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds_of("repeated batch", 20))
 def test_a_repeated_batch_keeps_its_order(pump: FakePump, grid: IgniteGrid, seed: int) -> None:
     """As the store repeats: whatever breaks and when, the last of each key wins, and nothing acknowledged is lost."""
     rng = random.Random(seed)
