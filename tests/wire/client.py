@@ -221,7 +221,17 @@ class Client:
         self.expect(PINGRESP)
 
     def quiet(self, seconds: float = 0.2) -> list[Packet]:
-        """The packets that come within ``seconds``; for showing that nothing came."""
+        """The packets that come within ``seconds``; for showing that nothing came.
+
+        Nothing comes on a closed connection either, which shows nothing: that is a Mismatch.
+        """
+        found = self.heard(seconds)
+        if self._ended:
+            raise Mismatch(f"expected an open connection, it was closed{self._came(found)}")
+        return found
+
+    def heard(self, seconds: float = 0.2) -> list[Packet]:
+        """The packets that come within ``seconds``, or until the broker closes."""
         end = time.monotonic() + seconds
         found = list(self.pending)
         self.pending.clear()

@@ -127,6 +127,12 @@ class Broker:
         """A connection whose session stays when it ends."""
         return self.connect(version, client_id, clean=False, expiry=300, **options)
 
+    def resumed(self, version: int, client_id: str, **options: Any) -> Client:
+        """A connection whose session was there; without it nothing that comes or stays away says anything."""
+        client = self.durable(version, client_id, **options)
+        assert client.connack.session_present, f"the session of {client_id} is gone"
+        return client
+
     def refused(self, client: Client, *reasons: int, timeout: float | None = None) -> None:
         """`Client.refused`, as lenient as the run is."""
         client.refused(*reasons, lenient=self.lenient, timeout=timeout)

@@ -38,7 +38,7 @@ def test_a_kept_session_is_found_again_with_its_subscriptions(broker: Broker, ve
     first = broker.durable(version, name)
     first.subscribe(topic, qos=1)
     getattr(first, ending)()
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     assert again.connack.session_present
     again.publish(topic, "still there", qos=1)
     assert again.message().payload == b"still there"
@@ -84,7 +84,7 @@ def test_messages_for_an_absent_session_wait_for_it(broker: Broker, version: int
     publisher = broker.connect(version)
     for number in range(5):
         publisher.publish(topic, str(number), qos=qos)
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     got = again.messages(5)
     assert [message.payload for message in got] == [b"0", b"1", b"2", b"3", b"4"]
     assert [message.qos for message in got] == [qos] * 5
@@ -225,7 +225,7 @@ def test_a_session_remembers_qos_2_messages_that_were_not_released(broker: Broke
     first.send(packets.publish(version, topic, b"once", qos=2, packet_id=7))
     assert first.expect(packets.PUBREC).packet_id == 7
     first.drop()
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     again.send(packets.publish(version, topic, b"once", qos=2, packet_id=7, dup=True))
     assert again.expect(packets.PUBREC).reason in (0, 0x10)
     again.ack(packets.PUBREL, 7)

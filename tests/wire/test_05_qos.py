@@ -154,7 +154,7 @@ def test_a_pubrec_with_an_error_ends_the_exchange(broker: Broker) -> None:
     reader.ack(PUBREC, got.packet_id, 0x87)
     assert not [packet for packet in reader.quiet(0.3) if packet.kind == PUBREL]
     reader.drop()
-    broker.durable(V5, name).no_message(0.4)
+    broker.resumed(V5, name).no_message(0.4)
 
 
 @clauses("MQTT5-4.4.0-2")
@@ -167,7 +167,7 @@ def test_a_puback_with_an_error_acknowledges_all_the_same(broker: Broker) -> Non
     reader.ack(PUBACK, reader.message(acknowledge=False).packet_id, 0x83)
     reader.ping()
     reader.drop()
-    broker.durable(V5, name).no_message(0.4)
+    broker.resumed(V5, name).no_message(0.4)
 
 
 @clauses("MQTT3-2.3.1-4", "MQTT5-2.2.1-4", "MQTT5-4.3.2-1", "MQTT5-4.3.3-1")
@@ -365,7 +365,7 @@ def test_a_puback_that_answers_qos_2_does_not_break_the_broker(broker: Broker) -
     reader.subscribe(topic, qos=2)
     broker.connect(V5).publish(topic, "x", qos=2)
     reader.ack(PUBACK, reader.message(acknowledge=False).packet_id)
-    answer = [packet for packet in reader.quiet(0.3) if packet.kind == packets.DISCONNECT]
+    answer = [packet for packet in reader.heard(0.3) if packet.kind == packets.DISCONNECT]
     assert all(packet.reason == 0x82 for packet in answer)
     broker.connect(V5).ping()
 

@@ -36,7 +36,7 @@ def test_unacknowledged_messages_come_again_with_dup_and_the_same_id(
         publisher.publish(topic, str(number), qos=qos)
     before = first.messages(3, acknowledge=False)
     getattr(first, ending)()
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     after = again.messages(3)
     assert [(packet.packet_id, packet.payload) for packet in after] == [
         (packet.packet_id, packet.payload) for packet in before
@@ -57,7 +57,7 @@ def test_a_pubrel_without_pubcomp_comes_again_and_not_the_publish(broker: Broker
     first.ack(PUBREC, got.packet_id)
     first.expect(PUBREL)
     first.drop()
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     assert again.expect(PUBREL).packet_id == got.packet_id
     again.ack(PUBCOMP, got.packet_id)
     again.no_message()
@@ -78,7 +78,7 @@ def test_acknowledged_messages_do_not_come_again(broker: Broker, version: int) -
     first.ack(PUBACK, got[2].packet_id)
     first.ping()
     first.drop()
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     resent = again.message()
     assert (resent.payload, resent.dup) == (b"1", True)
     again.no_message()
@@ -96,7 +96,7 @@ def test_messages_that_were_never_sent_come_without_dup(broker: Broker, version:
     first.message(acknowledge=False)
     first.disconnect()
     publisher.publish(topic, "waited", qos=1)
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     assert [(packet.payload, packet.dup) for packet in again.messages(2)] == [(b"sent", True), (b"waited", False)]
 
 
@@ -123,7 +123,7 @@ def test_an_expired_message_that_was_sent_already_comes_again(broker: Broker) ->
     got = first.message(acknowledge=False)
     assert first.quiet(1.6) == []
     first.drop()
-    again = broker.durable(V5, name)
+    again = broker.resumed(V5, name)
     resent = again.receive()
     assert resent is not None and (resent.kind, resent.packet_id) == (PUBLISH, got.packet_id)
 
@@ -139,7 +139,7 @@ def test_resending_keeps_to_the_receive_maximum_of_the_new_connection(broker: Br
         publisher.publish(topic, str(number), qos=1)
     first.messages(3, acknowledge=False)
     first.drop()
-    again = broker.durable(V5, name, receive_maximum=1)
+    again = broker.resumed(V5, name, receive_maximum=1)
     for number in range(3):
         got = again.message(acknowledge=False)
         assert got.payload == str(number).encode()
@@ -172,7 +172,7 @@ def test_new_messages_do_not_get_the_ids_of_those_in_flight_from_before(broker: 
         publisher.publish(topic, str(number), qos=1)
     first.messages(3, acknowledge=False)
     first.drop()
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     old = {packet.packet_id for packet in again.messages(3, acknowledge=False)}
     publisher.publish(topic, "new", qos=1)
     assert again.message(acknowledge=False).packet_id not in old

@@ -72,7 +72,7 @@ def test_order_holds_from_the_queue_to_the_live_stream(broker: Broker, version: 
     publisher = broker.connect(version)
     for number in range(15):
         publisher.publish(topic, str(number), qos=1)
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     for number in range(15, 30):
         publisher.publish(topic, str(number), qos=1)
     assert [int(message.payload) for message in again.messages(30)] == list(range(30))

@@ -45,7 +45,7 @@ def test_no_local_goes_by_client_id_across_a_reconnect(broker: Broker) -> None:
     first = broker.durable(V5, name)
     first.subscribe(topic, no_local=1, qos=1)
     first.disconnect()
-    again = broker.durable(V5, name)
+    again = broker.resumed(V5, name)
     again.publish(topic, "mine", qos=1)
     again.no_message()
 
@@ -125,7 +125,7 @@ def test_identifiers_survive_with_the_session(broker: Broker) -> None:
     first.disconnect()
     publisher = broker.connect(V5)
     publisher.publish(topic, "waited", qos=1)
-    again = broker.durable(V5, name)
+    again = broker.resumed(V5, name)
     publisher.publish(topic, "live", qos=1)
     assert [(packet.payload, packet.identifiers) for packet in again.messages(2)] == [
         (b"waited", [77]),
@@ -216,7 +216,7 @@ def test_deliveries_under_way_are_finished_after_unsubscribing(broker: Broker, v
         client.ack(PUBCOMP, begun.packet_id)
         return
     client.drop()
-    again = broker.durable(version, name)
+    again = broker.resumed(version, name)
     assert again.message().packet_id == begun.packet_id
 
 

@@ -149,7 +149,7 @@ def test_retain_handling_1_knows_the_subscription_of_a_resumed_session(broker: B
     first.subscribe(topic, handling=1)
     first.message()
     first.disconnect()
-    again = broker.durable(V5, name)
+    again = broker.resumed(V5, name)
     again.subscribe(topic, handling=1)
     again.no_message()
     broker.retained_gone(topic)

@@ -67,7 +67,7 @@ def test_properties_wait_with_a_message_for_an_absent_session(broker: Broker) ->
     first.subscribe(topic, qos=1)
     first.disconnect()
     broker.connect(V5).publish(topic, "x", qos=1, **EVERYTHING)
-    assert broker.durable(V5, name).message().properties == EVERYTHING
+    assert broker.resumed(V5, name).message().properties == EVERYTHING
 
 
 def test_properties_of_the_packet_are_not_those_of_the_message(broker: Broker) -> None:
@@ -102,7 +102,7 @@ def test_a_message_that_waited_has_the_time_that_is_left(broker: Broker) -> None
     first.disconnect()
     broker.connect(V5).publish(topic, "x", qos=1, message_expiry_interval=10)
     time.sleep(2.1)
-    assert broker.durable(V5, name).message().properties["message_expiry_interval"] in (7, 8)
+    assert broker.resumed(V5, name).message().properties["message_expiry_interval"] in (7, 8)
 
 
 @clauses("MQTT5-3.3.2-5")
@@ -119,7 +119,7 @@ def test_a_message_that_waited_too_long_is_gone(broker: Broker) -> None:
     publisher.publish(topic, "lasting", qos=1)
     time.sleep(2.2)
     for version, name in names.items():
-        again = broker.durable(version, name)
+        again = broker.resumed(version, name)
         assert again.message().payload == b"lasting"
         again.no_message(0.1)
 

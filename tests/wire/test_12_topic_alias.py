@@ -63,7 +63,7 @@ def test_aliases_end_with_their_connection(broker: Broker) -> None:
     first = broker.durable(V5, name)
     first.publish(broker.topic(), "x", qos=1, topic_alias=1)
     first.disconnect()
-    again = broker.durable(V5, name)
+    again = broker.resumed(V5, name)
     again.send(packets.publish(V5, "", b"x", topic_alias=1))
     broker.refused(again, 0x82)
 
@@ -137,7 +137,7 @@ def test_messages_sent_again_do_not_rely_on_aliases_of_the_lost_connection(broke
         writer.publish(topic, str(number), qos=1)
     first.messages(3, acknowledge=False)
     first.drop()
-    again = broker.durable(V5, name)
+    again = broker.resumed(V5, name)
     assert [(packet.topic, packet.payload) for packet in again.messages(3)] == [
         (topic, b"0"),
         (topic, b"1"),

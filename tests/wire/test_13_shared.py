@@ -166,7 +166,7 @@ def test_a_qos_2_delivery_is_finished_with_the_member_that_began_it(broker: Brok
     assert len(got[began]) == 1 and not got[1 - began]
     members[began].drop()
     members[1 - began].no_message()
-    again = broker.durable(V5, names[began])
+    again = broker.resumed(V5, names[began])
     resent = again.message()
     assert (resent.packet_id, resent.dup) == (got[began][0].packet_id, True)
 

@@ -73,7 +73,7 @@ def test_a_waiting_message_too_large_for_the_new_connection_is_left_out(broker: 
     writer = broker.connect(V5)
     writer.publish(topic, "x" * 200, qos=1)
     writer.publish(topic, "small", qos=1)
-    again = broker.durable(V5, name, maximum_packet_size=100)
+    again = broker.resumed(V5, name, maximum_packet_size=100)
     assert again.message().payload == b"small"
 
 

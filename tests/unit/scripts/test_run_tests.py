@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.run_tests import PARTS, Failures, closing_line, counts_of
+from scripts.run_tests import PARTS, Failures, closing_line, counts_of, verdict
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,6 +42,23 @@ def test_parts_have_ports_of_their_own() -> None:
 def test_the_last_line_of_a_part_is_understood(line: str, counts: dict[str, int]) -> None:
     """Whatever pytest has to say."""
     assert counts_of(line) == Counter(counts)
+
+
+@pytest.mark.parametrize(
+    ("codes", "narrowed", "code"),
+    [
+        ([0, 0, 0], False, 0),
+        ([0, 1, 0], False, 1),
+        ([0, 5, 0], False, 5),
+        ([0, -9, 1], False, -9),
+        ([0, 5, 5], True, 0),
+        ([1, 5, 5], True, 1),
+        ([5, 5, 5], True, 5),
+    ],
+)
+def test_nothing_collected_is_no_success(codes: list[int], code: int, *, narrowed: bool) -> None:
+    """But where arguments chose what another part has."""
+    assert verdict(codes, narrowed=narrowed) == code
 
 
 def test_the_closing_line_is_of_all_parts() -> None:
