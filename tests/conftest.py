@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import reactor
 from tests.enginekit.kafka import KafkaServer, running_kafka
 from tests.enginekit.servers import Server, Servers, heal_all, running
 from tests.seeds import RUN
@@ -63,6 +64,17 @@ def pytest_collection_finish() -> None:
     """What the collection has made is there until the end: no garbage collection need look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
+    """Tests that are coroutines run in the reactor, and no others: pytest-twisted would run all of them there, where
+    a plain function can't wait for anything.
+    """
+    result = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    if isinstance(result, Awaitable):
+        reactor.run(result)
+    return True
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.epollreactor import EPollReactor
 from twisted.python.failure import Failure
+
+from tests.reactor import PATIENCE, reactor, run, turn, until
 
 T = TypeVar("T")
 
@@ -54,30 +54,18 @@ class Pump:
 
 
 class ReactorPump(Pump):
-    """With sockets and timers: a reactor of its own, which runs while a test waits for something.
+    """With sockets and timers: a reactor that runs while a test waits for something."""
 
-    One for all tests of a process; each test leaves nothing in it.
-    """
-
-    _shared: EPollReactor | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        if ReactorPump._shared is None:
-            ReactorPump._shared = EPollReactor()
-        self.reactor = ReactorPump._shared
+    reactor = reactor
 
     def cross(self, call: Callable[[], None]) -> None:
         self.reactor.callFromThread(call)
 
-    def turn(self) -> None:
-        """Wait for something to happen, a tenth of a second at most, and let it."""
-        wait = self.reactor.timeout()
-        self.reactor.doIteration(0.1 if wait is None else min(wait, 0.1))
-        self.reactor.runUntilCurrent()
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return run(coroutine)
 
-    def until(self, condition: Callable[[], bool], timeout: float = 60) -> None:
-        end = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < end, "it did not happen in time"
-            self.turn()
+    def turn(self) -> None:
+        turn()
+
+    def until(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
+        until(condition, timeout)

@@ -18,6 +18,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.plugins.running import NotAvailable
+from tests.reactor import run, turn, until
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, house, settings, vendors, write_plugin
 
 #: What it does with a frame, and what its connections are told.
@@ -56,7 +57,7 @@ class Neighbour:
         self.sent += 5
 
     def check(self) -> None:
-        self._here.turning.until(lambda: len(self.sink.readings) >= self.sent)
+        until(lambda: len(self.sink.readings) >= self.sent)
         frames = [dict(one.values)["frame"] for one in self.sink.readings]  # type: ignore[arg-type]
         assert frames == [str(n) for n in range(self.sent)]
         assert self.sink.failure is None
@@ -87,13 +88,13 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
             opened, sink = here.connect("bad")
         except NotAvailable:
             neighbour.send()
-            here.turning.turn()
+            turn()
             continue
         pids.add(vendors(plugins)[0].pid or 0)
         opened.runner.decode([b"x"])
         while sink.failure is None:
             neighbour.send()
-            here.turning.turn()
+            turn()
             assert time.monotonic() - begun < 10
         failures.append(sink.failure)
     print(f"{what}: quarantined after {time.monotonic() - begun:.1f} s")
@@ -103,7 +104,7 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
     with pytest.raises(NotAvailable, match="in quarantine"):
         plugins.open("bad", "p:1", FakeSink())
     neighbour.check()
-    here.turning.until(lambda: not any(_runs(pid) for pid in pids))
+    until(lambda: not any(_runs(pid) for pid in pids))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_a_plugin_that_is_bad_at_import_stops_no_start(here: House, deed: str) -
     assert vendors(plugins)[1].state == "ready"
     neighbour = Neighbour(here)
     neighbour.send()
-    here.turning.until(lambda: vendors(plugins)[0].state == "quarantined", 10)
+    until(lambda: vendors(plugins)[0].state == "quarantined", 10)
     neighbour.check()
 
 
@@ -134,14 +135,14 @@ def test_a_reload_of_a_better_version_ends_the_quarantine(here: House) -> None:
     plugins = here.start(bad=settings("process", grave_faults=1))
     opened, sink = here.connect("bad")
     opened.runner.decode([b"x"])
-    here.turning.until(lambda: vendors(plugins)[0].state == "quarantined")
+    until(lambda: vendors(plugins)[0].state == "quarantined")
     assert sink.failure == ("codec_failed", "died")
     assert vendors(plugins)[0].faults == {"died": 1}
     write_plugin(here.site, "bad", "2.0")
-    assert here.turning.run(plugins.reload("bad")).state == "ready"
+    assert run(plugins.reload("bad")).state == "ready"
     opened, sink = here.connect("bad")
     opened.runner.decode([b"x"])
-    here.turning.until(lambda: bool(sink.readings))
+    until(lambda: bool(sink.readings))
 
 
 @pytest.mark.alone
@@ -159,11 +160,11 @@ def test_a_quarantine_passes(here: House) -> None:
     plugins = here.start(bad=settings("process", grave_faults=1, quarantine=0.3))
     opened, _ = here.connect("bad")
     opened.runner.decode([b"x"])
-    here.turning.until(lambda: vendors(plugins)[0].state == "quarantined")
-    here.turning.until(lambda: vendors(plugins)[0].state == "ready")
+    until(lambda: vendors(plugins)[0].state == "quarantined")
+    until(lambda: vendors(plugins)[0].state == "ready")
     opened, sink = here.connect("bad")
     opened.runner.decode([b"y"])
-    here.turning.until(lambda: bool(sink.readings))
+    until(lambda: bool(sink.readings))
     assert vendors(plugins)[0].restarts == 1
 
 
@@ -181,9 +182,9 @@ def test_a_slow_worker_makes_the_connection_wait_and_nothing_is_lost(here: House
             sent += 10
         sent += 10
         assert 2000 < opened.runner.in_flight <= 2100  # type: ignore[attr-defined]
-        here.turning.until(lambda: sink.readies >= readies)  # noqa: B023 - called at once
+        until(lambda: sink.readies >= readies)  # noqa: B023 - called at once
         assert opened.runner.in_flight <= 1000  # type: ignore[attr-defined]
-    here.turning.until(lambda: len(sink.readings) == sent)
+    until(lambda: len(sink.readings) == sent)
     assert [int(dict(one.values)["frame"]) for one in sink.readings] == list(range(sent))  # type: ignore[arg-type]
 
 
@@ -194,7 +195,7 @@ def test_workers_end_with_the_broker_whatever_they_do(here: House) -> None:
     pid = vendors(plugins)[0].pid
     assert pid is not None and _runs(pid)
     plugins.stop()
-    here.turning.until(lambda: not _runs(pid))
+    until(lambda: not _runs(pid))
 
 
 def test_reloads_under_load_lose_nothing_and_decode_nothing_twice(here: House) -> None:
@@ -202,7 +203,7 @@ def test_reloads_under_load_lose_nothing_and_decode_nothing_twice(here: House) -
     write_plugin(here.site, "acme", "1.0")
     plugins = here.start(acme=settings("process"))
     write_plugin(here.site, "acme", "2.0")
-    here.turning.run(plugins.reload("acme"))
+    run(plugins.reload("acme"))
     pids, sinks, sent = set(), [], 0
     for _ in range(10):
         opened, sink = here.connect("acme")
@@ -213,14 +214,14 @@ def test_reloads_under_load_lose_nothing_and_decode_nothing_twice(here: House) -
         while not reloaded:
             opened.runner.decode([b"%d" % (sent + n) for n in range(10)])
             sent += 10
-            here.turning.turn()
+            turn()
         opened.runner.decode([b"%d" % sent])
         sent += 1
-        here.turning.until(lambda: sum(len(one.readings) for one in sinks) == sent)  # noqa: B023 - called at once
+        until(lambda: sum(len(one.readings) for one in sinks) == sent)  # noqa: B023 - called at once
         opened.runner.close()
     frames = sorted(int(dict(one.values)["frame"]) for sink in sinks for one in sink.readings)  # type: ignore[arg-type]
     assert frames == list(range(sent))
-    here.turning.until(lambda: not any(_runs(pid) for pid in pids))
+    until(lambda: not any(_runs(pid) for pid in pids))
 
 
 def _start(coroutine: object, results: list[object]) -> None:
@@ -252,7 +253,7 @@ def test_the_kernel_ends_a_worker_whose_broker_was_killed(here: House, tmp_path:
         here = House(Path({str(tmp_path)!r}))
         plugins = here.start(bad=settings("process", answer_within=600.0))
         here.connect("bad")[0].runner.decode([b"x"])
-        for _ in range(20): here.turning.turn()
+        for _ in range(20): turn()
         print(vendors(plugins)[0].pid, flush=True)
         sys.stdin.read()
         """
@@ -265,4 +266,4 @@ def test_the_kernel_ends_a_worker_whose_broker_was_killed(here: House, tmp_path:
     finally:
         broker.send_signal(signal.SIGKILL)
         broker.communicate()
-    here.turning.until(lambda: not _runs(worker), 5)
+    until(lambda: not _runs(worker), 5)

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable
 
 import pytest
+import pytest_twisted
 
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.hashing import HashPool
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
+from tests.reactor import reactor
 from tests.unit.auth.authkit import Threads, outcome
 
 
@@ -107,23 +109,19 @@ def test_closing_answers_all_who_wait(pool: HashPool, threads: Threads) -> None:
         pool.verify("x", b"x")
 
 
-def test_real_threads_really_verify() -> None:
-    """The same with argon2 and a thread of the pool; the crossing is a list that the test waits on."""
-    arrived = threading.Event()
-    crossed: list[Callable[[], None]] = []
+@pytest_twisted.ensureDeferred
+async def test_real_threads_really_verify() -> None:
+    """The same with argon2, a thread of the pool, and the reactor that it crosses into."""
     names = []
 
     def cross(call: Callable[[], None]) -> None:
         names.append(threading.current_thread().name)
-        crossed.append(call)
-        arrived.set()
+        reactor.callFromThread(call)
 
     pool = HashPool(cross, threads=1)
     try:
-        verdict = pool.verify(argon.hash_password(b"pw"), b"pw")
-        assert arrived.wait(20)
-        crossed[0]()
-        assert outcome(verdict) is True
-        assert names == ["iot-mqtt-hash_0"]
+        assert await pool.verify(argon.hash_password(b"pw"), b"pw") is True
+        assert await pool.verify(argon.hash_password(b"pw"), b"no") is False
+        assert names == ["iot-mqtt-hash_0"] * 2
     finally:
         pool.close()

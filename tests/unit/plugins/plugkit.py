@@ -1,4 +1,4 @@
-"""Plugins as pip would leave them, a sink that remembers, and a reactor that a test turns by hand."""
+"""Plugins as pip would leave them, a sink that remembers."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ import gc
 import shutil
 import sys
 import textwrap
-import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-
-from twisted.internet.defer import Deferred
-from twisted.internet.epollreactor import EPollReactor
-from twisted.internet.process import reapAllProcesses
-from twisted.python.failure import Failure
 
 from iot_mqtt.plugins.catalog import Plugins
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.plugins.running import Opened
 from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.sdk import Event, Readings
+from tests.reactor import reactor, run, turn
 
 T = TypeVar("T")
 
@@ -117,59 +110,18 @@ class FakeSink:
         self.readies += 1
 
 
-class Turning:
-    """A reactor of its own, which runs while a test waits."""
-
-    _shared: EPollReactor | None = None
-
-    def __init__(self) -> None:
-        if Turning._shared is None:
-            Turning._shared = EPollReactor()
-            # As when it runs by itself; nobody stops it, so its threads must not keep the tests from ending.
-            threads: Any = Turning._shared.getThreadPool()
-            threads.threadFactory = partial(threading.Thread, daemon=True)
-            threads.start()
-        self.reactor = Turning._shared
-
-    def turn(self) -> None:
-        wait = self.reactor.timeout()
-        self.reactor.doIteration(0.02 if wait is None else min(wait, 0.02))
-        self.reactor.runUntilCurrent()
-        reapAllProcesses()  # as the signal handler of a reactor that runs by itself would
-
-    def until(self, condition: Callable[[], bool], timeout: float = 30) -> None:
-        end = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < end, "it did not happen in time"
-            self.turn()
-
-    def run(self, awaited: Awaitable[T]) -> T:
-        results: list[Any] = []
-
-        async def wait() -> T:
-            return await awaited
-
-        Deferred.fromCoroutine(wait()).addBoth(results.append)
-        self.until(lambda: bool(results))
-        result = results[0]
-        if isinstance(result, Failure):
-            result.raiseException()
-        return result  # type: ignore[no-any-return]
-
-
 class House:
     """A node's plugins, without the node."""
 
     def __init__(self, folder: Path) -> None:
-        self.turning = Turning()
         self.site = folder / "site"
         self.site.mkdir(exist_ok=True)
         self.folder = folder / "data" / "plugins"
         self.plugins: Plugins
 
     def start(self, **sections: PluginSettings) -> Plugins:
-        self.plugins = Plugins(self.turning.reactor, self.folder, sections, bundled={}, version="1")
-        self.turning.run(self.plugins.start())
+        self.plugins = Plugins(reactor, self.folder, sections, bundled={}, version="1")
+        run(self.plugins.start())
         return self.plugins
 
     def connect(self, name: str, peer: str = "10.0.0.1:4000") -> tuple[Opened, FakeSink]:
@@ -200,7 +152,7 @@ def house(folder: Path) -> Iterator[House]:
         if hasattr(one, "plugins"):
             one.plugins.stop()
             for _ in range(5):
-                one.turning.turn()
+                turn()
 
 
 def settings(isolation: str, config: Mapping[str, object] | None = None, **limits: Any) -> PluginSettings:

@@ -17,6 +17,7 @@ from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.plugins.shelf import Shelf
 from iot_mqtt.sdk import Command
+from tests.reactor import reactor, run, turn, until
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, collect, info_of, settings, vendors, write_plugin
 
 BOTH = pytest.mark.parametrize("isolation", ["inline", "process"])
@@ -26,7 +27,7 @@ def version_read(here: House, name: str = "acme") -> object:
     """The version that a new connection is decoded by."""
     opened, sink = here.connect(name)
     opened.runner.decode([b"x"])
-    here.turning.until(lambda: bool(sink.readings) or sink.failure is not None)
+    until(lambda: bool(sink.readings) or sink.failure is not None)
     opened.runner.close()
     values = sink.readings[0].values
     assert isinstance(values, dict)
@@ -45,7 +46,7 @@ def test_a_plugin_that_is_installed_and_named_is_loaded(here: House, isolation: 
     opened.runner.welcome()
     assert opened.runner.decode([b"one", b"two"])
     opened.runner.encode(Command(7, "d1", {"v": 5}, b"", None))
-    here.turning.until(lambda: len(sink.told) == 2 or sink.failure is not None)
+    until(lambda: len(sink.told) == 2 or sink.failure is not None)
     assert sink.told == [("send", b"hello"), ("encoded", 7, b"d1=5")]
     assert [reading.values for reading in sink.readings] == [
         {"version": "1.0", "frame": frame, "lazy": "1.0"} for frame in ("one", "two")
@@ -60,14 +61,14 @@ def test_new_connections_use_the_new_version_and_old_ones_finish_on_theirs(here:
     plugins = here.start(acme=settings(isolation))
     old, old_sink = here.connect("acme")
     write_plugin(here.site, "acme", "2.0")
-    info = here.turning.run(plugins.reload("acme"))
+    info = run(plugins.reload("acme"))
     assert {(one.version, one.current, one.connections) for one in info.versions} == {
         ("1.0", False, 1),
         ("2.0", True, 0),
     }
     assert version_read(here) == "2.0"
     old.runner.decode([b"late"])
-    here.turning.until(lambda: bool(old_sink.readings))
+    until(lambda: bool(old_sink.readings))
     assert old_sink.readings[0].values == {"version": "1.0", "frame": "late", "lazy": "1.0"}
     old.runner.close()
     assert [(one.version, one.loaded) for one in vendors(plugins)[0].versions] == [("1.0", False), ("2.0", True)]
@@ -92,17 +93,17 @@ def test_a_disk_that_takes_its_time_holds_up_nobody_but_the_reload(
     write_plugin(here.site, "acme", "2.0")
     done: list[object] = []
     reload = Deferred.fromCoroutine(plugins.reload("acme")).addBoth(done.append)
-    here.turning.until(lambda: bool(asked))
+    until(lambda: bool(asked))
     assert version_read(here) == "1.0"
     with pytest.raises(PluginError, match="being changed already"):
-        here.turning.run(plugins.disable("acme"))
+        run(plugins.disable("acme"))
     # Writes what was decided, and throws away what nobody wants, behind it.
     off = Deferred.fromCoroutine(plugins.disable("other")).addBoth(done.append)
     for _ in range(3):
-        here.turning.turn()
+        turn()
     assert info_of(plugins, "other").state == "disabled" and not done
     disk.set()
-    here.turning.until(lambda: len(done) == 2)
+    until(lambda: len(done) == 2)
     assert version_read(here) == "2.0"
     assert reload.called and off.called
     assert sorted(one.version for one in info_of(plugins, "acme").versions) == ["1.0", "2.0"]
@@ -114,9 +115,9 @@ def test_rollback_goes_back_and_forth(here: House, isolation: str) -> None:
     write_plugin(here.site, "acme", "1.0")
     plugins = here.start(acme=settings(isolation))
     write_plugin(here.site, "acme", "2.0")
-    here.turning.run(plugins.reload("acme"))
+    run(plugins.reload("acme"))
     for expected in ("1.0", "2.0", "1.0"):
-        here.turning.run(plugins.rollback("acme"))
+        run(plugins.rollback("acme"))
         assert version_read(here) == expected
     plugins.stop()
     here.start(acme=settings(isolation))
@@ -133,15 +134,15 @@ def test_drain_asks_old_connections_to_close_one_after_another(here: House, isol
 
     def close(number: int) -> None:
         asked.append(number)
-        times.append(here.turning.reactor.seconds())
+        times.append(reactor.seconds())
         olds[number].runner.close()
 
     olds = [here.connect("acme")[0] for _ in range(3)]
     for number, opened in enumerate(olds):
         opened.on_drain = partial(close, number)
     write_plugin(here.site, "acme", "2.0")
-    here.turning.run(plugins.reload("acme", drain=True))
-    here.turning.until(lambda: len(asked) == 3)
+    run(plugins.reload("acme", drain=True))
+    until(lambda: len(asked) == 3)
     assert min(after - before for before, after in pairwise(times)) > 0.015
     assert sorted(asked) == [0, 1, 2]
     assert vendors(plugins)[0].connections == 0
@@ -176,7 +177,7 @@ def test_what_does_not_fit_is_refused_with_the_reason_and_the_old_version_stays(
         plugins.open("bad", "p:1", FakeSink())
     write_plugin(here.site, "acme", "2.0", source)
     with pytest.raises(PluginError, match=r"version 1\.0-.* stays") as refused:
-        here.turning.run(plugins.reload("acme"))
+        run(plugins.reload("acme"))
     assert reason in str(refused.value)
     assert version_read(here) == "1.0"
     assert any("bad" in alarm for alarm in plugins.alarms)
@@ -197,7 +198,7 @@ def test_configuration_is_read_strictly(here: House, isolation: str) -> None:
     assert "did you mean word" in (info_of(plugins, "two").reason or "")
     opened, sink = here.connect("one")
     opened.runner.welcome()
-    here.turning.until(lambda: bool(sink.told))
+    until(lambda: bool(sink.told))
     assert sink.told == [("send", b"hi")]
 
 
@@ -207,14 +208,14 @@ def test_enabling_and_disabling_is_remembered(here: House) -> None:
     plugins = here.start()
     with pytest.raises(NotAvailable, match="disabled"):
         plugins.open("acme", "p:1", FakeSink())
-    assert here.turning.run(plugins.enable("acme", "inline")).state == "ready"
+    assert run(plugins.enable("acme", "inline")).state == "ready"
     plugins.stop()
     plugins = here.start()
     assert version_read(here) == "1.0"
     opened, _ = here.connect("acme")
     drained: list[bool] = []
     opened.on_drain = lambda: drained.append(True)
-    here.turning.run(plugins.disable("acme"))
+    run(plugins.disable("acme"))
     assert drained == [True]
     plugins.stop()
     plugins = here.start(acme=settings("inline"))
@@ -241,7 +242,7 @@ def test_a_name_that_nobody_brings_is_told(here: House) -> None:
     with pytest.raises(NotAvailable, match="no codec 'other'"):
         plugins.open("other", "p:1", FakeSink())
     with pytest.raises(PluginError, match="no plugin 'other'"):
-        here.turning.run(plugins.reload("other"))
+        run(plugins.reload("other"))
 
 
 def test_modules_of_an_old_version_leave_memory_over_200_reloads(here: House) -> None:
@@ -249,13 +250,13 @@ def test_modules_of_an_old_version_leave_memory_over_200_reloads(here: House) ->
     write_plugin(here.site, "acme", "1.0")
     plugins = here.start(acme=settings("inline"))
     write_plugin(here.site, "acme", "2.0")
-    here.turning.run(plugins.reload("acme"))
+    run(plugins.reload("acme"))
     codecs: list[weakref.ref[object]] = []
     previous = here.connect("acme")
     sent = 0
     sinks = [previous[1]]
     for number in range(200):
-        here.turning.run(plugins.rollback("acme"))
+        run(plugins.rollback("acme"))
         opened, sink = here.connect("acme")
         for runner in (previous[0].runner, opened.runner):
             runner.decode([b"%d" % sent])

@@ -8,6 +8,7 @@ import pytest
 
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.sdk import Command
+from tests.reactor import reactor, run, until
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, settings, vendors, write_plugin
 
 COMMAND = Command(1, "d", {"v": 1}, b"", None)
@@ -61,7 +62,7 @@ def test_a_call_that_holds_everybody_up_is_a_quarantine_at_once(here: House) -> 
         here.connect("acme")
     info = vendors(here.plugins)[0]
     assert (info.state, info.quarantines, info.faults) == ("quarantined", 1, {"slow": 1})
-    assert here.turning.run(here.plugins.reload("acme")).state == "ready"
+    assert run(here.plugins.reload("acme")).state == "ready"
 
 
 def test_a_command_that_cannot_be_encoded_has_failed_and_the_connection_goes_on(here: House) -> None:
@@ -100,11 +101,11 @@ def test_what_a_codec_counts_is_bounded(here: House, isolation: str) -> None:
     here.start(acme=settings(isolation))
     opened, sink = here.connect("acme")
     opened.runner.decode([b"x"])
-    here.turning.until(lambda: bool(sink.readings))
+    until(lambda: bool(sink.readings))
     if isolation == "process":  # told once a second
-        end = here.turning.reactor.seconds() + 1.1
-        here.turning.until(lambda: here.turning.reactor.seconds() > end)
+        end = reactor.seconds() + 1.1
+        until(lambda: reactor.seconds() > end)
         opened.runner.decode([b"x"])
-        here.turning.until(lambda: bool(vendors(here.plugins)[0].counters))
+        until(lambda: bool(vendors(here.plugins)[0].counters))
     counters = vendors(here.plugins)[0].counters
     assert len(counters) == 32 and counters["n0"] in (2, 4)

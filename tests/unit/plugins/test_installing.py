@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
 from iot_mqtt.plugins.info import PluginError
+from tests.reactor import run
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, info_of, settings
 
 
@@ -38,17 +40,17 @@ vendor = "vendor_codec.codec:Plain"
 def test_a_project_is_installed_enabled_replaced_and_rolled_back(here: House, tmp_path: Path) -> None:
     """Each version in a folder of its own; nothing in the environment is touched."""
     plugins = here.start()
-    (found,) = here.turning.run(plugins.install(str(project(tmp_path / "one", "1.0"))))
+    (found,) = run(plugins.install(str(project(tmp_path / "one", "1.0"))))
     assert (found.name, found.state) == ("vendor", "disabled")
-    assert here.turning.run(plugins.enable("vendor")).version == "1.0"
+    assert run(plugins.enable("vendor")).version == "1.0"
     wheels = tmp_path / "wheels"
     flags = ["-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", str(wheels)]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *flags, str(project(tmp_path / "two", "2.0"))], check=True)
     (wheel,) = wheels.glob("*.whl")
-    (found,) = here.turning.run(plugins.install(str(wheel)))
+    (found,) = run(plugins.install(str(wheel)))
     assert found.version == "1.0", "installing changes nothing that runs"
-    assert here.turning.run(plugins.reload("vendor")).version == "2.0"
-    assert here.turning.run(plugins.rollback("vendor")).version == "1.0"
+    assert run(plugins.reload("vendor")).version == "2.0"
+    assert run(plugins.rollback("vendor")).version == "1.0"
     plugins.stop()
     plugins = here.start()
     assert [one.version for one in info_of(plugins, "vendor").versions if one.current] == ["1.0"]
@@ -57,7 +59,8 @@ def test_a_project_is_installed_enabled_replaced_and_rolled_back(here: House, tm
     assert "vendor_codec" not in sys.modules
 
 
-def test_what_is_no_plugin_is_refused_with_the_reason(here: House, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_what_is_no_plugin_is_refused_with_the_reason(here: House, tmp_path: Path) -> None:
     """And leaves nothing behind."""
     plugins = here.start(acme=settings("inline"))
     (tmp_path / "empty").mkdir()
@@ -74,5 +77,5 @@ def test_what_is_no_plugin_is_refused_with_the_reason(here: House, tmp_path: Pat
         (str(project(tmp_path / "other", "1.0", group="other.group")), "no entry point"),
     ):
         with pytest.raises(PluginError, match=reason):
-            here.turning.run(plugins.install(path))
+            await plugins.install(path)
     assert [one.name for one in here.folder.iterdir()] == ["state.json"]
