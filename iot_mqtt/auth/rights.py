@@ -22,7 +22,7 @@ class Unrestricted:
         self.unrestricted = True
         self.version = 0
 
-    def allows(self, action: Action, topic: str) -> bool:
+    def allows(self, action: Action, asked: str) -> bool:
         return True
 
 
@@ -40,8 +40,8 @@ class FilePermissions:
         self._who = who
         self._rules = rules.of(who)
 
-    def allows(self, action: Action, topic: str) -> bool:
-        return decide(self._rules, self._who, action, topic)
+    def allows(self, action: Action, asked: str) -> bool:
+        return decide(self._rules, self._who, action, asked)
 
     def renew(self, rules: Rules) -> None:
         """Take the rules from a new text."""

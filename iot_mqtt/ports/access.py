@@ -16,7 +16,7 @@ from iot_mqtt.errors import ReasonCode
 
 
 class Action(Enum):
-    """What a client asks to do with a topic or a filter."""
+    """What a client asks to do with a topic, a filter or a name."""
 
     PUBLISH = "publish"
     SUBSCRIBE = "subscribe"
@@ -24,6 +24,14 @@ class Action(Enum):
     REPLAY = "replay"
     #: Receiving a message that matched an allowed filter.
     READ = "read"
+    #: Being the client of an id; asked at CONNECT.
+    CLIENT = "client"
+    #: Being the gateway of a name; asked at a gateway's login.
+    GATEWAY = "gateway"
+
+
+#: The actions that are about a name, not about a topic or a filter.
+OF_NAMES = frozenset({Action.CLIENT, Action.GATEWAY})
 
 
 class ConnectAttempt(NamedTuple):
@@ -50,6 +58,11 @@ class Principal(NamedTuple):
     anonymous: bool = False
     superuser: bool = False
 
+    @property
+    def owner(self) -> str:
+        """The identity that owns sessions: the verified user name, or "" for everybody who has none."""
+        return "" if self.anonymous else self.username or ""
+
 
 @dataclass(frozen=True, slots=True)
 class Denied:
@@ -73,7 +86,9 @@ class Permissions(Protocol):
     #: Changes when a verdict may have changed.
     version: int
 
-    def allows(self, action: Action, topic: str) -> bool: ...
+    def allows(self, action: Action, asked: str) -> bool:
+        """Whether the principal may do it; ``asked`` is the topic, the filter or the name (``OF_NAMES``)."""
+        ...
 
 
 class Authorizer(Protocol):

@@ -34,6 +34,8 @@ def test_comments_blank_lines_and_windows_line_ends_are_fine() -> None:
         ("[all]\nallow all dev-%c/x", 2, "whole level"),
         ("[all]\nallow all $share/g/a", 2, "leave $share"),
         ("[all]\nallow replay $replay/1h/a", 2, "leave $replay"),
+        ("[all]\nallow client", 2, "client|gateway PATTERN"),
+        ("[all]\nallow client %c", 2, "%c says nothing"),
     ],
 )
 def test_an_error_names_its_line(text: str, line: int, words: str) -> None:
