@@ -8,8 +8,9 @@ import pytest
 
 from . import packets
 from .clauses import clauses
+from .client import Transport
 from .conftest import Broker
-from .packets import DISCONNECT, V5, V311
+from .packets import DISCONNECT, V5, V31, V311
 from .versions import acknowledged, both, every
 
 
@@ -42,6 +43,20 @@ def test_a_kept_session_is_found_again_with_its_subscriptions(broker: Broker, ve
     assert again.connack.session_present
     again.publish(topic, "still there", qos=1)
     assert again.message().payload == b"still there"
+
+
+def test_mqtt_3_1_has_no_session_present(broker: Broker) -> None:
+    """Its CONNACK begins with a reserved byte, which is 0 also where a session is found again, live or left."""
+    name = broker.name()
+    connect = packets.connect(V31, name, clean=False)
+    for ending in ("drop", "taken over", "found"):
+        transport = Transport(broker.running.host, broker.running.port, broker.deadline)
+        transport.send(connect)
+        answer = transport.receive(broker.deadline)
+        assert answer == b"\x20\x02\x00\x00", f"{ending}: reserved byte set: {answer!r}"
+        if ending == "drop":
+            transport.close()
+    assert broker.connect(V311, name, clean=False).connack.session_present
 
 
 @clauses("MQTT3-3.2.2-2", "MQTT3-3.1.2-4")

@@ -170,7 +170,8 @@ def _connack(connection: Connection, present: bool, assigned: str | None, data: 
         connection.send_packet(_connack_with(connection, particular, present=present))
         return
     broker.counters.packets_sent["CONNACK"] += 1
-    connection.send(broker.usual_connacks[connection.five, present])
+    assert connection.version is not None
+    connection.send(broker.usual_connacks[connection.version, present])
 
 
 def _connack_with(connection: Connection, particular: dict[str, object], *, present: bool) -> Connack:
@@ -197,17 +198,17 @@ def _particular(connection: Connection, assigned: str | None, data: bytes | None
     }
 
 
-def usual_connacks(announcement: Properties) -> dict[tuple[bool, bool], bytes]:
-    """(v5?, session present?) → the CONNACK of a client that is told nothing of its own."""
+def usual_connacks(announcement: Properties) -> dict[tuple[ProtocolVersion, bool], bytes]:
+    """(version, session present?) → the CONNACK of a client that is told nothing of its own."""
     return {
-        (five, present): encode(
+        (version, present): encode(
             Connack(
                 session_present=present,
                 reason=ReasonCode.SUCCESS,
-                properties=announcement if five else NO_PROPERTIES,
+                properties=announcement if version is ProtocolVersion.V5 else NO_PROPERTIES,
             ),
-            ProtocolVersion.V5 if five else ProtocolVersion.V311,
+            version,
         )
-        for five in (False, True)
+        for version in ProtocolVersion
         for present in (False, True)
     }
