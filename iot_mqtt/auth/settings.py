@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class AuthSettings:
     acl_file: str | None = None
     #: The common name of a verified client certificate stands for a user name and its password.
     certificate_as_user: bool = False
+    #: What becomes of a client that asks for a session which another user began. clean: it gets an empty one.
+    session_of_another_user: Literal["refuse", "clean"] = "refuse"
     #: Passwords are verified on this many threads; argon2 uses about 19 MB on each.
     hash_threads: int = 2
     #: Verifications that may wait for a thread; beyond that a client is told 0x89 (server busy).

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.owners import is_foreign
 from iot_mqtt.codec import Auth, Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.access import Challenge, ConnectAttempt, Denied, Exchange, Granted, Permissions, Principal
@@ -99,6 +100,9 @@ def _act(
     if connection.session is None:
         connection.broker.admit(connection, verdict.principal, permissions, verdict.data)
         return
+    if is_foreign(connection.session, verdict.principal.owner):
+        # It began as somebody's, and stays that.
+        raise Refused("re-authentication cannot make another user of a client", ReasonCode.NOT_AUTHORIZED)
     connection.principal, connection.permissions = verdict.principal, permissions
     connection.send_packet(_auth(connection, ReasonCode.SUCCESS, verdict.data))
 

@@ -25,6 +25,7 @@ from iot_mqtt.broker.handlers.connect import admit, usual_connacks
 from iot_mqtt.broker.loans import Loans
 from iot_mqtt.broker.logs import Logs
 from iot_mqtt.broker.outflow import Outflow
+from iot_mqtt.broker.owners import Owners
 from iot_mqtt.broker.progress import Progress
 from iot_mqtt.broker.publication import Publication, publication_of
 from iot_mqtt.broker.references import References
@@ -81,6 +82,7 @@ class Broker:
         log_use: LogUse | None = None,
         budget: BudgetSettings | None = None,
         disk: DiskMeter | None = None,
+        clean_for_others: bool = False,
         call_soon: Callable[[Callable[[], None]], None],
         new_id: Callable[[], str] = lambda: token_hex(12),
     ) -> None:
@@ -99,6 +101,8 @@ class Broker:
         self.early_handlers = early_table()
         self.routes: Routes[Session] = Routes(pick=POLICIES[settings.shared_policy])
         self.sessions = Sessions(self)
+        #: Whose sessions are; ``clean_for_others``: see ``Owners``.
+        self.owners = Owners(self.sessions, counters, clean=clean_for_others)
         self.logs = Logs(log, self.sessions.follow)
         self.subscriptions = Subscriptions(self)
         self.outflow = Outflow(self)

@@ -198,6 +198,9 @@ class Clustering:
 
     # Node: who is at home where.
 
+    def yields(self, client_id: str, owner: str) -> bool:
+        return self._broker.owners.yields(client_id, owner)
+
     def release(self, client_id: str, done: Callable[[bool], None]) -> None:
         self.homes.release(client_id, done)
 

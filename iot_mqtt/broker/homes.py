@@ -17,6 +17,7 @@ from iot_mqtt.broker.access import guarded
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.broker.group_names import writer_at_home
 from iot_mqtt.broker.loading import load, load_session
+from iot_mqtt.broker.owners import owner_of
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.cluster import Claim
 
@@ -57,7 +58,8 @@ class Homes:
         """Call ``opened`` once the client's home is here; the connection holds what comes meanwhile."""
         waiting = self._claiming.get(client_id)
         if waiting is not None:
-            if len(waiting) >= MAX_WAITING:
+            # Counted for each owner: nobody keeps another out by asking for his id.
+            if sum(owner_of(other) == owner_of(connection) for other, _ in waiting) >= MAX_WAITING:
                 raise Refused("too many connections with this client id at once", ReasonCode.SERVER_BUSY)
             waiting.append((connection, opened))
         elif self._broker.sessions.get(client_id) is not None:
@@ -71,13 +73,22 @@ class Homes:
                 self._ask(client_id)
 
     def _ask(self, client_id: str, _: None = None) -> None:
-        self._peers.claim(client_id, partial(self._claimed, client_id), partial(self._is_wanted, client_id))
+        waiting = [connection for connection, _ in self._claiming[client_id]]
+        owner = owner_of(next((one for one in waiting if not one.closed), waiting[0]))
+        self._peers.claim(
+            client_id, partial(self._claimed, client_id, owner), partial(self._is_wanted, client_id, owner), owner
+        )
 
-    def _is_wanted(self, client_id: str) -> bool:
-        return any(not connection.closed for connection, _ in self._claiming.get(client_id, ()))
+    def _is_wanted(self, client_id: str, owner: str) -> bool:
+        return any(
+            not connection.closed and owner_of(connection) == owner
+            for connection, _ in self._claiming.get(client_id, ())
+        )
 
-    def _claimed(self, client_id: str, claim: Claim, why: str) -> None:
-        if claim is Claim.REFUSED:
+    def _claimed(self, client_id: str, owner: str, claim: Claim, why: str) -> None:
+        if claim is Claim.FOREIGN or (claim is Claim.REFUSED and not self._is_wanted(client_id, owner)):
+            self._ask_for_others(client_id, owner)
+        elif claim is Claim.REFUSED:
             self._refuse(client_id, why)
         elif claim is Claim.NEW:
             self._open(client_id)
@@ -87,6 +98,18 @@ class Homes:
                 partial(self._loaded, client_id),
                 partial(self._failed, client_id),
             )
+
+    def _ask_for_others(self, client_id: str, owner: str) -> None:
+        """It was not for this owner: whoever else waits for the id may have it."""
+        waiting = self._claiming.pop(client_id)
+        others = [entry for entry in waiting if owner_of(entry[0]) != owner and not entry[0].closed]
+        if others:
+            self._claiming[client_id] = others
+        for connection, _ in waiting:
+            if not connection.closed and owner_of(connection) == owner:
+                connection.fail(self._broker.owners.refusal(connection, client_id))
+        if others:
+            self._ask(client_id)
 
     def _loaded(self, client_id: str, session: Session | None) -> None:
         if session is not None:

@@ -142,7 +142,7 @@ class _Loading:
         session.durable = True
         session.expiry_interval = stored.expiry_interval
         session.disconnected_at = stored.disconnected_at
-        session.username = stored.username
+        session.username, session.owner = stored.username, stored.owner
         session.epoch = stored.epoch
         session.cursor = SessionCursor(session, broker.log, 0, live=False)
         broker.sessions.loading.add(session)
@@ -281,7 +281,7 @@ class _Loading:
             if session is None:
                 # Its session ended with the connection: published once the node runs, delay or not.
                 session = broker.sessions.create(client_id, version=4, created_at=now)
-                session.will = stored.will
+                session.will, session.owner = stored.will, stored.owner
                 end = partial(broker.sessions.end, session, ReasonCode.SUCCESS)
                 if isinstance(self._source, Records):
                     # It does: the client may be about to open a session of its own.

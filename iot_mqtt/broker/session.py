@@ -31,6 +31,7 @@ class Session:
         "client_id",
         "version",
         "username",
+        "owner",
         "durable",
         "expiry_interval",
         "created_at",
@@ -69,7 +70,10 @@ class Session:
     ) -> None:
         self.client_id = client_id
         self.version = version
+        #: As the client called itself; nobody need have verified it.
         self.username: str | None = None
+        #: Who began it (``Principal.owner``); None: nobody knows, it was kept before there were owners.
+        self.owner: str | None = None
         self.durable = False
         self.expiry_interval = 0
         self.created_at = created_at
@@ -192,4 +196,5 @@ class Session:
             disconnected_at=self.disconnected_at,
             username=self.username,
             epoch=self.epoch,
+            owner=self.owner,
         )

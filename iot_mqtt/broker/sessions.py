@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iot_mqtt.broker.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.elsewhere import follow, read_on
 from iot_mqtt.broker.fanout import redispatch
+from iot_mqtt.broker.owners import adopt, owner_of
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Connect
@@ -60,22 +61,26 @@ class Sessions:
         self._by_id[client_id] = session
         return session
 
-    def open(self, connection: Connection, connect: Connect, client_id: str) -> tuple[Session, bool]:
-        """The session that this CONNECT gets, and whether it was there before."""
+    def open(
+        self, connection: Connection, connect: Connect, client_id: str, *, anew: bool = False
+    ) -> tuple[Session, bool]:
+        """The session that this CONNECT gets, and whether it was there before; ``anew``: it is to begin with nothing,
+        whatever the client asked for.
+        """
         self.opening = client_id
         try:
-            return self._open(connection, connect, client_id)
+            return self._open(connection, connect, client_id, anew=anew or connect.clean_start)
         finally:
             self.opening = None
 
-    def _open(self, connection: Connection, connect: Connect, client_id: str) -> tuple[Session, bool]:
+    def _open(self, connection: Connection, connect: Connect, client_id: str, *, anew: bool) -> tuple[Session, bool]:
         session = self._by_id.get(client_id)
         if session is not None:
             if session.connection is not None:
                 # [MQTT-3.1.4-3] the newcomer wins.
                 session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "another connection has this client id")
             # Closing may have ended it, when it was to end with its connection.
-            if connect.clean_start and not session.ended:  # [MQTT-3.1.2-4]
+            if anew and not session.ended:  # [MQTT-3.1.2-4]
                 self.end(session, ReasonCode.SUCCESS)
             session = self._by_id.get(client_id)
         present = session is not None
@@ -88,6 +93,7 @@ class Sessions:
     def _attach(self, session: Session, connection: Connection, connect: Connect) -> None:
         broker = self._broker
         session.connection = connection
+        adopt(session, owner_of(connection))
         session.version = int(connect.version)
         session.username = connect.username
         session.disconnected_at = None

@@ -30,7 +30,7 @@ class Wills:
             self.cancel(session)
         session.will = will
         if will is not None:
-            self._broker.store.save_will(session.client_id, StoredWill(will, None))
+            self._broker.store.save_will(session.client_id, StoredWill(will, None, session.owner))
             self._broker.budget.added(len(will.message.payload))
 
     def cancel(self, session: Session) -> None:
@@ -51,7 +51,7 @@ class Wills:
             self._publish(session)
             return
         broker = self._broker
-        broker.store.save_will(session.client_id, StoredWill(will, broker.clock.wall() + will.delay))
+        broker.store.save_will(session.client_id, StoredWill(will, broker.clock.wall() + will.delay, session.owner))
         self.publish_after(session, will.delay)
 
     def publish_after(self, session: Session, seconds: float) -> None:

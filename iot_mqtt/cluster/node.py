@@ -266,9 +266,13 @@ class ClusterNode:
         self._conversation.retain(topic, message, version)
 
     def claim(
-        self, client_id: str, done: Callable[[Claim, str], None], wanted: Callable[[], bool] | None = None
+        self,
+        client_id: str,
+        done: Callable[[Claim, str], None],
+        wanted: Callable[[], bool] | None = None,
+        owner: str | None = None,
     ) -> None:
-        claiming = Deferred.fromCoroutine(self._ownership.claim(client_id, wanted))
+        claiming = Deferred.fromCoroutine(self._ownership.claim(client_id, wanted, owner))
         claiming.addCallback(lambda result: done(*result))
         claiming.addErrback(_report, "a claim failed")
 

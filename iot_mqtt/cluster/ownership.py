@@ -4,7 +4,7 @@
 
     nobody's                    ─▶ ours
     ours already                ─▶ ours anew: whoever was about to take it finds the record changed
-    in a life that is alive     ─▶ asked to release it ─▶ ours
+    in a life that is alive     ─▶ asked to release it ─▶ ours, or another user's, and left alone
     in a life that is dead      ─▶ fenced, once for all its clients ─▶ ours
     in a life never seen        ─▶ waited for a little, then dead
 
@@ -39,9 +39,10 @@ log = logging.getLogger(__name__)
 #: Bodies of the answer to "release".
 RELEASED: Final = b"released"
 BUSY: Final = b"busy"
+FOREIGN: Final = b"foreign"
 
-#: Asks a node to release a client: (number, client id), fires with the answer or ``LinkError``.
-Ask = Callable[[int, str], "Deferred[bytes | LinkError]"]
+#: Asks a node to release a client to an owner: (number, client id, owner), fires with the answer or ``LinkError``.
+Ask = Callable[[int, str, str | None], "Deferred[bytes | LinkError]"]
 
 
 class Refusal(StrEnum):
@@ -52,6 +53,7 @@ class Refusal(StrEnum):
     HOME_BUSY = "home_busy"
     GRID = "grid"
     UNWANTED = "unwanted"
+    FOREIGN = "foreign"
 
 
 _TEXTS: Final = {
@@ -60,7 +62,10 @@ _TEXTS: Final = {
     Refusal.HOME_BUSY: "the node that has its session is busy with it",
     Refusal.GRID: "the grid does not answer",
     Refusal.UNWANTED: "the client has given up",
+    Refusal.FOREIGN: "its session is another user's",
 }
+
+_ANSWERS: Final[dict[bytes, Refusal | None]] = {RELEASED: None, FOREIGN: Refusal.FOREIGN}
 
 
 class Ownership:
@@ -111,15 +116,17 @@ class Ownership:
 
     # Claims.
 
-    async def claim(self, client_id: str, wanted: Callable[[], bool] | None = None) -> tuple[Claim, str]:
-        """``wanted``: somebody still waits for it."""
+    async def claim(
+        self, client_id: str, wanted: Callable[[], bool] | None = None, owner: str | None = None
+    ) -> tuple[Claim, str]:
+        """``wanted``: somebody still waits for it; ``owner``: who that is."""
         try:
-            return await self._claim(client_id, wanted or _always)
+            return await self._claim(client_id, wanted or _always, owner)
         except Unavailable as error:
             log.warning("a client's home cannot be settled: %s", error, extra={"client": client_id})
             return self._refuse(Refusal.GRID)
 
-    async def _claim(self, client_id: str, wanted: Callable[[], bool]) -> tuple[Claim, str]:
+    async def _claim(self, client_id: str, wanted: Callable[[], bool], owner: str | None) -> tuple[Claim, str]:
         pause = self._settings.claim_pause
         for attempt in range(self._settings.claim_attempts):
             if attempt:
@@ -137,7 +144,7 @@ class Ownership:
                     return self._refuse(Refusal.UNWANTED)
                 if not self._connected():
                     return self._refuse(Refusal.NOT_CONNECTED)
-                reason = await self._let_go(life, client_id) if life is not None else None
+                reason = await self._let_go(life, client_id, owner) if life is not None else None
                 if reason is Refusal.HOME_BUSY:
                     continue
                 if reason is not None:
@@ -149,13 +156,13 @@ class Ownership:
                 return self._granted(life, dead=dead)
         return self._refuse(Refusal.HOME_BUSY)
 
-    async def _let_go(self, life: Life, client_id: str) -> Refusal | None:
+    async def _let_go(self, life: Life, client_id: str, owner: str | None) -> Refusal | None:
         """See that a life has nothing to do with a client any more; or why that cannot be had now."""
         standing = self._roster.standing(life)
         if standing is Standing.ALIVE:
-            answer = await self._ask(life.number, client_id)
+            answer = await self._ask(life.number, client_id, owner)
             if not isinstance(answer, LinkError):
-                return None if answer == RELEASED else Refusal.HOME_BUSY
+                return _ANSWERS.get(answer, Refusal.HOME_BUSY)
             standing = self._roster.standing(life)
             if standing is Standing.ALIVE:
                 return Refusal.HOME_SILENT
@@ -176,7 +183,7 @@ class Ownership:
 
     def _refuse(self, reason: Refusal) -> tuple[Claim, str]:
         self.refused[reason] += 1
-        return Claim.REFUSED, _TEXTS[reason]
+        return Claim.FOREIGN if reason is Refusal.FOREIGN else Claim.REFUSED, _TEXTS[reason]
 
     async def _pause(self, seconds: float) -> None:
         waiting: Deferred[None] = Deferred()

@@ -5,16 +5,21 @@ what follows, is the business of ``ownership``; what it takes is the broker's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from struct import Struct, error
 from typing import Final
 
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.cluster.conversation import Conversation
-from iot_mqtt.cluster.links import LinkError, Request
-from iot_mqtt.cluster.ownership import BUSY, RELEASED
+from iot_mqtt.cluster.links import LinkError, Request, RequestRefused
+from iot_mqtt.cluster.ownership import BUSY, FOREIGN, RELEASED
 
-#: The request by name; the body is the client id.
+#: The request by name; the body is the client id. For what is no client, and from nodes that know of no owners.
 RELEASE: Final = "release"
+#: The same for a client of this owner: length of the id (2), client id, owner.
+RELEASE_TO: Final = "release_to"
+_LENGTH: Final = Struct(">H")
 
 
 class Releases:
@@ -28,25 +33,59 @@ class Releases:
         #: What was answered, so often.
         self.released = self.refused = 0
         conversation.requests[RELEASE] = self._take
+        conversation.requests[RELEASE_TO] = self._take_to
 
-    def ask(self, number: int, client_id: str) -> Deferred[bytes | LinkError]:
+    def ask(self, number: int, client_id: str, owner: str | None) -> Deferred[bytes | LinkError]:
         """Ask a node; see ``ownership.Ask``."""
         answer: Deferred[bytes | LinkError] = Deferred()
-        self._conversation.links.request(number, RELEASE, client_id.encode(), self._timeout, answer.callback)
-        self._conversation.flush_soon()
+        if owner is None:
+            self._request(number, RELEASE, client_id.encode(), answer.callback)
+        else:
+            name = client_id.encode()
+            body = _LENGTH.pack(len(name)) + name + owner.encode()
+            self._request(number, RELEASE_TO, body, partial(self._answered, number, client_id, answer))
         return answer
 
-    def _take(self, peer: int, request: Request) -> None:
-        client_id = request.body.decode(errors="replace")
-        if self._busy(client_id):
-            self._answer(peer, request, released=False)
-        else:
-            self._conversation.node.release(client_id, lambda released: self._answer(peer, request, released=released))
+    def _request(self, number: int, name: str, body: bytes, done: Callable[[bytes | LinkError], None]) -> None:
+        self._conversation.links.request(number, name, body, self._timeout, done)
+        self._conversation.flush_soon()
 
-    def _answer(self, peer: int, request: Request, *, released: bool) -> None:
-        if released:
+    def _answered(
+        self, number: int, client_id: str, asked: Deferred[bytes | LinkError], answer: bytes | LinkError
+    ) -> None:
+        if isinstance(answer, RequestRefused):
+            # A node of the version before, which knows nothing of owners: there a client id is all that counts.
+            self._request(number, RELEASE, client_id.encode(), asked.callback)
+        else:
+            asked.callback(answer)
+
+    def _take(self, peer: int, request: Request) -> None:
+        self._release(peer, request, request.body.decode(errors="replace"))
+
+    def _take_to(self, peer: int, request: Request) -> None:
+        try:
+            (length,) = _LENGTH.unpack_from(request.body)
+            client_id, owner = request.body[2 : 2 + length].decode(), request.body[2 + length :].decode()
+        except (error, UnicodeDecodeError):
+            self._answer(peer, request, BUSY)
+            return
+        if not self._busy(client_id) and not self._conversation.node.yields(client_id, owner):
+            self._answer(peer, request, FOREIGN)
+        else:
+            self._release(peer, request, client_id)
+
+    def _release(self, peer: int, request: Request, client_id: str) -> None:
+        if self._busy(client_id):
+            self._answer(peer, request, BUSY)
+            return
+        self._conversation.node.release(
+            client_id, lambda released: self._answer(peer, request, RELEASED if released else BUSY)
+        )
+
+    def _answer(self, peer: int, request: Request, answer: bytes) -> None:
+        if answer == RELEASED:
             self.released += 1
         else:
             self.refused += 1
-        self._conversation.links.reply(peer, request, RELEASED if released else BUSY)
+        self._conversation.links.reply(peer, request, answer)
         self._conversation.flush_soon()

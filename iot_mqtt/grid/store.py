@@ -222,6 +222,7 @@ class GridStore:
             disconnected_at=session.disconnected_at,
             username=session.username,
             epoch=session.epoch,
+            owner=session.owner,
         )
         self._gathering.put(CacheName.SESSIONS, session_key(session.client_id), encode_session(record))
 
@@ -309,7 +310,7 @@ class GridStore:
         self._gathering.remove(CacheName.RECEIVED, packet_key(self._prefix(client_id), packet_id))
 
     def save_will(self, client_id: str, will: StoredWill) -> None:
-        record = encode_will(WillRecord(will.will, will.due_at))
+        record = encode_will(WillRecord(will.will, will.due_at, will.owner))
         self._gathering.put(CacheName.WILLS, session_key(client_id), record)
 
     def remove_will(self, client_id: str) -> None:
@@ -379,6 +380,7 @@ class GridStore:
                 disconnected_at=record.disconnected_at,
                 username=record.username,
                 epoch=record.epoch,
+                owner=record.owner,
             )
 
     async def subscriptions(
@@ -433,7 +435,7 @@ class GridStore:
 
     async def wills(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredWill]]:
         async for key, record in self._single(CacheName.WILLS, decode_will, client_id):
-            yield key.decode(), StoredWill(record.will, record.due_at)
+            yield key.decode(), StoredWill(record.will, record.due_at, record.owner)
 
     async def retained(self) -> AsyncIterator[tuple[Message, int]]:
         async for _, record in self._records(CacheName.RETAINED, decode_retained):

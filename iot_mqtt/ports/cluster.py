@@ -64,6 +64,8 @@ class Claim(Enum):
     TAKEN = auto()
     #: The same, and its home before is dead: nobody knows what that one has not done any more.
     INHERITED = auto()
+    #: Never as this owner: its session is somebody else's, and its home has left it as it is.
+    FOREIGN = auto()
     #: Not now: its home does not answer, or this node may not own anything new.
     REFUSED = auto()
 
@@ -107,11 +109,16 @@ class Peers(Protocol):
         ...
 
     def claim(
-        self, client_id: str, done: Callable[[Claim, str], None], wanted: Callable[[], bool] | None = None
+        self,
+        client_id: str,
+        done: Callable[[Claim, str], None],
+        wanted: Callable[[], bool] | None = None,
+        owner: str | None = None,
     ) -> None:
         """Make this node the home of a client. ``done`` may be called before this returns; the text says why not.
 
-        ``wanted`` is asked before the present home is: a client that has given up here may be there already.
+        ``wanted`` is asked before the present home is: a client that has given up here may be there already. ``owner``:
+        who the client is; a home whose session is another's keeps it. None: what is claimed is no client.
         """
         ...
 
@@ -169,6 +176,10 @@ class Node(Protocol):
 
     def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         """What a peer's ``tell_group`` says, in order with what it forwards."""
+        ...
+
+    def yields(self, client_id: str, owner: str) -> bool:
+        """Whether a client of this owner may have what is at home here; asked before ``release``."""
         ...
 
     def release(self, client_id: str, done: Callable[[bool], None]) -> None:

@@ -32,6 +32,8 @@ class StoredSession:
     username: str | None
     #: Counts the connections of the session; the fence against late writes of an old owner.
     epoch: int
+    #: Who began it, "" for anonymous clients; None: it was kept before there were owners.
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,11 @@ class StoredDelivery:
 
 @dataclass(frozen=True, slots=True)
 class StoredWill:
-    """A will; ``due_at`` is set once the connection is gone and its delay runs."""
+    """A will; ``due_at`` is set once the connection is gone and its delay runs, ``owner`` is that of its session."""
 
     will: Will
     due_at: float | None
+    owner: str | None = None
 
 
 class StoredPast(NamedTuple):

@@ -16,7 +16,13 @@ from tests.enginekit.servers import Servers, running
 # What the system tests stand on is used here too; pytest imports tests without their folder on the path.
 sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
 
+from systemkit.access import password_of
+
+from iot_mqtt.auth.passwd import set_password
 from tests.cluster.nodes import Nodes, cluster
+
+#: Who may have a name at the nodes that all tests share.
+USERS = ("alice", "bob")
 
 StartServers = Callable[..., Servers]
 
@@ -46,7 +52,13 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def _three_nodes(engines: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    with cluster(tmp_path_factory.mktemp("nodes"), engines) as nodes:
+    folder = tmp_path_factory.mktemp("nodes")
+    users = folder / "users"
+    for user in USERS:
+        set_password(str(users), user, password_of(user).encode())
+    # Anonymous clients are let in as without users.
+    settings = {"auth.users_file": users, "auth.allow_anonymous": "true"}
+    with cluster(folder, engines, settings=settings) as nodes:
         yield nodes
 
 

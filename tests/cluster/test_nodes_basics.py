@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from systemkit import wire
+from systemkit.access import ANONYMOUS, attempt
 from systemkit.plain import Plain
 from systemkit.wire import Publication
 
@@ -14,7 +15,7 @@ from tests.cluster.nodes import BrokerNode, Nodes, eventually
 
 VERSIONS = pytest.mark.parametrize("version", [4, 5], ids=["v3.1.1", "v5"])
 QOS = pytest.mark.parametrize("qos", [0, 1, 2])
-SESSION_TAKEN_OVER = 0x8E
+SESSION_TAKEN_OVER, NOT_AUTHORIZED = 0x8E, 0x87
 _serial = itertools.count(1)
 
 
@@ -275,3 +276,34 @@ def test_messages_of_a_publisher_arrive_in_order(nodes: Nodes, qos: int) -> None
             burst(writer, topic, expected[start : start + 20], qos)
         for reader in readers:
             assert take_all(reader, count) == expected
+
+
+def ask(stack: ExitStack, node: BrokerNode, user: str, client_id: str, *, clean: bool = False) -> tuple[Plain, int]:
+    """A client of this user that has asked for a session which is kept, and what it was told."""
+    client, answer = attempt(node, user, client_id, version=5, clean=clean, expiry=60)
+    stack.enter_context(client)
+    return client, answer.reason()
+
+
+def test_a_session_stays_its_users_at_every_node(nodes: Nodes) -> None:
+    """Connected or waiting, another user and nobody are refused at other nodes; its own user finds all of it there."""
+    client_id, topic = unique("mine"), unique("topic")
+    with ExitStack() as stack:
+        alice, reason = ask(stack, nodes[0], "alice", client_id)
+        assert reason == 0
+        alice.subscribe((topic, 1))
+        feeder = enter(stack, nodes[1])
+        for stranger, clean in (("bob", False), ("bob", True), (ANONYMOUS, False)):
+            assert ask(stack, nodes[1], stranger, client_id, clean=clean)[1] == NOT_AUTHORIZED
+        alice.ping()
+        send(feeder, topic, b"live", 1)
+        assert take(alice).payload == b"live"
+        alice.sock.close()
+        assert eventually(lambda: not nodes[0].has_client(client_id))
+        send(feeder, topic, b"kept", 1)
+        for node in nodes:
+            assert ask(stack, node, "bob", client_id)[1] == NOT_AUTHORIZED
+        again, reason = ask(stack, nodes[2], "alice", client_id)
+        assert reason == 0
+        assert take(again).payload == b"kept"
+        assert nodes[2].has_session(client_id)

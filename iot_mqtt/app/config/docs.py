@@ -242,8 +242,13 @@ KEYS = {
         "users_file, clients that name a user are let in unverified, too."
     ),
     "auth.users_file": "Users and password hashes, kept with `iot-mqtt passwd`. null: nobody has a password.",
-    "auth.acl_file": "Rules about topics. null: whoever was let in may do everything.",
+    "auth.acl_file": ("Rules about topics, client ids and gateway names. null: whoever was let in may do everything."),
     "auth.certificate_as_user": "The common name of a verified client certificate stands for user name and password.",
+    "auth.session_of_another_user": (
+        "What becomes of a client that asks for a session which another user began (all anonymous clients are one "
+        "user). refuse: it is told 0x87 (5 in 3.x), and nothing happens to the session; clean: the session ends, its "
+        "will goes out, and the client gets an empty one."
+    ),
     "auth.hash_threads": "Threads that verify passwords; each takes about 19 MB.",
     "auth.hash_queue": "Passwords that may wait for a thread; beyond that a client is told that the server is busy.",
     "auth.verdict_cache_seconds": "How long the verdict on a password is remembered; 0: not at all.",

@@ -167,6 +167,7 @@ class Service:
             wheel=self._wheel,
             authenticator=self._access.authenticator,
             authorizer=self._access.authorizer,
+            clean_for_others=config.auth.session_of_another_user == "clean",
             call_soon=self._reactor.call_at_turn_end,
         )
         self.accompanied = Accompanied(self.broker, GridDeviceStore(self._grid), config.devices)

@@ -74,6 +74,8 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     broker, connect = connection.broker, connection.connect
     assert connect is not None
     connection.principal, connection.permissions = principal, permissions
+    if connect.client_id:
+        broker.owners.check_name(connection, connect.client_id)
     will = _will(connection, connect.will) if connect.will is not None else None
     assigned = None if connect.client_id else broker.new_client_id()
     if connection.max_packet_size:
@@ -94,9 +96,10 @@ def _open(connection: Connection, client_id: str, will: Will | None, assigned: s
     """Open the session, at home here, and answer once that is safe."""
     broker, connect = connection.broker, connection.connect
     assert connect is not None
+    foreign = broker.owners.check(connection, client_id)
     before = broker.sessions.get(client_id)
     replaces = before is not None and before.durable
-    session, present = broker.sessions.open(connection, connect, client_id)
+    session, present = broker.sessions.open(connection, connect, client_id, anew=foreign)
     connection.session = session
     connection.handlers = broker.handlers
     broker.client_connected(connection)

@@ -19,7 +19,7 @@ from iot_mqtt.cluster.links import proto_v1
 from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, Up
 from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.settings import LinkSettings
-from iot_mqtt.cluster.links.values import Forwarded, Heartbeat, Item, LinkError, Reply, Request, Unknown
+from iot_mqtt.cluster.links.values import Forwarded, Heartbeat, Item, LinkError, Reply, Request, RequestRefused, Unknown
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.messaging import Messaging
@@ -291,7 +291,7 @@ class Links:
         found = peer.asked.pop(reply.id, None)
         if found is not None:
             _, done = found
-            done(LinkError(reply.body.decode(errors="replace")) if reply.refused else reply.body)
+            done(RequestRefused(reply.body.decode(errors="replace")) if reply.refused else reply.body)
 
     def _forget(self, peer: _Peer, reason: str) -> None:
         """Nobody will read what was gathered, nor answer what was asked."""

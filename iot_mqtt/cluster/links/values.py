@@ -193,3 +193,7 @@ Datagram = Data | Heartbeat | Repair | Lost
 
 class LinkError(Exception):
     """A request was not answered, or was refused; the text says which."""
+
+
+class RequestRefused(LinkError):
+    """The peer has the request, and does nothing about it; the text is its own."""

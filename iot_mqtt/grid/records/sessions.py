@@ -15,7 +15,7 @@ _U64 = Struct(">Q")
 _TIME = Struct(">d")
 
 # Tags of a session. On disk for ever: added, never changed or used again.
-_CLIENT_ID, _VERSION, _EXPIRY, _CREATED, _DISCONNECTED, _USERNAME, _EPOCH, _NEXT, _NODE = range(1, 10)
+_CLIENT_ID, _VERSION, _EXPIRY, _CREATED, _DISCONNECTED, _USERNAME, _EPOCH, _NEXT, _NODE, _OWNER = range(1, 11)
 # Tags of a subscription.
 _FILTER, _OPTIONS, _IDENTIFIER, _SINCE, _ELSEWHERE = range(1, 6)
 #: In the log of another writer: writer, position.
@@ -28,7 +28,8 @@ class SessionRecord:
 
     ``version`` is the protocol level of the last CONNECT, ``disconnected_at`` None while connected (after a
     crash: nobody saw it leave), ``epoch`` counts the connections of this client, ``next_sequence`` is where the
-    queue may go on at least, ``node`` holds the connection. Times are wall-clock seconds.
+    queue may go on at least, ``node`` holds the connection, ``owner`` began it ("": an anonymous client; None: it was
+    written before there were owners). Times are wall-clock seconds.
     """
 
     client_id: str
@@ -40,6 +41,7 @@ class SessionRecord:
     epoch: int = 0
     next_sequence: int = 0
     node: str = ""
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,14 @@ def encode_session(session: SessionRecord) -> bytes:
             (_EPOCH, _U64.pack(session.epoch)),
             (_NEXT, _U64.pack(session.next_sequence)),
             (_NODE, session.node.encode()),
+            (_OWNER, None if session.owner is None else session.owner.encode()),
         )
     )
 
 
 def decode_session(record: bytes) -> SessionRecord:
     fields = read_fields(record)
-    left, username = fields.get(_DISCONNECTED), fields.get(_USERNAME)
+    left, username, owner = fields.get(_DISCONNECTED), fields.get(_USERNAME), fields.get(_OWNER)
     try:
         return SessionRecord(
             client_id=fields[_CLIENT_ID].decode(),
@@ -86,6 +89,7 @@ def decode_session(record: bytes) -> SessionRecord:
             epoch=_U64.unpack(fields[_EPOCH])[0],
             next_sequence=_U64.unpack(fields[_NEXT])[0],
             node=fields[_NODE].decode(),
+            owner=None if owner is None else owner.decode(),
         )
     except (KeyError, IndexError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a session without all its fields") from lacking

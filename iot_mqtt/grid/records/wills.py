@@ -12,15 +12,18 @@ from iot_mqtt.values import Will
 _U32 = Struct(">I")
 _TIME = Struct(">d")
 # On disk for ever: added, never changed or used again.
-_MESSAGE, _DELAY, _EXPIRY, _DUE = range(1, 5)
+_MESSAGE, _DELAY, _EXPIRY, _DUE, _OWNER = range(1, 6)
 
 
 @dataclass(frozen=True, slots=True)
 class WillRecord:
-    """``due_at`` is the wall-clock second at which it is published; None while the client is connected."""
+    """``due_at`` is the wall-clock second at which it is published; None while the client is connected. ``owner`` is
+    that of its session, None if it was written before there were owners.
+    """
 
     will: Will
     due_at: float | None = None
+    owner: str | None = None
 
 
 def encode_will(record: WillRecord) -> bytes:
@@ -31,19 +34,22 @@ def encode_will(record: WillRecord) -> bytes:
             (_DELAY, _U32.pack(will.delay)),
             (_EXPIRY, None if will.expiry is None else _U32.pack(will.expiry)),
             (_DUE, None if record.due_at is None else _TIME.pack(record.due_at)),
+            (_OWNER, None if record.owner is None else record.owner.encode()),
         )
     )
 
 
 def decode_will(record: bytes) -> WillRecord:
     fields = read_fields(record)
-    expiry, due = fields.get(_EXPIRY), fields.get(_DUE)
+    expiry, due, owner = fields.get(_EXPIRY), fields.get(_DUE), fields.get(_OWNER)
     try:
         will = Will(
             decode_message(fields[_MESSAGE]),
             _U32.unpack(fields[_DELAY])[0],
             None if expiry is None else _U32.unpack(expiry)[0],
         )
-        return WillRecord(will, None if due is None else _TIME.unpack(due)[0])
-    except (KeyError, StructError) as lacking:
+        return WillRecord(
+            will, None if due is None else _TIME.unpack(due)[0], None if owner is None else owner.decode()
+        )
+    except (KeyError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a will without all its fields") from lacking

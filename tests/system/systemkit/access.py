@@ -49,24 +49,55 @@ def attempt(
     version: int,
     password: bytes | None = None,
     will: tuple[str, bytes, int, bool] | None = None,
+    will_delay: int = 0,
+    clean: bool = True,
+    expiry: int = 0,
 ) -> tuple[Plain, Received]:
     """A client that has sent CONNECT, and the CONNACK that came.
 
     ``password`` is the user's own unless given; an empty one is left out.
     """
+    properties = b"\x11" + expiry.to_bytes(4, "big") if expiry and version == 5 else b""
     client = Plain(broker.ports["mqtt"], version=version)
     named = user != ANONYMOUS
     if named and password is None:
         password = password_of(user).encode()
     client.send(
-        wire.connect(client_id, version=version, user=user if named else None, password=password or None, will=will)
+        wire.connect(
+            client_id,
+            version=version,
+            clean=clean,
+            properties=properties,
+            user=user if named else None,
+            password=password or None,
+            will=will,
+            will_delay=will_delay,
+        )
     )
     return client, client.expect(wire.CONNACK)
 
 
-def enter(broker: BrokerProcess, user: str, client_id: str, *, version: int = 5) -> Plain:
-    """A client that is let in."""
-    client, answer = attempt(broker, user, client_id, version=version)
+def enter(
+    broker: BrokerProcess,
+    user: str,
+    client_id: str,
+    *,
+    version: int = 5,
+    will: tuple[str, bytes, int, bool] | None = None,
+    will_delay: int = 0,
+    kept: bool = False,
+) -> Plain:
+    """A client that is let in; ``kept``: with its session, which outlives the connection for a minute or more."""
+    client, answer = attempt(
+        broker,
+        user,
+        client_id,
+        version=version,
+        will=will,
+        will_delay=will_delay,
+        clean=not kept,
+        expiry=60 if kept else 0,
+    )
     assert answer.reason() == 0, f"CONNACK {answer.reason():#x} for {user!r}"
     return client
 

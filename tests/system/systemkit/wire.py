@@ -49,14 +49,17 @@ def connect(
     will: tuple[str, bytes, int, bool] | None = None,
     user: str | None = None,
     password: bytes | None = None,
+    will_delay: int = 0,
 ) -> bytes:
-    """CONNECT; ``will`` is topic, payload, QoS, retain."""
+    """CONNECT; ``will`` is topic, payload, QoS, retain, ``will_delay`` its seconds (version 5)."""
     flags = 0x02 if clean else 0
     payload = text(client_id)
     if will is not None:
         topic, message, qos, retain = will
         flags |= 0x04 | qos << 3 | (0x20 if retain else 0)
-        payload += (b"\x00" if version == 5 else b"") + text(topic) + text(message)
+        if version == 5:
+            payload += b"\x05\x18" + struct.pack(">I", will_delay) if will_delay else b"\x00"
+        payload += text(topic) + text(message)
     if user is not None:
         flags |= 0x80
         payload += text(user)

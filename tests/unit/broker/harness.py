@@ -104,6 +104,7 @@ class Node:
         log_use: LogUse | None = None,
         budget: BudgetSettings | None = None,
         disk: DiskMeter | None = None,
+        clean_for_others: bool = False,
         grid: CrashingGrid | None = None,
         number: int = 0,
         follows: tuple[int, ...] = (),
@@ -123,6 +124,7 @@ class Node:
         self.log_use = log_use
         self.budget = budget
         self.disk = disk
+        self.clean_for_others = clean_for_others
         self._access = (authenticator or AllowAll(), authorizer or AllowAll())
         self._methods = methods
         self._tick = tick
@@ -150,6 +152,7 @@ class Node:
             authenticator=self._access[0],
             authorizer=self._access[1],
             methods=self._methods,
+            clean_for_others=self.clean_for_others,
             call_soon=self._soon.append,
             new_id=self._new_id,
         )

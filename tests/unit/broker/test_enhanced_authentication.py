@@ -8,7 +8,17 @@ import pytest
 
 from iot_mqtt.codec import Ack, Auth, Connack, ConnectWill, PacketType, Properties, Request, Subscribe
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import Action, Challenge, ConnectAttempt, Denied, Exchange, Granted, Permissions, Principal
+from iot_mqtt.ports.access import (
+    OF_NAMES,
+    Action,
+    Challenge,
+    ConnectAttempt,
+    Denied,
+    Exchange,
+    Granted,
+    Permissions,
+    Principal,
+)
 from tests.unit.broker.harness import Client, Node
 
 CONTINUE, REAUTHENTICATE = ReasonCode.CONTINUE_AUTHENTICATION, ReasonCode.REAUTHENTICATE
@@ -43,7 +53,7 @@ class Riddle:
 
 
 class Rights:
-    """Rights that are counted: everybody may publish to the topic of the day."""
+    """Rights that are counted: everybody may publish to the topic of the day, by whatever name."""
 
     unrestricted = False
 
@@ -51,7 +61,7 @@ class Rights:
         self.version = version
 
     def allows(self, action: Action, topic: str) -> bool:
-        return topic == f"day/{self.version}"
+        return action in OF_NAMES or topic == f"day/{self.version}"
 
 
 class Days:
@@ -203,6 +213,37 @@ def test_reauthentication_renews_the_rights_of_a_live_connection() -> None:
     assert (auth.properties.authentication_method, auth.properties.authentication_data) == ("riddle", b"welcome")
     assert verdict(client, "day/2") is ReasonCode.NO_MATCHING_SUBSCRIBERS
     assert not client.closed
+
+
+class Whoever:
+    """Lets in whomever the data names."""
+
+    name = "whoever"
+
+    def begin(self, attempt: ConnectAttempt) -> Exchange:
+        return Naming(attempt.client_id)
+
+
+class Naming:
+    """One round."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+
+    async def step(self, data: bytes | None) -> Challenge | Granted | Denied:
+        return Granted(Principal(self._client_id, (data or b"").decode()))
+
+
+def test_reauthentication_never_makes_another_user_of_a_client() -> None:
+    """[MQTT-4.12.1-2] The session stays with who began it: 0x87, and the connection ends."""
+    node = Node(methods={"whoever": Whoever()})
+    client = node.connect("c", authentication_method="whoever", authentication_data=b"alice", expiry=60)
+    say(client, b"alice", REAUTHENTICATE, "whoever")
+    assert heard(client).reason is ReasonCode.SUCCESS
+    say(client, b"bob", REAUTHENTICATE, "whoever")
+    assert client.farewell is ReasonCode.NOT_AUTHORIZED
+    assert client.closed
+    assert node.session("c").owner == "alice"
 
 
 def test_the_connection_serves_on_while_it_reauthenticates(node: Node) -> None:

@@ -38,6 +38,8 @@ class Recorder:
         #: Answers to "release" are held back.
         self.silent = False
         self.fails_to_adopt = 0
+        #: Client id → whose its session is, where that matters.
+        self.owners: dict[str, str] = {}
 
     def interest(self) -> Sequence[Interest]:
         return list(self.wanted.values())
@@ -82,6 +84,9 @@ class Recorder:
 
     def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         self.entries.append(("group", peer, kind, name, client_id, tuple(references)))
+
+    def yields(self, client_id: str, owner: str) -> bool:
+        return self.owners.get(client_id, owner) == owner
 
     def release(self, client_id: str, done: Callable[[bool], None]) -> None:
         if self.silent:
@@ -155,21 +160,21 @@ class Life:
         assert self.place is not None
         return self.place.number
 
-    def begin_claim(self, client_id: str) -> list[tuple[Claim, str]]:
+    def begin_claim(self, client_id: str, owner: str | None = None) -> list[tuple[Claim, str]]:
         """Fills with the answer, when it comes."""
         answers: list[tuple[Claim, str]] = []
 
         def done(claim: Claim, why: str) -> None:
-            if claim is not Claim.REFUSED:
+            if claim not in (Claim.REFUSED, Claim.FOREIGN):
                 self.node.sessions.add(client_id)
             answers.append((claim, why))
 
-        self.cluster.claim(client_id, done)
+        self.cluster.claim(client_id, done, owner=owner)
         return answers
 
-    def claim(self, client_id: str, within: float = 20.0) -> Claim:
+    def claim(self, client_id: str, within: float = 20.0, owner: str | None = None) -> Claim:
         """The answer, however long it takes."""
-        answers = self.begin_claim(client_id)
+        answers = self.begin_claim(client_id, owner)
         self.world.until(lambda: bool(answers), within)
         return answers[0][0]
 

@@ -148,6 +148,29 @@ def test_a_client_moves_to_where_it_connects() -> None:
     assert world["b"].claim("c") is Claim.TAKEN
 
 
+def test_a_home_keeps_its_client_from_another_user() -> None:
+    """It is told whose the client is to be, and does not let go of what is somebody else's."""
+    world = World("a", "b")
+    assert world["a"].claim("c", owner="alice") is Claim.NEW
+    world["a"].node.owners["c"] = "alice"
+    for stranger in ("bob", ""):
+        assert world["b"].claim("c", owner=stranger) is Claim.FOREIGN
+    assert world["a"].node.told("release") == []
+    assert world["b"].cluster.status().claims_refused == {"foreign": 2}
+    assert world.owners("c") == ["a"]
+    assert world["b"].claim("c", owner="alice") is Claim.TAKEN
+    assert world.owners("c") == ["b"]
+
+
+def test_a_home_of_the_version_before_is_asked_in_its_words() -> None:
+    """It knows nothing of owners: there a client id is all that counts."""
+    world = World("a", "b")
+    world["a"].claim("c")
+    del world["a"].cluster._conversation.requests["release_to"]
+    assert world["b"].claim("c", owner="alice") is Claim.TAKEN
+    assert world.owners("c") == ["b"]
+
+
 def test_a_busy_home_is_asked_again() -> None:
     """A few times, then the client is refused."""
     world = World("a", "b")

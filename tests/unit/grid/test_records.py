@@ -84,6 +84,24 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
         ),
     ),
     (
+        "session with an owner",
+        records.decode_session,
+        SessionRecord("d", 5, 60, 1.5, owner="al"),
+        (
+            "10 01 00000001 64  02 00000001 05  03 00000004 0000003c  04 00000008 3ff8000000000000"
+            "07 00000008 0000000000000000  08 00000008 0000000000000000  09 00000000  0a 00000002 616c"
+        ),
+    ),
+    (
+        "session of an anonymous client",
+        records.decode_session,
+        SessionRecord("d", 5, 60, 1.5, owner=""),
+        (
+            "10 01 00000001 64  02 00000001 05  03 00000004 0000003c  04 00000008 3ff8000000000000"
+            "07 00000008 0000000000000000  08 00000008 0000000000000000  09 00000000  0a 00000000"
+        ),
+    ),
+    (
         "subscription",
         records.decode_subscription,
         SubscriptionRecord(Subscription("a/#", 1)),
@@ -167,6 +185,12 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
             "10 01 0000000f 10 00 0001 0000 00000000 00000000 74  02 00000004 00000005"
             "03 00000004 0000000a  04 00000008 3ff8000000000000"
         ),
+    ),
+    (
+        "will with an owner",
+        records.decode_will,
+        WillRecord(Will(EMPTY), None, "al"),
+        "10 01 0000000f 10 00 0001 0000 00000000 00000000 74  02 00000004 00000000  05 00000002 616c",
     ),
 ]
 NAMES = [name for name, *_ in GOLDEN]

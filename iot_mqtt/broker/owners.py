@@ -1,0 +1,96 @@
+"""Whose a session is: the user who began it has it, and a client id is a name, not a key.
+
+A session belongs to ``Principal.owner`` of the client that began it, "" for anonymous ones, and keeps that owner as
+long as it lives. A record from before there were owners says None: the first user who is let in with that id adopts the
+session, because what was acknowledged for it must not be lost by an upgrade.
+
+Whoever else asks is refused before anything is done: the connection that is there, what waits, and the will stay as
+they are. Where the settings say so, the session ends instead, by the rules of a clean start.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.access import Action
+from iot_mqtt.ports.counters import Counters
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.broker.sessions import Sessions
+
+logger = logging.getLogger(__name__)
+
+#: One sentence for every reason: who is refused learns nothing of whose the name is, or whether it is in use.
+_REFUSAL = "not allowed to use this client id"
+
+
+class Owners:
+    """Who may open which session of this node."""
+
+    __slots__ = ("_sessions", "_counters", "_clean")
+
+    def __init__(self, sessions: Sessions, counters: Counters, *, clean: bool) -> None:
+        """``clean``: whoever asks for another's session ends it and begins with nothing."""
+        self._sessions = sessions
+        self._counters = counters
+        self._clean = clean
+
+    def check_name(self, connection: Connection, client_id: str) -> None:
+        """Raise ``Refused`` unless this client may use the id that it brought, or the name of its gateway."""
+        permissions = connection.permissions
+        assert permissions is not None
+        action = Action.GATEWAY if connection.patient else Action.CLIENT
+        if not permissions.unrestricted and not permissions.allows(action, client_id):
+            self._counters.denied[action.value] += 1
+            raise self._refusal(connection, client_id, "a name was asked for that the rules do not give to this user")
+
+    def yields(self, client_id: str, owner: str) -> bool:
+        """Whether the session of this id may go to a client of this owner, here or on another node."""
+        session = self._sessions.get(client_id)
+        return session is None or self._clean or not is_foreign(session, owner)
+
+    def check(self, connection: Connection, client_id: str) -> bool:
+        """Whether the client must begin with nothing, because the session that is there is another's; ``Refused``."""
+        session = self._sessions.get(client_id)
+        if session is None or not is_foreign(session, owner_of(connection)):
+            return False
+        if not self._clean:
+            raise self.refusal(connection, client_id)
+        logger.warning("the session of another user ends", extra=_whose(connection, client_id))
+        return True
+
+    def refusal(self, connection: Connection, client_id: str) -> Refused:
+        """What a client is told that asked for another's session; it is counted and logged."""
+        self._counters.denied["session"] += 1
+        return self._refusal(connection, client_id, "the session of another user was asked for")
+
+    def _refusal(self, connection: Connection, client_id: str, what: str) -> Refused:
+        logger.warning(what, extra=_whose(connection, client_id))
+        return Refused(_REFUSAL, ReasonCode.NOT_AUTHORIZED)
+
+
+def owner_of(connection: Connection) -> str:
+    """Who the client of a connection is, as an owner; its rights are known."""
+    assert connection.principal is not None
+    return connection.principal.owner
+
+
+def is_foreign(session: Session, owner: str) -> bool:
+    """Whether a session is somebody else's."""
+    return session.owner is not None and session.owner != owner
+
+
+def adopt(session: Session, owner: str) -> None:
+    """A session gets the client that may have it: what is new, or was nobody's, is its own from now on."""
+    if session.owner is None and session.epoch:
+        logger.info("a session without an owner is adopted", extra={"client": session.client_id, "user": owner or None})
+    session.owner = owner
+
+
+def _whose(connection: Connection, client_id: str) -> dict[str, object]:
+    peer = connection.ctx.channel.peer if connection.ctx is not None else "?"
+    return {"client": client_id, "user": owner_of(connection) or None, "peer": peer}
