@@ -121,12 +121,14 @@ AnyRule = Rule | NameRule
 class Rules:
     """All rules of a file, by whom they are about."""
 
-    __slots__ = ("_everybody", "_anonymous", "_users")
+    __slots__ = ("_everybody", "_anonymous", "_users", "_merged")
 
     def __init__(self) -> None:
         self._everybody: list[AnyRule] = []
         self._anonymous: list[AnyRule] = []
         self._users: dict[str, list[AnyRule]] = {}
+        #: By user, None for anonymous clients; who has no rules of his own shares those of "".
+        self._merged: dict[str | None, tuple[AnyRule, ...]] = {}
 
     def section(self, header: str) -> list[AnyRule]:
         """The rules below ``[header]``; ``ValueError`` if there can be no such section."""
@@ -142,8 +144,14 @@ class Rules:
 
     def of(self, who: Principal) -> tuple[AnyRule, ...]:
         """The rules that apply to a client, in the order of the file."""
-        own = self._anonymous if who.anonymous or who.username is None else self._users.get(who.username, [])
-        return tuple(sorted([*self._everybody, *own], key=lambda rule: rule.line))
+        user = None if who.anonymous or who.username is None else who.username
+        if user is not None and user not in self._users:
+            user = ""
+        merged = self._merged.get(user)
+        if merged is None:
+            own = self._anonymous if user is None else self._users.get(user, [])
+            merged = self._merged[user] = tuple(sorted([*self._everybody, *own], key=lambda rule: rule.line))
+        return merged
 
 
 def decide(rules: Iterable[AnyRule], who: Principal, action: Action, asked: str) -> bool:

@@ -35,12 +35,19 @@ class Chain:
 
 
 class CertificateStep:
-    """The common name of a verified client certificate is the user, unless the client names another one."""
+    """The common name of a verified client certificate is the user, unless the client names another one, or the file
+    of users disables that one.
+    """
+
+    def __init__(self, users: WatchedFile[Users] | None = None) -> None:
+        self._users = users
 
     async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
         name = attempt.certificate_name
         if not name or attempt.username not in (None, "", name):
             return None
+        if self._users is not None and self._users.content.is_disabled(name):
+            return Denied(ReasonCode.NOT_AUTHORIZED, "this user is disabled")
         return Principal(attempt.client_id, name)
 
 

@@ -1,4 +1,4 @@
-"""What ``iot-mqtt passwd`` does to the file of users: set, remove, verify.
+"""What ``iot-mqtt passwd`` does to the file of users: set, remove, disable, enable, verify.
 
 The file is replaced as a whole by one rename, so that a running broker sees the old text or the new one;
 comments and the order of lines stay. A lock on its folder keeps two callers from losing each other's change.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.files import FileError, read_text
-from iot_mqtt.auth.users import check_name, entries, parse_users
+from iot_mqtt.auth.users import DISABLED, Entry, check_name, entries, parse_users
 
 _HEADER = "# Users of iot-mqtt, kept with `iot-mqtt passwd`. One per line: name:hash\n"
 
@@ -23,28 +23,43 @@ _HEADER = "# Users of iot-mqtt, kept with `iot-mqtt passwd`. One per line: name:
 def set_password(path: str, name: str, password: bytes) -> bool:
     """Give a user a password, making the file and the user if need be; True if the user is new.
 
+    Who is disabled stays disabled.
     ``ValueError`` if the file cannot hold such a name or the password is empty.
     """
     check_name(name)
     if not password:
         raise ValueError("the password is empty")
-    line = f"{name}:{argon.hash_password(password)}"
+    encoded = argon.hash_password(password)
     with _edit(path) as lines:
-        place = _find(lines, name, path)
-        if place is None:
-            lines.append(line)
+        entry = _find(lines, name, path)
+        if entry is None:
+            lines.append(_line(name, encoded, disabled=False))
         else:
-            lines[place] = line
-    return place is None
+            lines[entry.number - 1] = _line(name, encoded, disabled=entry.disabled)
+    return entry is None
+
+
+def set_disabled(path: str, name: str, *, disabled: bool) -> bool:
+    """Let nobody in by this name any more, or again with its old password; False if there is no such user."""
+    with _edit(path) as lines:
+        entry = _find(lines, name, path)
+        if entry is not None:
+            lines[entry.number - 1] = _line(name, entry.hash, disabled=disabled)
+    return entry is not None
+
+
+def is_disabled(path: str, name: str) -> bool:
+    """Whether the file has this user, disabled."""
+    return parse_users(read_text(path), path).is_disabled(name)
 
 
 def remove_user(path: str, name: str) -> bool:
     """Take a user out of the file; False if there was none."""
     with _edit(path) as lines:
-        place = _find(lines, name, path)
-        if place is not None:
-            del lines[place]
-    return place is not None
+        entry = _find(lines, name, path)
+        if entry is not None:
+            del lines[entry.number - 1]
+    return entry is not None
 
 
 def verify(path: str, name: str, password: bytes) -> bool:
@@ -53,13 +68,17 @@ def verify(path: str, name: str, password: bytes) -> bool:
     return argon.verify_password(users.hash_of(name), password) and name in users
 
 
-def _find(lines: list[str], name: str, path: str) -> int | None:
-    """The index of a user's line. Reads the whole file, so that a damaged one is not written back."""
+def _find(lines: list[str], name: str, path: str) -> Entry | None:
+    """A user's line. Reads the whole file, so that a damaged one is not written back."""
     found = None
-    for number, known, _ in entries("\n".join(lines), path):
-        if known == name:
-            found = number - 1
+    for entry in entries("\n".join(lines), path):
+        if entry.name == name:
+            found = entry
     return found
+
+
+def _line(name: str, encoded: str, *, disabled: bool) -> str:
+    return f"{name}:{DISABLED if disabled else ''}{encoded}"
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from weakref import WeakSet
 
-from iot_mqtt.auth.acl import Rules, decide
+from iot_mqtt.auth.acl import AnyRule, Rules, decide
 from iot_mqtt.auth.files import WatchedFile
 from iot_mqtt.ports.access import Action, Permissions, Principal
 
@@ -29,6 +30,22 @@ class Unrestricted:
 UNRESTRICTED = Unrestricted()
 
 
+class Nothing:
+    """May do nothing, for good: for who could not be let in any more."""
+
+    __slots__ = ("unrestricted", "version")
+
+    def __init__(self) -> None:
+        self.unrestricted = False
+        self.version = 0
+
+    def allows(self, action: Action, asked: str) -> bool:
+        return False
+
+
+NOTHING = Nothing()
+
+
 class FilePermissions:
     """The rules that apply to one client. A reload that changes none of them leaves ``version`` alone."""
 
@@ -43,23 +60,41 @@ class FilePermissions:
     def allows(self, action: Action, asked: str) -> bool:
         return decide(self._rules, self._who, action, asked)
 
-    def renew(self, rules: Rules) -> None:
-        """Take the rules from a new text."""
-        mine = rules.of(self._who)
-        if mine != self._rules:
-            self._rules = mine
+    @property
+    def rules(self) -> tuple[AnyRule, ...]:
+        """Those that decide now."""
+        return self._rules
+
+    def renew(self, rules: Rules, same: dict[tuple[int, int], bool]) -> None:
+        """Take the rules from a new text. ``same``: which tuples of rules say the same, by their identities; most
+        clients share theirs.
+        """
+        before, mine = self._rules, rules.of(self._who)
+        if (unchanged := same.get((id(before), id(mine)))) is None:
+            unchanged = same[id(before), id(mine)] = before == mine
+        self._rules = mine
+        if not unchanged:
             self.version = next(_versions)
 
 
 class FileAuthorizer:
-    """Rights by the ACL file; without one, whoever was let in may do everything. So may superusers."""
+    """Rights by the ACL file; without one, whoever was let in may do everything. So may superusers.
 
-    def __init__(self, file: WatchedFile[Rules] | None) -> None:
+    ``may_come`` says whether an owner could be let in now: who was deleted or disabled has no rights, whatever the
+    rules say, so that nothing is done in the name of a session or a will that is left behind.
+    """
+
+    def __init__(self, file: WatchedFile[Rules] | None, may_come: Callable[[str], bool] = lambda _: True) -> None:
         self._file = file
+        self._may_come = may_come
         self._given: WeakSet[FilePermissions] = WeakSet()
 
     async def permissions(self, principal: Principal) -> Permissions:
-        if self._file is None or principal.superuser:
+        if principal.superuser:
+            return UNRESTRICTED
+        if not self._may_come(principal.owner):
+            return NOTHING
+        if self._file is None:
             return UNRESTRICTED
         permissions = FilePermissions(principal, self._file.content)
         self._given.add(permissions)
@@ -68,5 +103,10 @@ class FileAuthorizer:
     def renew(self) -> None:
         """Hand the rules of a reloaded file to everyone who is in."""
         if self._file is not None:
-            for permissions in self._given:
-                permissions.renew(self._file.content)
+            given = list(self._given)
+            # By identity: the tuples of before must live as long as the comparison.
+            before = [permissions.rules for permissions in given]
+            same: dict[tuple[int, int], bool] = {}
+            for permissions in given:
+                permissions.renew(self._file.content, same)
+            del before

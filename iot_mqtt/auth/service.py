@@ -31,7 +31,7 @@ class FileAuthenticator(Chain):
     def __init__(self, settings: AuthSettings, users: WatchedFile[Users] | None, verifier: Verifier) -> None:
         steps: list[Step] = []
         if settings.certificate_as_user:
-            steps.append(CertificateStep())
+            steps.append(CertificateStep(users))
         if users is not None:
             steps.append(PasswordStep(users, verifier))
         if settings.allow_anonymous:
@@ -55,7 +55,10 @@ class Access:
             self._pool, monotonic, seconds=settings.verdict_cache_seconds, size=settings.verdict_cache_size
         )
         self.authenticator = FileAuthenticator(settings, self._users, self._verifier)
-        self.authorizer = FileAuthorizer(self._rules)
+        self.authorizer = FileAuthorizer(self._rules, self._may_come)
+        self._settings = settings
+        #: Called after a file changed, with the users who may not come in any more.
+        self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
 
     def reload(self) -> list[FileError]:
         """Read both files again. A file that is wrong keeps what it said before; its error is returned."""
@@ -70,8 +73,17 @@ class Access:
         """Stop the threads; clients that wait for a verdict are told to come back."""
         self._pool.close()
 
+    def _may_come(self, owner: str) -> bool:
+        """Whether somebody of this identity could be let in now."""
+        if not owner:
+            return self._settings.allow_anonymous
+        if self._users is None or owner in self._users.content:
+            return True
+        return self._settings.certificate_as_user and not self._users.content.is_disabled(owner)
+
     def _renew(self, *, changed_only: bool) -> list[FileError]:
         before = self._rules and self._rules.content
+        knew = None if self._users is None else self._users.content
         errors = []
         for file in (self._users, self._rules):
             try:
@@ -81,4 +93,12 @@ class Access:
                 errors.append(error)
         if self._rules and self._rules.content is not before:
             self.authorizer.renew()
+        know = None if self._users is None else self._users.content
+        gone = knew.gone_in(know) if knew is not None and know is not None else frozenset()
+        if know is not knew or (self._rules and self._rules.content) is not before:
+            self.on_changed(gone)
         return errors
+
+
+def _nobody_listens(_: frozenset[str]) -> None:
+    """Until there is a broker."""

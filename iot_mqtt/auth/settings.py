@@ -29,4 +29,4 @@ class AuthSettings:
     #: How many verdicts are remembered.
     verdict_cache_size: int = 10_000
     #: Both files are looked at this often, and read again if they changed. 0: only when asked to.
-    reload_seconds: float = 5.0
+    reload_seconds: float = 0.5

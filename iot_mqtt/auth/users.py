@@ -1,27 +1,53 @@
-"""The file of users: ``name:$argon2id$...`` per line, blank lines and lines that begin with ``#`` left out."""
+"""The file of users: ``name:$argon2id$...`` per line, blank lines and lines that begin with ``#`` left out.
+
+A ``!`` before the hash disables the user: nobody is let in by that name, and whoever is in is disconnected.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.files import FileError
+
+#: Stands before the hash of a user who is disabled.
+DISABLED = "!"
+
+
+class Entry(NamedTuple):
+    """One user's line."""
+
+    number: int
+    name: str
+    hash: str
+    disabled: bool
 
 
 class Users:
     """Names and their hashes, as read. ``decoy`` stands for the hash of every name that is not there."""
 
-    __slots__ = ("_hashes", "decoy")
+    __slots__ = ("_hashes", "_disabled", "decoy")
 
-    def __init__(self, hashes: dict[str, str]) -> None:
+    def __init__(self, hashes: dict[str, str], disabled: frozenset[str] = frozenset()) -> None:
         self._hashes = hashes
+        self._disabled = disabled
         costs = Counter(map(argon.cost, hashes.values())).most_common(1)
         # As dear as most of the real ones, so that the time of an answer does not tell who exists.
         self.decoy = argon.decoy(costs[0][0]) if costs else argon.decoy()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._hashes
+        """Whether there is such a user who may come in."""
+        return name in self._hashes and name not in self._disabled
+
+    def is_disabled(self, name: str) -> bool:
+        """Whether nobody is let in by this name, whoever vouches."""
+        return name in self._disabled
+
+    def gone_in(self, later: Users) -> frozenset[str]:
+        """Users who may come in by this file and may not by a later one."""
+        return frozenset(name for name in self._hashes if name in self and name not in later)
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -34,15 +60,18 @@ class Users:
 def parse_users(text: str, path: str) -> Users:
     """Read a file of users; ``FileError`` names the first line that is wrong."""
     hashes: dict[str, str] = {}
-    for number, name, encoded in entries(text, path):
-        if name in hashes:
-            raise FileError(path, number, f"user {name!r} is there a second time")
-        hashes[name] = encoded
-    return Users(hashes)
+    disabled: set[str] = set()
+    for entry in entries(text, path):
+        if entry.name in hashes:
+            raise FileError(path, entry.number, f"user {entry.name!r} is there a second time")
+        hashes[entry.name] = entry.hash
+        if entry.disabled:
+            disabled.add(entry.name)
+    return Users(hashes, frozenset(disabled))
 
 
-def entries(text: str, path: str) -> Iterator[tuple[int, str, str]]:
-    """(line number, name, hash) of each user, checked one by one."""
+def entries(text: str, path: str) -> Iterator[Entry]:
+    """Each user, checked one by one."""
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")
         if not line.strip() or line.startswith("#"):
@@ -50,13 +79,15 @@ def entries(text: str, path: str) -> Iterator[tuple[int, str, str]]:
         name, colon, encoded = line.partition(":")
         if not colon:
             raise FileError(path, number, "is not of the form name:hash")
+        disabled = encoded.startswith(DISABLED)
+        encoded = encoded.removeprefix(DISABLED)
         try:
             check_name(name)
             argon.check(encoded)
         except ValueError as error:
             # The line is not quoted: it may hold a password in the clear.
             raise FileError(path, number, f"user {name!r}: {error}") from None
-        yield number, name, encoded
+        yield Entry(number, name, encoded, disabled)
 
 
 def check_name(name: str) -> None:

@@ -104,6 +104,7 @@ def _act(
         # It began as somebody's, and stays that.
         raise Refused("re-authentication cannot make another user of a client", ReasonCode.NOT_AUTHORIZED)
     connection.principal, connection.permissions = verdict.principal, permissions
+    connection.broker.rights.recheck(connection)
     connection.send_packet(_auth(connection, ReasonCode.SUCCESS, verdict.data))
 
 

@@ -31,6 +31,7 @@ from iot_mqtt.broker.publication import Publication, publication_of
 from iot_mqtt.broker.references import References
 from iot_mqtt.broker.retained_versions import RetainedVersions
 from iot_mqtt.broker.retention import Retention
+from iot_mqtt.broker.rights import Rights
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions import Sessions
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
@@ -103,6 +104,7 @@ class Broker:
         self.sessions = Sessions(self)
         #: Whose sessions are; ``clean_for_others``: see ``Owners``.
         self.owners = Owners(self.sessions, counters, clean=clean_for_others)
+        self.rights = Rights(self)
         self.logs = Logs(log, self.sessions.follow)
         self.subscriptions = Subscriptions(self)
         self.outflow = Outflow(self)

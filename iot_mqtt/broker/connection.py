@@ -53,6 +53,7 @@ class Connection(Stage):
         "closed",
         "principal",
         "permissions",
+        "rights_version",
         "exchange",
         "inbound_aliases",
         "outbound_aliases",
@@ -63,6 +64,7 @@ class Connection(Stage):
         "durable_sessions",
         "patient",
         "_verdicts",
+        "_receivable",
         "_verdicts_version",
         "_out",
         "_out_bytes",
@@ -92,6 +94,8 @@ class Connection(Stage):
         self.closed = False
         self.principal: Principal | None = None
         self.permissions: Permissions | None = None
+        #: Of the rights that its subscriptions were held against.
+        self.rights_version = -1
         self.exchange: Exchange | None = None
         self.inbound_aliases: InboundAliases | None = None
         self.outbound_aliases: OutboundAliases | None = None
@@ -100,6 +104,7 @@ class Connection(Stage):
         self.connected_at = 0.0
         self.problem_information = True
         self._verdicts: dict[bytes, bool] | None = None
+        self._receivable: dict[bytes, bool] | None = None
         self._verdicts_version = 0
         self._out: list[bytes | Packet] = []
         self._out_bytes = 0
@@ -204,12 +209,34 @@ class Connection(Stage):
             or self._verdicts_version != permissions.version
             or len(self._verdicts) > MAX_VERDICTS
         ):
-            self._verdicts = {}
-            self._verdicts_version = permissions.version
+            self._forget_verdicts(permissions.version)
+        assert self._verdicts is not None
         verdict = self._verdicts.get(topic)
         if verdict is None:
             verdict = self._verdicts[topic] = permissions.allows(Action.PUBLISH, topic.decode("utf-8", "replace"))
         return verdict
+
+    def may_receive(self, topic: bytes) -> bool:
+        """Whether a message that is the next to be sent may be: the right to it may be gone since it was taken for this
+        client. Asked for every run, and memoised likewise.
+        """
+        permissions = self.permissions
+        if permissions is None or permissions.unrestricted:
+            return permissions is not None
+        if (
+            self._receivable is None
+            or self._verdicts_version != permissions.version
+            or len(self._receivable) > MAX_VERDICTS
+        ):
+            self._forget_verdicts(permissions.version)
+        assert self._receivable is not None
+        verdict = self._receivable.get(topic)
+        if verdict is None:
+            verdict = self._receivable[topic] = permissions.allows(Action.READ, topic.decode("utf-8", "replace"))
+        return verdict
+
+    def _forget_verdicts(self, version: int) -> None:
+        self._verdicts, self._receivable, self._verdicts_version = {}, {}, version
 
     # Outbound: the session's messages.
 

@@ -271,7 +271,7 @@ class Outflow:
         return outbound.room > 0 and connection.writable
 
     def _is_ready(self, session: Session, sending: deque[Delivery | Piece], item: Delivery | Piece) -> Leave:
-        """Whether the next one can be sent: its message is at hand, and nobody keeps it back."""
+        """Whether the next one can be sent: its message is at hand, it is allowed, and nobody keeps it back."""
         if isinstance(item, Delivery):
             topic = item.message.topic
         elif item.publication is None:
@@ -279,7 +279,31 @@ class Outflow:
             return Leave.WAIT
         else:
             topic = item.publication.topic
+        assert session.connection is not None
+        if not session.connection.may_receive(topic):
+            self._withhold(session, sending, item)
+            return Leave.NEVER
         return self._accompany(session, item) if topic.startswith(DOWN) else Leave.YES
+
+    def _withhold(self, session: Session, sending: deque[Delivery | Piece], item: Delivery | Piece) -> None:
+        """Give the next one up: the right to it is gone since it was taken for this client."""
+        sending.popleft()
+        entries = session.outbound.entries
+        begun: list[int] = []
+        if isinstance(item, Piece):
+            session.unsent -= len(item)
+            flight, qos = item.flight, item.flight.qos
+            sent = item.ids[: max(0, flight.sent - item.offset)]
+            begun = [packet_id for packet_id in sent if entries.get(packet_id) is flight]
+            self.discard_flight(session, flight, item.ids, Drop.NOT_AUTHORIZED)
+        else:
+            session.unsent -= 1
+            qos = item.qos
+            if entries.get(item.packet_id) is item:
+                begun = [item.packet_id] if item.sent else []
+                self.discard(session, item, Drop.NOT_AUTHORIZED)
+        if begun and qos == 2:
+            self._release(session, begun)
 
     def _accompany(self, session: Session, item: Delivery | Piece) -> Leave:
         """The next one may be a command: ask whether it may leave, and take it away if it never may."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.session import Session
+from iot_mqtt.ports.access import Action, Permissions
 from iot_mqtt.ports.store import StoredWill
 from iot_mqtt.values import Message, Will
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
 
 
 class Wills:
@@ -68,7 +73,33 @@ class Wills:
         if will is None:
             return
         self.cancel(session)
-        self._broker.publish(will_message(will, session.client_id, self._broker.clock.wall()))
+        client_id, owner = session.client_id, session.owner
+        if owner is None:
+            # Kept before there were owners; it was allowed at CONNECT.
+            self._go(client_id, will)
+        else:
+            # Rights may be gone since CONNECT.
+            self._broker.rights.of(
+                session, partial(self._judged, client_id, owner, will), partial(self._not_judged, client_id)
+            )
+
+    def _judged(self, client_id: str, owner: str, will: Will, permissions: Permissions) -> None:
+        topic = will.message.topic.decode()
+        if permissions.unrestricted or permissions.allows(Action.PUBLISH, topic):
+            self._go(client_id, will)
+            return
+        self._broker.counters.denied["will"] += 1
+        logger.warning(
+            "a will was not published: the right to it is gone",
+            extra={"client": client_id, "user": owner or None, "topic": topic},
+        )
+
+    def _not_judged(self, client_id: str, error: BaseException) -> None:
+        self._broker.counters.denied["will"] += 1
+        logger.error("a will was not published: nobody says who may: %s", error, extra={"client": client_id})
+
+    def _go(self, client_id: str, will: Will) -> None:
+        self._broker.publish(will_message(will, client_id, self._broker.clock.wall()))
 
 
 def will_message(will: Will, client_id: str, now: float) -> Message:

@@ -24,7 +24,7 @@ class Drop(StrEnum):
     UNSUBSCRIBED = "unsubscribed"  # owed to a replay that its client gave up
     OFFLINE_QOS0 = "offline_qos0"
     NO_SHARED_MEMBER = "no_shared_member"
-    NOT_AUTHORIZED = "not_authorized"
+    NOT_AUTHORIZED = "not_authorized"  # the right to it was taken back while it waited
     RETAINED_QUOTA = "retained_quota"  # delivered, but not retained
     RETENTION = "retention"  # the log's retention was over before the session came for it
     REJECTED = "rejected"  # the client answered with a reason of 0x80 or more

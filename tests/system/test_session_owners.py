@@ -13,10 +13,12 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from systemkit import wire
-from systemkit.access import ANONYMOUS, attempt, denied, enter, password_of, set_password
+from systemkit.access import ANONYMOUS, attempt, denied, enter, password_of
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import brokers
+
+from iot_mqtt.auth.passwd import set_password
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="rules and users are configured differently there")
 
@@ -59,7 +61,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Users and rules, made once: hashing is slow on purpose."""
     folder = tmp_path_factory.mktemp("owners")
     for user in ("alice", "bob", "feeder", "plc"):
-        set_password(folder / "users", user, password_of(user))
+        set_password(str(folder / "users"), user, password_of(user).encode())
     (folder / "acl").write_text(RULES)
     return {"auth.users_file": folder / "users", "auth.acl_file": folder / "acl"}
 

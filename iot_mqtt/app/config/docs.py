@@ -253,7 +253,9 @@ KEYS = {
     "auth.hash_queue": "Passwords that may wait for a thread; beyond that a client is told that the server is busy.",
     "auth.verdict_cache_seconds": "How long the verdict on a password is remembered; 0: not at all.",
     "auth.verdict_cache_size": "How many verdicts are remembered.",
-    "auth.reload_seconds": "How often both files are looked at for changes; 0: only when told to.",
+    "auth.reload_seconds": (
+        "How often both files are looked at for changes, which hold for clients that are in, too; 0: only when told to."
+    ),
     "log.level": "Least important lines that are written.",
     "log.format": "console: for people; json: one object a line, for machines.",
     "log.file": "Write to this file instead of standard error.",

@@ -170,6 +170,7 @@ class Service:
             clean_for_others=config.auth.session_of_another_user == "clean",
             call_soon=self._reactor.call_at_turn_end,
         )
+        self._access.on_changed = self.broker.rights.changed
         self.accompanied = Accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
         self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
 

@@ -12,21 +12,33 @@ import click
 @click.argument("user")
 @click.option("--password-stdin", is_flag=True, help="Read the password from the first line of standard input.")
 @click.option("--delete", is_flag=True, help="Remove the user.")
-def passwd(file: str, user: str, password_stdin: bool, delete: bool) -> None:
-    """Set the password of USER in FILE, or remove the user.
+@click.option("--disable", is_flag=True, help="Let nobody in as this user; the password is kept.")
+@click.option("--enable", is_flag=True, help="Let the user in again.")
+def passwd(file: str, user: str, password_stdin: bool, delete: bool, disable: bool, enable: bool) -> None:
+    """Set the password of USER in FILE, or remove, disable or enable the user.
 
-    The file is created with mode 0600 if it does not exist. A running node reads it again by itself.
+    The file is created with mode 0600 if it does not exist. A running node reads it again by itself, within a
+    second, and disconnects users who were removed or disabled. A new password is asked for at the next CONNECT.
     """
     # Late: argon2 is a compiled library that the other commands need not load.
     from iot_mqtt.auth import passwd as users
     from iot_mqtt.auth.files import FileError
 
-    if delete and password_stdin:
-        raise click.UsageError("--delete takes no password")
+    if delete + disable + enable > 1:
+        raise click.UsageError("one of --delete, --disable and --enable")
+    if (delete or disable or enable) and password_stdin:
+        raise click.UsageError("only a new password is read")
     try:
-        if not delete:
+        if delete:
+            known = users.remove_user(file, user)
+        elif disable or enable:
+            known = users.set_disabled(file, user, disabled=disable)
+        else:
+            known = True
             users.set_password(file, user, _password(password_stdin).encode())
-        elif not users.remove_user(file, user):
+            if users.is_disabled(file, user):
+                click.echo(f"{user} is disabled; let the user in with --enable", err=True)
+        if not known:
             raise click.ClickException(f"{file}: there is no user {user}")
     except (FileError, ValueError) as error:
         raise click.ClickException(str(error)) from error

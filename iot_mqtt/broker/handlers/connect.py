@@ -102,6 +102,7 @@ def _open(connection: Connection, client_id: str, will: Will | None, assigned: s
     session, present = broker.sessions.open(connection, connect, client_id, anew=foreign)
     connection.session = session
     connection.handlers = broker.handlers
+    broker.rights.recheck(connection)
     broker.client_connected(connection)
     connection.connected_at = broker.clock.wall()
     _set_limits(connection, session)

@@ -62,6 +62,22 @@ def test_a_user_is_removed_once(path: Path) -> None:
     assert passwd.verify(str(path), "bob", b"pw")
 
 
+def test_a_user_is_disabled_and_enabled_with_the_password_it_had(path: Path) -> None:
+    """A new password changes nothing about it; who is not there cannot be disabled."""
+    passwd.set_password(str(path), "ann", b"pw")
+    passwd.set_password(str(path), "bob", b"pw")
+    for _ in range(2):
+        assert passwd.set_disabled(str(path), "ann", disabled=True) is True
+    assert not passwd.verify(str(path), "ann", b"pw")
+    assert passwd.verify(str(path), "bob", b"pw")
+    assert passwd.set_password(str(path), "ann", b"new") is False
+    assert passwd.is_disabled(str(path), "ann")
+    assert "ann:!$argon2id$" in path.read_text()
+    assert passwd.set_disabled(str(path), "ann", disabled=False) is True
+    assert passwd.verify(str(path), "ann", b"new")
+    assert passwd.set_disabled(str(path), "carol", disabled=True) is False
+
+
 @pytest.mark.parametrize("name", ["", " ann", "#ann", "a:b", "a\nb", "a\0b"])
 def test_a_name_that_the_file_cannot_hold_is_refused(path: Path, name: str) -> None:
     """Nothing is written then."""

@@ -116,6 +116,59 @@ def test_a_certificate_stands_for_its_user(site: Site, setting: bool, username: 
     assert (verdict.username if isinstance(verdict, Principal) else None) == name
 
 
+def test_a_user_who_is_disabled_stays_out(site: Site) -> None:
+    """With the right password and with a certificate, in the words of a wrong password."""
+    site.write(site.users, f"ann:!{cheap_hash('pw')}\n")
+    site.open(certificate_as_user=True)
+    assert site.connect(attempt("ann", b"pw")) == WRONG
+    verdict = site.connect(attempt(None, None, certificate_name="ann"))
+    assert isinstance(verdict, Denied)
+    assert verdict.reason is ReasonCode.NOT_AUTHORIZED
+
+
+@pytest.mark.parametrize("line", ["", "ann:!{hash}\n"], ids=["deleted", "disabled"])
+def test_who_is_gone_is_told_of_and_has_no_rights(site: Site, line: str) -> None:
+    """Whoever listens hears the names once; nothing is done in the name of a session that is left behind."""
+    access = site.open()
+    told: list[frozenset[str]] = []
+    access.on_changed = told.append
+    assert access.reload_if_changed() == []
+    assert told == []
+    site.write(site.users, line.format(hash=cheap_hash("pw")))
+    access.reload_if_changed()
+    assert told == [{"ann"}]
+    assert not site.rights("ann").allows(Action.PUBLISH, "a")
+    site.write(site.users, f"ann:{cheap_hash('other')}\n")
+    access.reload_if_changed()
+    assert told == [{"ann"}, frozenset()]
+    assert site.rights("ann").allows(Action.PUBLISH, "a")
+    site.write(site.acl, "[user ann]\nallow all b\n")
+    access.reload_if_changed()
+    assert told[2:] == [frozenset()]
+
+
+def test_a_certificate_need_not_be_in_the_file_of_users(site: Site) -> None:
+    """Whom only certificates name is not gone for that."""
+    site.open(certificate_as_user=True, acl_file=None)
+    assert site.rights("plc-7").unrestricted
+    site.open(certificate_as_user=False, acl_file=None)
+    assert not site.rights("plc-7").allows(Action.PUBLISH, "a")
+
+
+def test_anonymous_sessions_have_no_rights_where_nobody_is_anonymous(site: Site) -> None:
+    """One may be left from a time when there were some."""
+    site.write(site.acl, "[all]\nallow all a\n")
+    site.open(allow_anonymous=False)
+    assert not site.rights(None).allows(Action.PUBLISH, "a")
+    site.open(allow_anonymous=True)
+    assert site.rights(None).allows(Action.PUBLISH, "a")
+
+
+def test_changes_are_seen_within_a_second_by_default() -> None:
+    """What is done about them takes time, too."""
+    assert 0 < AuthSettings().reload_seconds <= 0.5
+
+
 def test_a_full_queue_is_an_answer(site: Site) -> None:
     """The client is told that the server is busy, not that it is wrong."""
     site.open(hash_threads=1, hash_queue=0)
@@ -185,6 +238,7 @@ def test_a_wrong_file_at_the_start_is_an_error(site: Site, which: str) -> None:
 
 def test_rights_follow_the_file_while_a_client_is_in(site: Site) -> None:
     """The version moves on, so that verdicts remembered by the connection are dropped."""
+    site.write(site.users, f"ann:{cheap_hash('pw')}\nbob:{cheap_hash('pw')}\n")
     access = site.open()
     ann, bob = site.rights("ann"), site.rights("bob")
     before = ann.version, bob.version
