@@ -45,6 +45,8 @@ class SessionInfo:
     """One session, connected or not."""
 
     client_id: str
+    #: The user who began it, "" for an anonymous client; None: nobody knows, it was kept before there were owners.
+    owner: str | None
     connected: bool
     durable: bool
     expiry_interval: int

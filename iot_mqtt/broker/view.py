@@ -171,6 +171,7 @@ class View:
     def _session(self, session: Session) -> SessionInfo:
         return SessionInfo(
             client_id=session.client_id,
+            owner=session.owner,
             connected=session.connection is not None,
             durable=session.durable,
             expiry_interval=session.expiry_interval,

@@ -92,6 +92,7 @@ _CLAIMS = (
 
 def _screen(session: Json, backlog: Json, now: float) -> Iterator[tuple[str, str]]:
     yield "client", plain(session["client_id"])
+    yield "owner", "anonymous clients" if session["owner"] == "" else plain(session["owner"])
     yield "state", _why(session, now)
     yield "session", kept(session)
     yield "waiting", _waiting(backlog)

@@ -85,6 +85,7 @@ CLIENT = ClientInfo(
 
 SESSION = SessionInfo(
     client_id="c",
+    owner="ann",
     connected=False,
     durable=True,
     expiry_interval=3600,
