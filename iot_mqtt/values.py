@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final, NamedTuple
 
 from iot_mqtt.errors import ReasonCode
 
 __all__ = [
+    "NOBODY",
     "Message",
+    "Origin",
     "ProtocolVersion",
     "ReasonCode",
     "Subscription",
@@ -30,6 +33,19 @@ class ProtocolVersion(IntEnum):
     V31 = 3
     V311 = 4
     V5 = 5
+
+
+class Origin(NamedTuple):
+    """Who answers for what was published. The connection that it came on tells, never the message itself."""
+
+    #: The verified user; "" if nobody vouched for the client.
+    user: str = ""
+    #: A gateway's codec made it, for the topic of one of that gateway's devices.
+    reading: bool = False
+
+
+#: Of what no user and no codec answers for.
+NOBODY: Final = Origin()
 
 
 class Message:

@@ -105,6 +105,7 @@ def _act(
         raise Refused("re-authentication cannot make another user of a client", ReasonCode.NOT_AUTHORIZED)
     connection.principal, connection.permissions = verdict.principal, permissions
     connection.broker.rights.recheck(connection)
+    connection.note_origin()
     connection.send_packet(_auth(connection, ReasonCode.SUCCESS, verdict.data))
 
 

@@ -244,6 +244,7 @@ class Broker:
 
     def client_connected(self, connection: Connection) -> None:
         """A session has its connection; ``_detach`` is the counterpart."""
+        connection.note_origin()
         self.clients += 1
         self.most_clients = max(self.most_clients, self.clients)
         if self.store.latest > self.store.committed:
@@ -306,7 +307,7 @@ class Broker:
         logged = publication.logged
         if logged is None:
             logged = publication.logged = self.log.append(
-                publication.run, publication.topic, publication.publisher, self.clock.wall()
+                publication.run, publication.topic, publication.publisher, self.clock.wall(), publication.origin
             )
             self.budget.added(len(publication.run.wire))
         return logged

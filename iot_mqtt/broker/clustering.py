@@ -141,11 +141,11 @@ class Clustering:
     def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
         reader = self._broker.logs.of(peer)
         for item in items:
-            publication = Publication(item.run, item.topic, item.publisher, item.arrived)
+            publication = Publication(item.run, item.topic, item.publisher, item.arrived, item.origin)
             publication.remote = True
             reference = item.reference
             if reference is not None:
-                publication.logged = LogRun(reference, item.run, item.topic, item.publisher, item.arrived)
+                publication.logged = LogRun(reference, item.run, item.topic, item.publisher, item.arrived, item.origin)
                 if reader is not None and reference.writer == peer:
                     reader.announce(publication.logged.end)
             self._deliver(peer, publication, item)

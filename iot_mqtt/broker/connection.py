@@ -22,7 +22,7 @@ from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, S
 from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases, Piece
-from iot_mqtt.values import ProtocolVersion
+from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
@@ -54,6 +54,7 @@ class Connection(Stage):
         "principal",
         "permissions",
         "rights_version",
+        "origin",
         "exchange",
         "inbound_aliases",
         "outbound_aliases",
@@ -75,7 +76,7 @@ class Connection(Stage):
     def __init__(self, broker: Broker, *, durable_sessions: bool = True, patient: bool = False) -> None:
         self.broker = broker
         #: A gateway, behind whose codec nobody understands reason codes: its publishes wait for room on the disk rather
-        #: than be refused, and it is not told that nobody has subscribed to them.
+        #: than be refused, and it is not told that nobody has subscribed to them. Only its codec publishes here.
         self.patient = patient
         #: Whether sessions that begin here are kept in the store, if they outlive their connection.
         self.durable_sessions = durable_sessions
@@ -96,6 +97,8 @@ class Connection(Stage):
         self.permissions: Permissions | None = None
         #: Of the rights that its subscriptions were held against.
         self.rights_version = -1
+        #: Of what is published here.
+        self.origin = NOBODY
         self.exchange: Exchange | None = None
         self.inbound_aliases: InboundAliases | None = None
         self.outbound_aliases: OutboundAliases | None = None
@@ -196,6 +199,11 @@ class Connection(Stage):
                 self.read(self.ctx, stash)
 
     # Rights.
+
+    def note_origin(self) -> None:
+        """The principal is known, or another one: it answers for what is published from now on."""
+        user = "" if self.principal is None else self.principal.owner
+        self.origin = Origin(user, self.patient) if user or self.patient else NOBODY
 
     def may_publish(self, topic: bytes) -> bool:
         """Whether this client may publish to a topic; asked for every run, so the verdict is memoised."""

@@ -74,8 +74,8 @@ class Loans:
         self.add(loan)
         broker.groups.records.numbered(cursor, loan)
         broker.reserve()
-        sent = Publication(part.run, part.topic, part.publisher, part.wall)
-        sent.logged = LogRun(reference, part.run, part.topic, part.publisher, part.wall)
+        sent = Publication(part.run, part.topic, part.publisher, part.wall, part.origin)
+        sent.logged = LogRun(reference, part.run, part.topic, part.publisher, part.wall, part.origin)
         member.lend(broker, sent, cursor.name)
         # It is matched where it is delivered.
         broker.counters.messages_matched -= count

@@ -142,6 +142,7 @@ class Peer:
             None if logged is None else logged.reference,
             member is None,
             () if member is None else (member,),
+            publication.origin,
         )
         self._peers.forward(self.number, item)
 

@@ -13,7 +13,7 @@ from struct import pack
 from iot_mqtt.codec import Decoder, PublishRun, encode_publish, encode_run
 from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.log import LogRun
-from iot_mqtt.values import Message, ProtocolVersion
+from iot_mqtt.values import NOBODY, Message, Origin, ProtocolVersion
 
 
 def hop_properties(
@@ -45,6 +45,7 @@ class Publication:
         "qos",
         "count",
         "publisher",
+        "origin",
         "plain",
         "remote",
         "logged",
@@ -54,12 +55,13 @@ class Publication:
         "wall",
     )
 
-    def __init__(self, run: PublishRun, topic: bytes, publisher: str, wall: float) -> None:
+    def __init__(self, run: PublishRun, topic: bytes, publisher: str, wall: float, origin: Origin = NOBODY) -> None:
         self.run = run
         self.topic = topic
         self.qos = run.qos
         self.count = run.count
         self.publisher = publisher
+        self.origin = origin
         #: When it came; 0 where nothing counts from it.
         self.wall = wall
         #: It was published at another node.
@@ -183,7 +185,7 @@ class Publication:
         """Packets ``start`` to ``stop`` as a publication of their own."""
         if start == 0 and stop == self.count:
             return self
-        part = Publication(self.run.part(start, stop), self.topic, self.publisher, self.wall)
+        part = Publication(self.run.part(start, stop), self.topic, self.publisher, self.wall, self.origin)
         part.remote = self.remote
         if self._messages is not None:
             part._messages = self._messages[start:stop]
@@ -192,7 +194,7 @@ class Publication:
 
 def logged_publication(run: LogRun) -> Publication:
     """Messages that come back from the log."""
-    return Publication(run.run, run.topic, run.publisher, run.arrived)
+    return Publication(run.run, run.topic, run.publisher, run.arrived, run.origin)
 
 
 def publication_of(message: Message, wall: float) -> Publication:

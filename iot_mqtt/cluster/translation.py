@@ -27,14 +27,16 @@ _REFERENCE = Struct(">IIQI")
 def forwarded_out(item: Forwarded) -> links.Forwarded:
     names = tuple(name for member in item.members for name in member) if item.members else ()
     return links.Forwarded(
-        item.run, item.topic, item.publisher, item.arrived, item.reference, plain=item.plain, groups=names
+        item.run, item.topic, item.publisher, item.arrived, item.reference, item.plain, names, item.origin
     )
 
 
 def forwarded_in(item: links.Forwarded) -> Forwarded:
     names = item.groups
     members = tuple(zip(names[::2], names[1::2], strict=False)) if names else ()
-    return Forwarded(item.run, item.topic, item.publisher, item.arrived, item.reference, item.plain, members)
+    return Forwarded(
+        item.run, item.topic, item.publisher, item.arrived, item.reference, item.plain, members, item.origin
+    )
 
 
 def interest_out(interest: Iterable[Interest]) -> tuple[links.Route, ...]:

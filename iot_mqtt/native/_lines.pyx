@@ -2,7 +2,7 @@
 """The compiled twin of ``_pure_lines.py``: payloads as lines of JSON, looked at once, byte by byte, and not decoded.
 
 What is JSON and what is not is what Python's own decoder says, within the two bounds of the twin. The rare cases where
-the bytes alone do not tell whether an object is a reading (escapes in names or in the gateway) are left to the twin.
+the bytes alone do not tell whether an object is a reading (escapes in names, gateway or device) are left to the twin.
 """
 
 from binascii import b2a_base64
@@ -273,21 +273,29 @@ cdef inline object told(Bytes p, Member* member):
     return PyUnicode_DecodeUTF8(<const char*>p + member.start, member.end - member.start, NULL)
 
 
-cdef object reading(Bytes p, Py_ssize_t size, Facts* facts, Bytes name, Py_ssize_t name_size, gateway):
-    """(device, codec, schema) if it is a reading of this gateway, else None."""
-    cdef Member* named = &facts.gateway
-    cdef bint members = (
-        facts.id.there and facts.node.there and named.there and facts.device.there and facts.ts.there
-    )
+cdef inline bint differs(Bytes p, Member* member, Bytes name, Py_ssize_t size) noexcept:
+    """Whether the value is surely not this text; with escapes in it nobody knows yet."""
+    if member.kind == TEXT:
+        return member.end - member.start != size or memcmp(p + member.start, name, size) != 0
+    return member.kind != ESCAPED
+
+
+cdef object reading(Bytes p, Py_ssize_t size, Facts* facts, str gateway, str device):
+    """(codec, schema) if it is a reading of this gateway's device, else None."""
+    cdef Py_ssize_t gateway_size = 0, device_size = 0
+    cdef Bytes gateway_name = <Bytes>PyUnicode_AsUTF8AndSize(gateway, &gateway_size)
+    cdef Bytes device_name = <Bytes>PyUnicode_AsUTF8AndSize(device, &device_size)
     if not facts.odd:
-        if not members or named.kind == OTHER or named.kind == INTEGER:
+        if not (facts.id.there and facts.node.there and facts.gateway.there and facts.device.there and facts.ts.there):
             return None
-        if named.kind == TEXT:
-            if named.end - named.start != name_size or memcmp(p + named.start, name, name_size):
-                return None
-            if is_told(&facts.device) and is_told(&facts.codec) and is_told(&facts.schema):
-                return told(p, &facts.device), told(p, &facts.codec), told(p, &facts.schema)
-    return reading_of(PyBytes_FromStringAndSize(<const char*>p, size), gateway)
+        if differs(p, &facts.gateway, gateway_name, gateway_size):
+            return None
+        if differs(p, &facts.device, device_name, device_size):
+            return None
+        if facts.gateway.kind == TEXT and facts.device.kind == TEXT:
+            if is_told(&facts.codec) and is_told(&facts.schema):
+                return told(p, &facts.codec), told(p, &facts.schema)
+    return reading_of(PyBytes_FromStringAndSize(<const char*>p, size), gateway, device)
 
 
 cdef inline Py_ssize_t put_number(char* out, unsigned long long value) noexcept:
@@ -349,12 +357,12 @@ cdef bytes wrapped(
 
 def lines(
     bytes wire not None, Py_ssize_t count, Py_ssize_t prefix, unsigned long long first, bytes head not None,
-    bytes middle not None, str gateway not None
+    bytes middle not None, str gateway not None, str device not None
 ):
     """See the twin."""
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(wire)
-    cdef Py_ssize_t at = 0, size = 0, index, name_size = 0
-    cdef Bytes name = <Bytes>PyUnicode_AsUTF8AndSize(gateway, &name_size)
+    cdef Py_ssize_t at = 0, size = 0, index
+    cdef bint readable = len(gateway) > 0
     cdef Bytes payload
     cdef Facts facts
     cdef bytes coded
@@ -385,8 +393,8 @@ def lines(
                 )
             )
             continue
-        if facts.gateway.there or facts.odd:
-            told_of = reading(payload, size, &facts, name, name_size, gateway)
+        if readable and (facts.gateway.there or facts.odd):
+            told_of = reading(payload, size, &facts, gateway, device)
             if told_of is not None:
                 readings.append((index, *told_of))
                 coded = PyBytes_FromStringAndSize(<const char*>payload, size)

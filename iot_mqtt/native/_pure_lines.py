@@ -16,12 +16,12 @@ from iot_mqtt.native._pure import payloads
 MAX_DEPTH = 256
 #: What Python converts by default.
 MAX_DIGITS = 4300
-#: What makes an object a reading of a gateway, if ``gateway`` is who published it.
+#: What an object has that is a reading.
 READING = frozenset(("id", "node", "gateway", "device", "ts"))
 _BREAKS = b"\r\n"
 
-#: Of a reading: its place in the run, its device, codec and schema; "" where it does not say.
-Told = tuple[int, str, str, str]
+#: Of a reading: its place in the run, its codec and schema; "" where it does not say.
+Told = tuple[int, str, str]
 
 
 def _refuse(constant: str) -> object:
@@ -39,12 +39,13 @@ _decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer).decode
 
 
 def lines(
-    wire: bytes, count: int, prefix: int, first: int, head: bytes, middle: bytes, gateway: str
+    wire: bytes, count: int, prefix: int, first: int, head: bytes, middle: bytes, gateway: str, device: str
 ) -> tuple[list[bytes], list[Told]]:
     """One line for each payload of a run of publishes (``payloads`` says what the first three are).
 
-    A reading of ``gateway`` is its own line, and is told of in the second list. Any other payload stands behind
-    ``head``, its position, counted from ``first``, and ``middle``.
+    Where the caller knows that a codec made the run, for this ``gateway`` and ``device``, a reading that says the same
+    is its own line, and is told of in the second list. Any other payload stands behind ``head``, its position, counted
+    from ``first``, and ``middle``. An empty ``gateway``: there are no readings among these, whatever they look like.
     """
     values: list[bytes] = []
     readings: list[Told] = []
@@ -54,7 +55,7 @@ def lines(
             values.append(b'%s%d%s"payload_b64":"%s"}' % (head, first + index, middle, b64encode(payload)))
             continue
         line = payload.translate(None, _BREAKS)
-        told = _reading(value, gateway)
+        told = _reading(value, gateway, device) if gateway else None
         if told is not None:
             readings.append((index, *told))
             values.append(line)
@@ -89,13 +90,15 @@ def _is_deep(value: object) -> bool:
     return True
 
 
-def reading_of(payload: bytes, gateway: str) -> tuple[str, str, str] | None:
-    """(device, codec, schema) if it is a reading of this gateway, else None."""
-    return _reading(decoded(payload), gateway)
+def reading_of(payload: bytes, gateway: str, device: str) -> tuple[str, str] | None:
+    """(codec, schema) if it is a reading of this gateway's device, else None."""
+    return _reading(decoded(payload), gateway, device)
 
 
-def _reading(value: object, gateway: str) -> tuple[str, str, str] | None:
-    """Nobody else can use the gateway's client id while it is there."""
-    if not isinstance(value, dict) or value.get("gateway") != gateway or not value.keys() >= READING:
+def _reading(value: object, gateway: str, device: str) -> tuple[str, str] | None:
+    """A codec that writes its values itself could name another gateway or device in them."""
+    if not isinstance(value, dict) or not value.keys() >= READING:
         return None
-    return str(value["device"]), str(value.get("codec", "")), str(value.get("schema", ""))
+    if value["gateway"] != gateway or value["device"] != device:
+        return None
+    return str(value.get("codec", "")), str(value.get("schema", ""))

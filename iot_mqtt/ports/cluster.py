@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import Message
+from iot_mqtt.values import NOBODY, Message, Origin
 
 
 class Interest(NamedTuple):
@@ -53,6 +53,7 @@ class Forwarded(NamedTuple):
     #: (shared group as subscribed, client id of the member that was picked); of a durable one, which is given out with
     #: the reference, the name of its part
     members: tuple[tuple[str, str], ...] = ()
+    origin: Origin = NOBODY
 
 
 class Claim(Enum):

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.codec import PublishRun
+from iot_mqtt.values import NOBODY, Origin
 
 #: Messages of one turn are numbered with this many bits.
 TURN_BITS = 24
@@ -54,15 +55,24 @@ class Reference(NamedTuple):
 class LogRun:
     """Messages of one publisher to one topic, as they were appended. Treat as frozen: pages are shared."""
 
-    __slots__ = ("reference", "run", "topic", "publisher", "arrived")
+    __slots__ = ("reference", "run", "topic", "publisher", "arrived", "origin")
 
-    def __init__(self, reference: Reference, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        run: PublishRun,
+        topic: bytes,
+        publisher: str,
+        arrived: float,
+        origin: Origin = NOBODY,
+    ) -> None:
         self.reference = reference
         self.run = run
         self.topic = topic
         self.publisher = publisher
         #: Wall clock at the moment of appending; message expiry counts from it.
         self.arrived = arrived
+        self.origin = origin
 
     @property
     def position(self) -> int:
@@ -88,9 +98,8 @@ class LogRun:
         return self if length >= self.reference.length else self._part(0, length)
 
     def _part(self, start: int, stop: int) -> LogRun:
-        return LogRun(
-            self.reference.part(start, stop), self.run.part(start, stop), self.topic, self.publisher, self.arrived
-        )
+        reference, run = self.reference.part(start, stop), self.run.part(start, stop)
+        return LogRun(reference, run, self.topic, self.publisher, self.arrived, self.origin)
 
 
 class Reading(NamedTuple):
@@ -220,7 +229,7 @@ class Log(LogReader, Protocol):
         """Bytes stored, over all generations."""
         ...
 
-    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> LogRun:
+    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float, origin: Origin = NOBODY) -> LogRun:
         """Take a run; ``topic`` is its topic with aliases resolved. It is safe when the next batch is."""
         ...
 

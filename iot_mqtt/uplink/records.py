@@ -1,10 +1,12 @@
 """Messages of the log as the platform gets them: one JSON object on one line each.
 
-What a gateway's codec made is such an object already and passes as it is. Everything else is wrapped::
+What a gateway's codec made is such an object already and passes as it is. The log says so (``Origin.reading``), and the
+topic says of which gateway and device: never the message. Everything else is wrapped::
 
-    {"id", "node", "client", "topic", "ts", "ingest_ts", "qos", "payload": <the JSON that was published>}
-    {"id", "node", "client", "topic", "ts", "ingest_ts", "qos", "payload_b64": "<any other bytes>"}
+    {"id", "node", "client", "user", "topic", "ts", "ingest_ts", "qos", "payload": <the JSON that was published>}
+    {"id", "node", "client", "user", "topic", "ts", "ingest_ts", "qos", "payload_b64": "<any other bytes>"}
 
+``user`` is the verified one, and left out where there is none; ``client`` is only a name that a client chose.
 ``id`` is the spool and the position in the log, so a message that is sent twice has the same id twice. A payload is
 copied, not written anew: numbers keep their digits and objects their order.
 
@@ -22,19 +24,31 @@ from iot_mqtt import native
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode, Record
 from iot_mqtt.uplink.rules import MISSING, Facts, Rules
+from iot_mqtt.values import Origin
 
 #: Headers, and beginnings of lines, kept ready; bounds, not tuning knobs.
 MAX_HEADERS = 10_000
 MAX_MIDDLES = 10_000
 
 Headers = tuple[tuple[str, bytes], ...]
-#: A reading's place in its run, its device, codec and schema.
-Told = tuple[int, str, str, str]
+#: A reading's place in its run, its codec and schema.
+Told = tuple[int, str, str]
+#: A gateway and its device; two times "" for nobody's.
+Source = tuple[str, str]
 
 _QOS = (b"0,", b"1,", b"2,")
 
 #: ``Record._make`` without its check.
 _record: Callable[[tuple[object, ...]], Record] = partial(tuple.__new__, Record)
+
+
+def source_of(run: LogRun) -> Source:
+    """Whose readings a run is, if a gateway's codec has made it."""
+    if run.origin.reading:
+        levels = run.topic.decode().split("/")
+        if len(levels) == 3 and levels[0] == "up" and levels[1] == run.publisher:
+            return run.publisher, levels[2]
+    return "", ""
 
 
 class RulePlan:
@@ -61,7 +75,7 @@ class RulePlan:
         self._node = node.encode()
         self._node_json = json.dumps(node).encode()
         self._headers: dict[tuple[str, str, str], Headers] = {}
-        self._middles: dict[tuple[bytes, str], bytes] = {}
+        self._middles: dict[tuple[bytes, str, Origin], tuple[bytes, Source]] = {}
         self._spool, self._head = "", b""
         #: What was made last, and for what: most of it is the same for the next message.
         self._said: tuple[str, str, str] | None = None
@@ -90,8 +104,11 @@ class RulePlan:
         if came != self._came:
             self._begin(came)
         count = published.count
-        middle = self._middle(run) + self._times + _QOS[published.qos]
-        values, readings = native.lines(published.wire, count, published.prefix, first, self._head, middle, publisher)
+        middle, (gateway, device) = self._middle(run)
+        middle += self._times + _QOS[published.qos]
+        values, readings = native.lines(
+            published.wire, count, published.prefix, first, self._head, middle, gateway, device
+        )
         if not rule.plain:
             return self._chosen(run, values, readings)
         rule.figures.matched += count
@@ -103,11 +120,11 @@ class RulePlan:
         if len(readings) != count:
             positions = range(first, first + count)
             found += map(_record, zip(repeat(to), repeat(key), values, repeat(self._plain), repeat(came), positions))
-        by_device = rule.key == "device"
-        for index, device, codec, schema in readings:
-            own = f"{publisher}/{device}" if by_device else key
-            headers = self._headers_of(publisher, codec, schema)
-            record = _record((to, own, values[index], headers, came, first + index))
+        if rule.key == "device":
+            key = f"{gateway}/{device}"
+        for index, codec, schema in readings:
+            headers = self._headers_of(gateway, codec, schema)
+            record = _record((to, key, values[index], headers, came, first + index))
             if len(readings) != count:
                 found[index] = record
             else:
@@ -116,7 +133,7 @@ class RulePlan:
 
     def _chosen(self, run: LogRun, values: Sequence[bytes], readings: Sequence[Told]) -> list[Record]:
         """Where what a message says decides whether, and where, it goes up."""
-        told = {index: (codec, schema) for index, _, codec, schema in readings}
+        told = {index: (codec, schema) for index, codec, schema in readings}
         topic, publisher, qos = run.topic.decode(), run.publisher, run.run.qos
         found = []
         for index, payload in enumerate(run.run.payloads()):
@@ -136,16 +153,19 @@ class RulePlan:
         self._plain = (("node", self._node), self._ingested)
         self._said = None
 
-    def _middle(self, run: LogRun) -> bytes:
-        """What the wrapped messages of a publisher to a topic share, from the end of the id to the first time."""
-        key = run.topic, run.publisher
+    def _middle(self, run: LogRun) -> tuple[bytes, Source]:
+        """What the wrapped messages of a publisher to a topic share, from the end of the id to the first time; and
+        whose readings the others are.
+        """
+        key = run.topic, run.publisher, run.origin
         known = self._middles.get(key)
         if known is None:
             if len(self._middles) >= MAX_MIDDLES:
                 self._middles.clear()
             client, topic = json.dumps(run.publisher).encode(), json.dumps(run.topic.decode()).encode()
-            known = b'","node":%s,"client":%s,"topic":%s,"ts":' % (self._node_json, client, topic)
-            self._middles[key] = known
+            user = b',"user":%s' % json.dumps(run.origin.user).encode() if run.origin.user else b""
+            middle = b'","node":%s,"client":%s%s,"topic":%s,"ts":' % (self._node_json, client, user, topic)
+            known = self._middles[key] = middle, source_of(run)
         return known
 
     def _headers_of(self, gateway: str, codec: str, schema: str) -> Headers:

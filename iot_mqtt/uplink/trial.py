@@ -15,6 +15,7 @@ from iot_mqtt import native
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode
 from iot_mqtt.uplink.desk import Difference, Example, RuleTrial, TrialInfo
+from iot_mqtt.uplink.records import source_of
 from iot_mqtt.uplink.rules import MISSING, Choice, Facts, Rule, Rules, rule_of
 
 EXAMPLES = 3
@@ -42,7 +43,8 @@ class Message(NamedTuple):
 def messages_of(run: LogRun) -> Iterator[Message]:
     """Messages of the log."""
     published = run.run
-    _, readings = native.lines(published.wire, published.count, published.prefix, 0, b"", b"", run.publisher)
+    gateway, device = source_of(run)
+    _, readings = native.lines(published.wire, published.count, published.prefix, 0, b"", b"", gateway, device)
     told, topic = {one[0] for one in readings}, run.topic.decode()
     for index, payload in enumerate(published.payloads()):
         value = native.decoded(payload)

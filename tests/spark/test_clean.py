@@ -132,6 +132,34 @@ TAGS: list[tuple[Mapping[str, Any], list[tuple[object, ...]]]] = [
 ]  # fmt: skip
 
 
+#: A record, and whose it is. What looks like a reading of somebody else's is inside of the payload.
+WHOSE: list[tuple[Mapping[str, Any], tuple[str, str]]] = [
+    (reading(), ("gw-1", "press")),
+    (wrapped({"t": 1}), ("$mqtt", "press-7")),
+    (wrapped({"t": 1}, client="gw-1", topic="up/gw-1"), ("$mqtt", "gw-1")),
+    (wrapped({"t": 1}, client="gw-1", topic="up/own/x"), ("$mqtt", "up/own/x")),
+    (wrapped(reading(), client="gw-1", topic="up/own/x", user="bob"), ("$mqtt", "up/own/x")),
+    (wrapped(reading(), client="press", topic="up/gw-1/press"), ("$mqtt", "up/gw-1/press")),
+    (wrapped(1, client="t", topic="t"), ("$mqtt", "t")),
+]
+
+
+def test_nobody_speaks_for_another(spark: SparkSession) -> None:
+    """A reading names its gateway and device; a client is none of these, whatever it is called and writes."""
+    judged = clean.messages(frame(spark, [record for record, _ in WHOSE]), 3600)
+    found = [(row.gateway, row.device) for row in judged.select("gateway", "device").collect()]
+    assert found == [whose for _, whose in WHOSE]
+
+
+def test_two_clients_of_one_topic_do_not_repeat_each_other(spark: SparkSession, tmp_path: Path) -> None:
+    """The same number of another client is another message."""
+    bench = Bench(spark, tmp_path)
+    twice = {"t": 1, "seq": 5}
+    bench.take(0, *(wrapped(twice, id=f"s-{one}", client=one, topic="up/hall") for one in ("a", "b")))
+    assert bench.ids() == ["s-a", "s-b"]
+    bench.sink.close()
+
+
 def test_each_tag_becomes_a_row_or_has_its_reason(spark: SparkSession) -> None:
     """Numbers, bools, texts, rules: judged tag by tag."""
     records = [{**record, "node": str(index)} for index, (record, _) in enumerate(TAGS)]

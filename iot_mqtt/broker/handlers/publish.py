@@ -57,7 +57,8 @@ def on_publish(connection: Connection, run: PublishRun) -> None:
     if not connection.may_publish(topic):
         _deny(connection, run)
         return
-    publication = Publication(run, topic, session.client_id, broker.clock.wall() if run.raw_properties else 0.0)
+    wall = broker.clock.wall() if run.raw_properties else 0.0
+    publication = Publication(run, topic, session.client_id, wall, connection.origin)
     if qos == 2:
         _at_qos2(connection, publication)
         return

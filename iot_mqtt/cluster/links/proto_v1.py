@@ -11,7 +11,9 @@
     item         kind (1) │ length (4) │ fields
     1 PUBLICATION  flags (1) │ arrived (8, float) │ generation (4) │ stream (4) │ position (8) │ publisher length (2)
                    │ topic length (2) │ groups (2) │ wire length (4) │ publisher │ topic │ wire │ group: text …
-                   flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log
+                   │ user: text (with flag 0x10)
+                   flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log, 0x08 a gateway's codec made
+                   it, 0x10 it has a user
                    topic: only where the wire has an alias for it
     2 ROUTES       flags (1) │ since (8) │ version (8) │ routes (4) │ (flags (1) │ members (4) │ filter: text) …
                    flags: 0x01 full, 0x02 more parts follow
@@ -54,7 +56,7 @@ from iot_mqtt.cluster.links.values import (
 from iot_mqtt.codec import Decoder, PublishRun
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import ProtocolVersion
+from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
 
 VERSION: Final = 1
 DATA, HEARTBEAT, REPAIR, LOST = 1, 2, 3, 4
@@ -82,7 +84,7 @@ _REPLY: Final = Struct(">IBI")
 #: Numbers of items are below this, so that nothing that is made of them outgrows its eight bytes.
 _NUMBERS: Final = 1 << 63
 
-_FIVE, _PLAIN, _LOGGED = 0x01, 0x02, 0x04
+_FIVE, _PLAIN, _LOGGED, _READING, _USER = 0x01, 0x02, 0x04, 0x08, 0x10
 _FULL, _MORE = 0x01, 0x02
 _REMOVED = 0x02
 _REFUSED = 0x01
@@ -102,7 +104,7 @@ def write_item(item: Item) -> bytes:
 
 
 def _write_publication(item: Forwarded) -> bytes:
-    run, topic, publisher, arrived, reference, plain, groups = item
+    run, topic, publisher, arrived, reference, plain, groups, origin = item
     name = publisher.encode()
     wire = run.wire
     topic = b"" if run.topic else topic
@@ -112,6 +114,11 @@ def _write_publication(item: Forwarded) -> bytes:
         flags |= _LOGGED
         generation, stream, position, _ = reference
     behind = _texts(groups) if groups else b""
+    if origin is not NOBODY:
+        flags |= _READING if origin.reading else 0
+        if origin.user:
+            flags |= _USER
+            behind += _texts((origin.user,))
     length = _PUBLICATION_FIELDS.size + len(name) + len(topic) + len(wire) + len(behind)
     head = _PUBLICATION.pack(
         PUBLICATION,
@@ -343,6 +350,8 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
     topic = run.topic or payload[topic_at:wire_at]
     if not topic:
         raise Malformed("PUBLICATION without a topic")
+    user = 1 if flags & _USER else 0
+    texts = _read_texts(payload, wire_end, after, group_count + user) if group_count or user else ()
     return Forwarded(
         run,
         topic,
@@ -350,7 +359,8 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
         arrived,
         Reference(generation, stream, position, run.count) if flags & _LOGGED else None,
         flags & _PLAIN != 0,
-        _read_texts(payload, wire_end, after, group_count) if group_count else (),
+        texts[:group_count],
+        Origin(texts[-1] if user else "", flags & _READING != 0) if flags & (_USER | _READING) else NOBODY,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.log import Reference
+from iot_mqtt.values import NOBODY, Origin
 
 # -- items ---------------------------------------------------------------------------------------------
 
@@ -31,6 +32,7 @@ class Forwarded(NamedTuple):
     plain: bool = True
     #: Shared groups, by full filter, of which the receiving node is to pick the member.
     groups: tuple[str, ...] = ()
+    origin: Origin = NOBODY
 
     def halves(self) -> tuple[Forwarded, Forwarded]:
         """The same as two items; there are at least two messages in it."""

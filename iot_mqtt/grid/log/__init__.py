@@ -30,6 +30,7 @@ from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid, WriteBatch
 from iot_mqtt.ports.log import Breath, Damage, GenerationInfo, LogFigures, LogRun, Reading, Reference, StreamInfo
 from iot_mqtt.ports.store import Store
+from iot_mqtt.values import NOBODY, Origin
 
 __all__ = ["FollowedLog", "GridLog", "LogSettings", "PageCache", "TopicRetention", "drop_over"]
 
@@ -85,8 +86,8 @@ class GridLog:
     def size(self) -> int:
         return sum(generation.bytes for generation in self._catalogue.generations.values())
 
-    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> LogRun:
-        return self._writer.append(run, topic, publisher, arrived)
+    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float, origin: Origin = NOBODY) -> LogRun:
+        return self._writer.append(run, topic, publisher, arrived, origin)
 
     async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
         return await self._reader.read(self._selections.of(filters), position, messages, budget)

@@ -1,13 +1,16 @@
 """A page: what one turn brought to one stream.
 
-    version (1) │ crc32 of all that follows (4) │ runs (4) │ the runs │ later fields
+    version (1) │ crc32 of all that follows (4) │ runs (4) │ the runs
+    │ since 1.1: for each run with a user: user length (2) │ user
+    │ later fields
     a run = number of its first message in the turn (4) │ messages (4) │ flags (1) │ arrived (8, float)
             │ publisher length (2) │ wire length (4) │ publisher │ wire
 
-    flags: 0x01 the wire is MQTT 5
+    flags: 0x01 the wire is MQTT 5, since 1.1: 0x02 a gateway's codec made it, 0x04 it has a user
 
 The wire is the run's PUBLISH packets as they were received, so that neither writing nor reading costs anything
-per message. Only a run whose topic was an alias is written anew, with its topic.
+per message. Only a run whose topic was an alias is written anew, with its topic. What a page of 1.0 holds has no
+origin: nobody's readings are in it.
 """
 
 from __future__ import annotations
@@ -19,12 +22,17 @@ from zlib import crc32
 from iot_mqtt.codec import Decoder, PublishRun, encode_run
 from iot_mqtt.grid.records.base import VERSION, StructError
 from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
-from iot_mqtt.values import ProtocolVersion
+from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
 
 _HEAD = Struct(">BII")
 _RUN = Struct(">IIBdHI")
 _EXPIRY = Struct(">BI")
-_FIVE = 0x01
+_LENGTH = Struct(">H")
+_FIVE, _READING, _USER = 0x01, 0x02, 0x04
+#: Of pages in which something has an origin.
+_WITH_ORIGINS = VERSION | 1
+#: Origins without a user.
+_USERLESS = {0: NOBODY, _READING: Origin(reading=True)}
 #: Where the checksum's bytes begin and end, which it does not cover itself.
 _COVERED = 5
 _NUMBER = (1 << TURN_BITS) - 1
@@ -40,19 +48,33 @@ class DamagedPage(Exception):
 
 def encode_page(runs: Sequence[LogRun]) -> bytes:
     parts = [len(runs).to_bytes(4, "big")]
+    behind: list[bytes] = []
+    version = VERSION
     for found in runs:
         run = found.run
         wire = run.wire if _plain(run) else _with_topic(run, found.topic)
         publisher = found.publisher.encode()
+        flags = _FIVE if run.five else 0
+        if found.origin is not NOBODY:
+            version = _WITH_ORIGINS
+            flags |= _flags_of(found.origin, behind)
         parts += (
-            _pack_run(
-                found.reference.position & _NUMBER, run.count, run.five, found.arrived, len(publisher), len(wire)
-            ),
+            _pack_run(found.reference.position & _NUMBER, run.count, flags, found.arrived, len(publisher), len(wire)),
             publisher,
             wire,
         )
-    body = b"".join(parts)
-    return b"".join((bytes((VERSION,)), crc32(body).to_bytes(4, "big"), body))
+    body = b"".join(parts + behind)
+    return b"".join((bytes((version,)), crc32(body).to_bytes(4, "big"), body))
+
+
+def _flags_of(origin: Origin, behind: list[bytes]) -> int:
+    """The flags that say it; its user goes behind the runs."""
+    flags = _READING if origin.reading else 0
+    if origin.user:
+        user = origin.user.encode()
+        behind += (_LENGTH.pack(len(user)), user)
+        flags |= _USER
+    return flags
 
 
 def _plain(run: PublishRun) -> bool:
@@ -81,6 +103,7 @@ class PageDecoder:
         offset = _HEAD.size
         base = turn << TURN_BITS
         found: list[LogRun] = []
+        with_user: list[LogRun] = []
         try:
             for _ in range(count):
                 number, messages, flags, arrived, name_length, length = _unpack_run(page, offset)
@@ -90,7 +113,18 @@ class PageDecoder:
                 run = self._run(page[offset : offset + length], flags & _FIVE != 0, messages)
                 offset += length
                 reference = Reference(generation, stream, base + number, messages)
-                found.append(LogRun(reference, run, run.topic, publisher, arrived))
+                origin = _USERLESS[flags & _READING]
+                logged = LogRun(reference, run, run.topic, publisher, arrived, origin)
+                found.append(logged)
+                if flags & _USER:
+                    with_user.append(logged)
+            for logged in with_user:
+                (size,) = _LENGTH.unpack_from(page, offset)
+                offset += _LENGTH.size
+                if offset + size > len(page):
+                    raise DamagedPage("a user is cut short")
+                logged.origin = Origin(page[offset : offset + size].decode(), logged.origin.reading)
+                offset += size
         except (StructError, UnicodeDecodeError) as cut:
             raise DamagedPage("a run is cut short") from cut
         return found

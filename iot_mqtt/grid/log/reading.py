@@ -145,5 +145,5 @@ def _cut(runs: Sequence[LogRun], reference: Reference) -> LogRun | None:
             start = position - run.position
             stop = min(end, run.end) - run.position
             part = run.run.part(start, stop)
-            return LogRun(run.reference.part(start, stop), part, run.topic, run.publisher, run.arrived)
+            return LogRun(run.reference.part(start, stop), part, run.topic, run.publisher, run.arrived, run.origin)
     return None

@@ -19,6 +19,7 @@ from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import TURN_BITS, LogFigures, LogRun, Reference
 from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import matches
+from iot_mqtt.values import NOBODY, Origin
 
 #: Topics and publishers whose places are kept; bounds, not tuning knobs.
 MAX_PLACES = 100_000
@@ -88,7 +89,7 @@ class Writer:
     def end(self) -> int:
         return (self.turn << TURN_BITS) + self._count
 
-    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float) -> LogRun:
+    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float, origin: Origin = NOBODY) -> LogRun:
         count = run.count
         number = self._count
         if number + count > 1 << TURN_BITS:
@@ -99,7 +100,7 @@ class Writer:
         self._count = number + count
         generation.end, generation.ended_at = position + count, arrived
         stream.last_turn = self.turn
-        found = LogRun(Reference(generation.id, stream.id, position, count), run, topic, publisher, arrived)
+        found = LogRun(Reference(generation.id, stream.id, position, count), run, topic, publisher, arrived, origin)
         runs = self._gathering.get(stream)
         if runs is None:
             if not self._gathering:

@@ -26,6 +26,8 @@ OLDEST_MS = 946_684_800_000
 #: The last day that every reader of Parquet can tell; for times that are judged by no rule.
 NEWEST_MS = 253_402_300_799_000
 _TAGS = "map<string,variant>"
+#: Stands for the gateway where there was none. No gateway can be called so.
+PLAIN = "$mqtt"
 
 
 def messages(records: DataFrame, future_seconds: int, version: int = FIRST) -> DataFrame:
@@ -38,7 +40,23 @@ def messages(records: DataFrame, future_seconds: int, version: int = FIRST) -> D
     parsed = records.select("raw", "topic", "arrived", F.from_json(text, wanted, options).alias("p")).select(
         "raw", "topic", "arrived", F.col(f"p.{BROKEN}").isNotNull().alias("broken"), "p.m"
     )
-    return _judged(_as_one(parsed), text, future_seconds)
+    return _judged(_named(_as_one(parsed)), text, future_seconds)
+
+
+def _named(told: DataFrame) -> DataFrame:
+    """Nobody speaks for another: what a client published is no gateway's, whatever the client calls itself, and is its
+    own device's only where the topic says the same. Elsewhere the topic, which rights are about, is the device.
+    """
+    wrapped, client, topic = F.col("wrapped"), F.col("device"), F.col("mqtt_topic")
+    is_own = F.try_element_at(F.split(topic, "/"), F.lit(2)) == client
+    return told.withColumns(
+        {
+            "gateway": F.when(wrapped, PLAIN).otherwise(F.col("gateway")),
+            "device": F.when(wrapped & (client != "") & ~is_own, topic).otherwise(client),
+            # For telling repetitions: of the same client, too.
+            "mqtt_topic": F.when(wrapped, F.concat_ws(" ", topic, client)),
+        }
+    )
 
 
 def _as_one(parsed: DataFrame) -> DataFrame:

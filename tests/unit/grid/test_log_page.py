@@ -14,7 +14,7 @@ from iot_mqtt.grid.log.page import DamagedPage, PageDecoder, encode_page
 from iot_mqtt.grid.log.records import Begun, GenerationRecord, StreamRecord, TurnRecord, WrittenPage
 from iot_mqtt.grid.records import Unreadable
 from iot_mqtt.ports.log import TURN_BITS, WRITER_SHIFT, LogRun, Reference, writer_of
-from iot_mqtt.values import ProtocolVersion
+from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
 
 THREE = "3207 0003612f62 0007" + "320a 0003612f62 0008 787878"
 FIVE = "3009 0003612f62 02 0101 ff"
@@ -159,6 +159,31 @@ def test_pages_are_frozen() -> None:
     assert [(run.reference, run.run, run.topic, run.publisher, run.arrived) for run in found] == [
         (run.reference, run.run, run.topic, run.publisher, run.arrived) for run in RUNS
     ]
+
+
+USERS = [Origin("anna", reading=True), NOBODY, Origin("gü"), Origin(reading=True)]
+WITH_ORIGINS = [
+    LogRun(Reference(3, 4, TURN << TURN_BITS | place, 1), run_of(FIVE, five=True), b"a/b", "g", 2.0, origin)
+    for place, origin in enumerate(USERS)
+]
+RUN_OF_G = "00000001 {} 4000000000000000 0001 0000000b 67" + FIVE
+#: What version 1.1 wrote: flags, and users behind the runs.
+PAGE_WITH_ORIGINS = bytes.fromhex(
+    "11 aef39e43 00000004"
+    + "".join(f"{place:08x}" + RUN_OF_G.format(flags) for place, flags in enumerate(("07", "01", "05", "03")))
+    + "0004 616e6e61 0003 67c3bc"
+)
+
+
+def test_pages_with_origins_are_frozen() -> None:
+    """Who answers for each run comes back, and nobody answers for what a page of 1.0 has."""
+    assert encode_page(WITH_ORIGINS).hex() == PAGE_WITH_ORIGINS.hex()
+    assert [run.origin for run in PageDecoder().decode(PAGE_WITH_ORIGINS, 3, 4, TURN)] == USERS
+    assert [run.origin for run in PageDecoder().decode(PAGE, 3, 4, TURN)] == [NOBODY, NOBODY]
+    for missing in range(1, 11):
+        body = PAGE_WITH_ORIGINS[5:-missing]
+        with pytest.raises(DamagedPage):
+            PageDecoder().decode(b"\x11" + crc32(body).to_bytes(4, "big") + body, 3, 4, TURN)
 
 
 def test_a_page_of_a_later_minor_is_read() -> None:

@@ -16,7 +16,7 @@ from iot_mqtt.codec.runs import run_of
 from iot_mqtt.native import _pure_lines
 from iot_mqtt.native._pure_lines import MAX_DEPTH, MAX_DIGITS
 
-Lines = Callable[[bytes, int, int, int, bytes, bytes, str], tuple[list[bytes], list[tuple[int, str, str, str]]]]
+Lines = Callable[[bytes, int, int, int, bytes, bytes, str, str], tuple[list[bytes], list[tuple[int, str, str]]]]
 
 TWINS: list[Lines] = [_pure_lines.lines]
 if native.HAVE_NATIVE:
@@ -27,9 +27,9 @@ if native.HAVE_NATIVE:
 HEAD, MIDDLE = b'{"id":"s-', b'",'
 
 
-def made(lines: Lines, payloads: list[bytes], gateway: str = "gw", first: int = 0) -> Any:
+def made(lines: Lines, payloads: list[bytes], gateway: str = "gw", first: int = 0, device: str = "d1") -> Any:
     run = run_of(b"up/x", payloads, [])
-    return lines(run.wire, run.count, run.prefix, first, HEAD, MIDDLE, gateway)
+    return lines(run.wire, run.count, run.prefix, first, HEAD, MIDDLE, gateway, device)
 
 
 def is_json(payload: bytes) -> bool:
@@ -91,21 +91,26 @@ READING = '{"id":"1","node":"n","gateway":"gw","device":"d1","ts":5,"codec":"acm
 @pytest.mark.parametrize(
     ("payload", "told"),
     [
-        (READING, ("d1", "acme", "3")),
-        (READING.replace(',"codec":"acme","schema":3', ""), ("d1", "", "")),
-        (READING.replace("d1", "dé"), ("dé", "acme", "3")),
-        (READING.replace("d1", "d\\u00e9"), ("dé", "acme", "3")),
-        (READING.replace('"d1"', "17"), ("17", "acme", "3")),
-        (READING.replace('"d1"', "-0"), ("0", "acme", "3")),
-        (READING.replace('"d1"', "1.50"), ("1.5", "acme", "3")),
-        (READING.replace('"d1"', "null"), ("None", "acme", "3")),
-        (READING.replace('"d1"', "[1]"), ("[1]", "acme", "3")),
-        (READING.replace('"gw"', '"g\\u0077"'), ("d1", "acme", "3")),
-        (READING.replace('"gateway":"gw"', '"g\\u0061teway":"gw"'), ("d1", "acme", "3")),
+        (READING, ("acme", "3")),
+        (READING.replace(',"codec":"acme","schema":3', ""), ("", "")),
+        (READING.replace('"acme"', '"acm\\u00e9"'), ("acmé", "3")),
+        (READING.replace('"schema":3', '"schema":1.50'), ("acme", "1.5")),
+        (READING.replace('"schema":3', '"schema":-0'), ("acme", "0")),
+        (READING.replace('"schema":3', '"schema":null'), ("acme", "None")),
+        (READING.replace('"schema":3', '"schema":[1]'), ("acme", "[1]")),
+        (READING.replace('"d1"', '"d\\u0031"'), ("acme", "3")),
+        (READING.replace('"gw"', '"g\\u0077"'), ("acme", "3")),
+        (READING.replace('"gateway":"gw"', '"g\\u0061teway":"gw"'), ("acme", "3")),
+        (READING.replace('"device":"d1"', '"d\\u0065vice":"d1"'), ("acme", "3")),
+        (READING.replace('"d1"', '"dé"'), None),
+        (READING.replace('"d1"', '"d\\u0032"'), None),
+        (READING.replace('"d1"', "17"), None),
+        (READING.replace('"d1"', "null"), None),
         # Of two members with one name the last one counts, however it is spelt.
         (READING.replace('"ts"', '"gateway":"other","ts"'), None),
         (READING.replace('"ts"', '"g\\u0061teway":"other","ts"'), None),
-        (READING.replace('"ts"', '"device":"d2","ts"'), ("d2", "acme", "3")),
+        (READING.replace('"ts"', '"device":"d2","ts"'), None),
+        (READING.replace('"ts"', '"device":"d2","device":"d1","ts"'), ("acme", "3")),
         (READING.replace('"gw"', '"other"'), None),
         (READING.replace('"gw"', "7"), None),
         (READING.replace('"gw"', "[]"), None),
@@ -114,11 +119,27 @@ READING = '{"id":"1","node":"n","gateway":"gw","device":"d1","ts":5,"codec":"acm
         ('{"a":' + READING + "}", None),
     ],
 )
-def test_readings_are_told_of(lines: Lines, payload: str, told: tuple[str, str, str] | None) -> None:
-    """Whatever in them is unusual; only of the gateway itself."""
+def test_readings_are_told_of(lines: Lines, payload: str, told: tuple[str, str] | None) -> None:
+    """Whatever in them is unusual; only of the gateway and the device that they came from."""
     values, readings = made(lines, [b"1", payload.encode()])
     assert readings == ([] if told is None else [(1, *told)])
     assert (values[1] == payload.encode()) is (told is not None)
+
+
+@pytest.mark.parametrize("lines", TWINS)
+def test_nothing_is_a_reading_by_its_looks(lines: Lines) -> None:
+    """Where no codec made it, an object that names the publisher, or nobody, is wrapped like any other."""
+    payloads = [READING.encode(), READING.replace('"gw"', '""').replace('"d1"', '""').encode()]
+    values, readings = made(lines, payloads, gateway="", device="")
+    assert readings == []
+    assert values == [b'{"id":"s-%d","payload":%s}' % (index, payload) for index, payload in enumerate(payloads)]
+
+
+@pytest.mark.parametrize("lines", TWINS)
+def test_names_are_more_than_ascii(lines: Lines) -> None:
+    """A gateway and a device may be called what people call them."""
+    payload = READING.replace('"gw"', '"línea"').replace('"d1"', '"prëss"').encode()
+    assert made(lines, [payload], gateway="línea", device="prëss") == ([payload], [(0, "acme", "3")])
 
 
 @pytest.mark.parametrize("lines", TWINS)

@@ -14,6 +14,7 @@ from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.ports.uplink import Mode, Record
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rule, Rules
+from iot_mqtt.values import NOBODY, Origin
 
 SPOOL = "0.0a1b2c3d"
 
@@ -22,9 +23,11 @@ def plan(**options: object) -> RulePlan:
     return RulePlan(Rules([Rule("up/#", **options)]), 'n"1')  # type: ignore[arg-type]
 
 
-def records(*payloads: bytes, topic: bytes = b"up/x", publisher: str = "c", **options: object) -> list[Record]:
+def records(
+    *payloads: bytes, topic: bytes = b"up/x", publisher: str = "c", origin: Origin = NOBODY, **options: object
+) -> list[Record]:
     run = run_of(topic, list(payloads), list(range(1, len(payloads) + 1)))
-    logged = LogRun(Reference(0, 0, 1000, len(payloads)), run, topic, publisher, 1_790_000_000.5)
+    logged = LogRun(Reference(0, 0, 1000, len(payloads)), run, topic, publisher, 1_790_000_000.5, origin)
     return plan(**options).records(logged, SPOOL)
 
 
@@ -82,10 +85,15 @@ def test_null_is_json() -> None:
 READING = {"id": "1", "node": "n", "gateway": "gw", "device": "d1", "ts": 5, "codec": "acme", "schema": 3}
 
 
+def posted(*payloads: bytes, **options: object) -> list[Record]:
+    """What the codec of the gateway "gw" has made for its device "d1"."""
+    return records(*payloads, topic=b"up/gw/d1", publisher="gw", origin=Origin("anna", reading=True), **options)
+
+
 def test_a_reading_of_a_gateway_passes_as_it_is() -> None:
     """Its key is the device, and what a reader needs before it parses stands in the headers."""
     payload = json.dumps(READING).encode()
-    (found,) = records(payload, publisher="gw")
+    (found,) = posted(payload)
     assert found.value == payload
     assert found.key == "gw/d1"
     assert dict(found.headers) == {
@@ -97,26 +105,51 @@ def test_a_reading_of_a_gateway_passes_as_it_is() -> None:
     }
 
 
-def test_nobody_else_can_write_a_gateways_readings() -> None:
-    """What looks like one and comes from another client is wrapped."""
-    (found,) = records(json.dumps(READING).encode(), publisher="mallory")
-    assert json.loads(found.value)["client"] == "mallory"
-    assert found.key == "mallory"
+@pytest.mark.parametrize("publisher", ["mallory", "gw"])
+@pytest.mark.parametrize("topic", [b"up/own/x", b"up/gw/d1"])
+@pytest.mark.parametrize("user", ["", "bob"])
+def test_nobody_else_can_write_a_gateways_readings(publisher: str, topic: bytes, user: str) -> None:
+    """What looks like one and was made by no codec is wrapped, whatever its client calls itself."""
+    (found,) = records(json.dumps(READING).encode(), topic=topic, publisher=publisher, origin=Origin(user))
+    told = json.loads(found.value)
+    assert (told["client"], told.get("user", ""), told["topic"]) == (publisher, user, topic.decode())
+    assert told["payload"] == READING and "gateway" not in told
+    assert found.key == publisher and "gateway" not in dict(found.headers)
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload"),
+    [
+        (b"up/gw/d2", READING),
+        (b"up/other/d1", READING),
+        (b"up/gw/d1/x", READING),
+        (b"up/gw", READING),
+        (b"up/gw/d1", READING | {"device": "d2"}),
+        (b"up/gw/d1", READING | {"gateway": "other"}),
+        (b"up/gw/d1", [1]),
+    ],
+)
+def test_a_codec_speaks_for_the_device_of_its_topic_only(topic: bytes, payload: object) -> None:
+    """Whatever else it may write into its values is no reading of anybody."""
+    body = json.dumps(payload).encode()
+    found = records(b"1", body, topic=topic, publisher="gw", origin=Origin("", reading=True))
+    assert [json.loads(one.value)["client"] for one in found] == ["gw", "gw"]
+    assert {one.key for one in found} == {"gw"}
 
 
 def test_a_line_stays_a_line() -> None:
     """However the JSON was laid out."""
     (wrapped,) = records(b'{\r\n "a":\n 1}\n')
     assert json.loads(wrapped.value)["payload"] == {"a": 1}
-    (passed,) = records(json.dumps(READING, indent=1).encode(), publisher="gw")
+    (passed,) = posted(json.dumps(READING, indent=1).encode())
     assert json.loads(passed.value) == READING
     assert not {b"\n", b"\r"} & {bytes([byte]) for byte in wrapped.value + passed.value}
 
 
-@pytest.mark.parametrize(("key", "expected"), [("client", "gw"), ("topic", "up/x"), ("device", "gw/d1")])
+@pytest.mark.parametrize(("key", "expected"), [("client", "gw"), ("topic", "up/gw/d1"), ("device", "gw/d1")])
 def test_the_key_is_what_the_rule_says(key: str, expected: str) -> None:
     """Order is kept within it."""
-    (found,) = records(json.dumps(READING).encode(), publisher="gw", key=key)
+    (found,) = posted(json.dumps(READING).encode(), key=key)
     assert found.key == expected
 
 

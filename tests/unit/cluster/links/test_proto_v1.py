@@ -29,6 +29,7 @@ from iot_mqtt.cluster.links.values import (
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.log import Reference
+from iot_mqtt.values import Origin
 from tests.cases.links_v1 import BAD, GOOD, HEAD, OLDER_READS, raw
 from tests.unit.cluster.links.linkskit import publishes
 
@@ -53,7 +54,8 @@ def forwarded(draw: st.DrawFn) -> Forwarded:
     run = draw(runs(topic))
     reference = Reference(draw(U32), draw(U32), draw(U64), run.count) if draw(st.booleans()) else None
     groups = tuple(draw(st.lists(TEXT, max_size=3)))
-    return Forwarded(run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), groups)
+    origin = Origin(draw(TEXT), draw(st.booleans()))
+    return Forwarded(run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), groups, origin)
 
 
 @st.composite
