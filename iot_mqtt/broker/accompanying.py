@@ -68,6 +68,14 @@ class Accompanying(Protocol):
         """It was given up before the client had it."""
         ...
 
+    def client_came(self, connection: Connection) -> None:
+        """A client is connected, or has subscribed to more."""
+        ...
+
+    def client_left(self, connection: Connection) -> None:
+        """Its session has lost this connection."""
+        ...
+
     def session_came(self, client_id: str, *, inherited: bool) -> None:
         """A session that another node had is at home here; ``inherited``: that one is dead."""
         ...

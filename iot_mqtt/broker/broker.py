@@ -245,6 +245,8 @@ class Broker:
     def client_connected(self, connection: Connection) -> None:
         """A session has its connection; ``_detach`` is the counterpart."""
         connection.note_origin()
+        if self.accompanying is not None:
+            self.accompanying.client_came(connection)
         self.clients += 1
         self.most_clients = max(self.most_clients, self.clients)
         if self.store.latest > self.store.committed:
@@ -281,6 +283,8 @@ class Broker:
         self.clients -= 1
         self.counters.disconnects[reason] += 1
         self.sessions.detach(session, connection, reason)
+        if self.accompanying is not None:
+            self.accompanying.client_left(connection)
         if self.store.latest > self.store.committed:
             self.plan_turn()
 

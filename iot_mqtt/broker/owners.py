@@ -5,7 +5,8 @@ long as it lives. A record from before there were owners says None: the first us
 session, because what was acknowledged for it must not be lost by an upgrade.
 
 Whoever else asks is refused before anything is done: the connection that is there, what waits, and the will stay as
-they are. Where the settings say so, the session ends instead, by the rules of a clean start.
+they are. Where the settings say so, the session ends instead, by the rules of a clean start; but nobody takes the name
+of a gateway that is connected, and no gateway the session of another user.
 """
 
 from __future__ import annotations
@@ -51,17 +52,21 @@ class Owners:
     def yields(self, client_id: str, owner: str) -> bool:
         """Whether the session of this id may go to a client of this owner, here or on another node."""
         session = self._sessions.get(client_id)
-        return session is None or self._clean or not is_foreign(session, owner)
+        return session is None or not is_foreign(session, owner) or self._may_end(session)
 
     def check(self, connection: Connection, client_id: str) -> bool:
         """Whether the client must begin with nothing, because the session that is there is another's; ``Refused``."""
         session = self._sessions.get(client_id)
         if session is None or not is_foreign(session, owner_of(connection)):
             return False
-        if not self._clean:
+        if connection.patient or not self._may_end(session):
             raise self.refusal(connection, client_id)
         logger.warning("the session of another user ends", extra=_whose(connection, client_id))
         return True
+
+    def _may_end(self, session: Session) -> bool:
+        """Whether it may end for another user; that of a gateway that is connected never does."""
+        return self._clean and not (session.connection is not None and session.connection.patient)
 
     def refusal(self, connection: Connection, client_id: str) -> Refused:
         """What a client is told that asked for another's session; it is counted and logged."""

@@ -16,6 +16,7 @@ from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.commands import REPLY, Commands
 from iot_mqtt.devices.elsewhere import LOOK_SECONDS, Asking, Elsewhere
 from iot_mqtt.devices.letters import Letters
+from iot_mqtt.devices.link.messages import is_name
 from iot_mqtt.devices.looking import Looking
 from iot_mqtt.devices.registry import Devices
 from iot_mqtt.devices.settings import DevicesSettings
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 #: Deadlines are kept to this.
 SWEEP_SECONDS = 0.25
+_VERSIONS = {3: "3.1", 4: "3.1.1", 5: "5.0"}
 
 
 class Accompanied:
@@ -55,7 +57,6 @@ class Accompanied:
         self.commands.enabled = settings.commands
         self.elsewhere.found = self.commands.found
         self.elsewhere.cancel_here = self.commands.cancel_here
-        self.devices.on_gateway = self._gateway
         self.devices.on_values = self.shadows.report
         self._changes = changes
         self._telling = telling
@@ -113,8 +114,9 @@ class Accompanied:
             states={str(state): count for state, count in self.book.counts.items()},
             waiting=self.book.waiting,
             devices=len(self.devices),
-            gateways=len(self.commands.gateways),
+            gateways=self.devices.connected,
             duplicates=self.devices.duplicates,
+            forgotten=self.devices.forgotten,
             bad_replies=self.commands.bad_replies,
             shadows_refused=self.shadows.refused,
             unreadable=self._store.unreadable,
@@ -123,12 +125,6 @@ class Accompanied:
     def stopping(self) -> None:
         """Write what was put off; before the store is settled for the last time."""
         self.devices.write_all()
-
-    def _gateway(self, gateway: str, *, here: bool) -> None:
-        if here:
-            self.commands.gateways.add(gateway)
-        else:
-            self.commands.gateways.discard(gateway)
 
     # ``broker.accompanying.Accompanying``.
 
@@ -154,6 +150,19 @@ class Accompanied:
     def dropped(self, session: Session, command: str, reason: Drop) -> None:
         self.commands.dropped(session, command, reason)
 
+    def client_came(self, connection: Connection) -> None:
+        """What has a session, and wants its own commands, is an MQTT device."""
+        session = connection.session
+        if session is None or connection.patient or not session.expiry_interval or not session.subscriptions:
+            return
+        own = f"down/{session.client_id}"
+        if not session.subscriptions.keys().isdisjoint((own, f"{own}/#", f"{own}/+")) and is_name(session.client_id):
+            self.devices.client_came(session.client_id, _VERSIONS[session.version], _peer(connection))
+
+    def client_left(self, connection: Connection) -> None:
+        if connection.session is not None and not connection.patient:
+            self.devices.client_left(connection.session.client_id, _peer(connection))
+
     def session_came(self, client_id: str, *, inherited: bool) -> None:
         self.devices.came(client_id)
         self.commands.session_came(client_id, inherited=inherited)
@@ -165,3 +174,7 @@ class Accompanied:
 
     def session_ended(self, client_id: str) -> None:
         self.commands.session_ended(client_id)
+
+
+def _peer(connection: Connection) -> str:
+    return "" if connection.ctx is None else connection.ctx.channel.peer

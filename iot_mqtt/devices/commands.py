@@ -62,8 +62,6 @@ class Commands:
         self._accepting = accepting
         self._elsewhere = elsewhere
         self._telling = telling
-        #: Clients that are gateways: PUBACK from these says nothing of the device behind them.
-        self.gateways: set[str] = set()
         #: Commands that are being read from the store, and the sessions that wait for each.
         self._fetching: dict[str, list[Session]] = {}
         #: Of those that were, and are nowhere: nobody knows them any more.
@@ -262,7 +260,7 @@ class Commands:
         tracked = self._book.get(command_id)
         if tracked is None:
             return self._fetch(session, command_id)
-        if session.client_id in self.gateways:
+        if _is_gateway(session):
             return _over(tracked.record) if tracked.record.state.final else Leave.YES
         return self._leaving(session, item, tracked)
 
@@ -376,7 +374,7 @@ class Commands:
     def _mqtt(self, session: Session, command: str) -> Tracked | None:
         """A command of an MQTT device, which answers for itself."""
         tracked = self._book.get(command)
-        if tracked is None or session.client_id in self.gateways or tracked.record.owner != session.client_id:
+        if tracked is None or _is_gateway(session) or tracked.record.owner != session.client_id:
             return None
         return tracked
 
@@ -406,6 +404,11 @@ class Commands:
 
     def session_ended(self, client_id: str) -> None:
         self._book.end_session(client_id)
+
+
+def _is_gateway(session: Session) -> bool:
+    """PUBACK from it says nothing of the device behind it."""
+    return session.connection is not None and session.connection.patient
 
 
 def _loaded(_: None) -> None:

@@ -1,4 +1,4 @@
-"""Gateways and the devices behind them: when they were first and last seen, and what they speak.
+"""Gateways, the devices behind them and MQTT devices: when they were first and last seen, and what they speak.
 
 Also the highest sequence of each gateway whose readings are safe, so that what it sends again after a reconnect,
 anywhere, is recognised. Sequences are written with the readings; the rest lazily, because nobody waits for it.
@@ -7,12 +7,13 @@ anywhere, is recognised. Sequences are written with the readings; the rest lazil
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.devices.changes import Changes
+from iot_mqtt.devices.remembered import Key, Remembered, Seen
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.ports.devices import DeviceStore, StoredDevice, replace
 
@@ -23,39 +24,19 @@ log = logging.getLogger(__name__)
 
 #: Devices written in one turn; the others follow with the next ones.
 WRITTEN_AT_ONCE = 500
-
-Key = tuple[str, str]
-
-
-class OnGateway(Protocol):
-    """Told of gateways that come and go."""
-
-    def __call__(self, gateway: str, *, here: bool) -> None: ...
-
-
-class Seen:
-    """A gateway or device in memory."""
-
-    __slots__ = ("record", "last_seen", "readings")
-
-    def __init__(self, record: StoredDevice) -> None:
-        self.record = record
-        self.last_seen = record.last_seen
-        self.readings = record.readings
-
-    def current(self) -> StoredDevice:
-        return replace(self.record, last_seen=self.last_seen, readings=self.readings)
+#: The codec of a device that speaks MQTT itself.
+MQTT: Final = "mqtt"
 
 
 class Devices:
-    """Those that this node has seen, those seen longest ago first."""
+    """Those that this node has seen. Nobody is told of here before the broker has let it in."""
 
     def __init__(self, broker: Broker, store: DeviceStore, changes: Changes, settings: DevicesSettings) -> None:
         self._broker = broker
         self._store = store
         self._changes = changes
         self._settings = settings
-        self._seen: dict[Key, Seen] = {}
+        self._seen = Remembered(settings.max_devices, settings.max_devices_behind)
         #: Who changed since it was written.
         self._dirty: dict[Key, None] = {}
         self._next_write = 0.0
@@ -63,21 +44,28 @@ class Devices:
         self._sequences: dict[str, tuple[int, int]] = {}
         #: Addresses that each gateway is connected from; two while one takes over from the other.
         self._present: dict[str, set[str]] = {}
+        #: Those of them that speak MQTT themselves.
+        self._clients: set[str] = set()
         #: Frames that had been taken before.
         self.duplicates = 0
-        #: Told of gateways that come and go.
-        self.on_gateway: OnGateway = _nobody
+        #: Gateways and devices that others made room for, or that there was no room for.
+        self.forgotten = 0
         #: Told target, values and time.
         self.on_values: Callable[[str, Mapping[str, Any], int], None] = _nothing
 
     def restore(self, records: list[StoredDevice]) -> None:
         """What the store has. Whoever is marked as online was so when the node ended."""
         for record in sorted(records, key=lambda one: one.last_seen):
-            self._seen[record.gateway, record.device] = Seen(replace(record, online=False))
-            if record.online:
-                self._dirty[record.gateway, record.device] = None
+            key = (record.gateway, record.device)
+            if self._put(key, Seen(replace(record, online=False))) and record.online:
+                self._dirty[key] = None
 
     # Gateways.
+
+    @property
+    def connected(self) -> int:
+        """Gateways that are connected here."""
+        return len(self._present) - len(self._clients)
 
     def known(self, gateway: str, then: Callable[[], None]) -> None:
         """Read what is kept of a gateway, then go on. Before ``login``."""
@@ -89,8 +77,9 @@ class Devices:
         if stored is not None and (have is None or (have[0] == stored[0] and have[1] < stored[1])):
             self._sequences[gateway] = stored
         async for record in self._store.devices(gateway):
-            if (record.gateway, record.device) not in self._seen:
-                self._seen[record.gateway, record.device] = Seen(replace(record, online=False))
+            key = (record.gateway, record.device)
+            if self._seen.get(key) is None and self._seen.has_room(key):
+                self._seen.put(key, Seen(replace(record, online=False)))
 
     def _not_read(self, gateway: str, then: Callable[[], None], error: BaseException) -> None:
         """Not ready is not absent: later again."""
@@ -98,20 +87,12 @@ class Devices:
         self._broker.clock.call_later(RETRY_SECONDS, partial(self.known, gateway, then))
 
     def login(self, gateway: str, *, codec: str, version: str, peer: str, epoch: int = 0) -> int:
-        """A gateway is here; before its CONNECT is handed on. The highest sequence that is safe, 0 if none. ``epoch``:
-        of its numbering; with another one than before it begins anew.
+        """A gateway was let in. The highest sequence that is safe, 0 if none. ``epoch``: of its numbering; with another
+        one than before it begins anew.
         """
-        now = self._broker.clock.wall()
-        key = (gateway, "")
-        seen = self._seen.pop(key, None)
-        record = StoredDevice(gateway, "", now, now) if seen is None else seen.current()
-        record = replace(
-            record, online=True, codec=codec, version=version, address=peer, last_seen=now, logins=record.logins + 1
-        )
-        self._put(key, Seen(record))
-        self._write(key)
-        self._present.setdefault(gateway, set()).add(peer)
-        self.on_gateway(gateway, here=True)
+        self._clients.discard(gateway)
+        if self._arrived(gateway, codec, version, peer) is not None:
+            self._write((gateway, ""))
         have = self._sequences.get(gateway)
         if have is None or have[0] != epoch:
             self._sequences[gateway] = (epoch, 0)
@@ -127,14 +108,53 @@ class Devices:
         if present and peer:
             return
         del self._present[gateway]
-        seen = self._seen.get((gateway, ""))
-        if seen is not None and seen.record.online:
+        self._seen.left(gateway)
+        key = (gateway, "")
+        seen = self._seen.get(key)
+        if seen is None:
+            self._sequences.pop(gateway, None)
+        elif seen.record.online:
             seen.last_seen = self._broker.clock.wall()
             seen.record = replace(seen.record, online=False)
-            for key in [key for key in self._dirty if key[0] == gateway]:
+            if gateway in self._clients:
+                self._dirty[key] = None
+            else:
+                for own in [own for own in self._dirty if own[0] == gateway]:
+                    self._write(own)
                 self._write(key)
-            self._write((gateway, ""))
-        self.on_gateway(gateway, here=False)
+        self._clients.discard(gateway)
+
+    def _arrived(self, name: str, codec: str, version: str, peer: str) -> Seen | None:
+        """It is here from this address; None if there is no room to remember that."""
+        now = self._broker.clock.wall()
+        key = (name, "")
+        self._present.setdefault(name, set()).add(peer)
+        self._seen.connected(name)
+        before = self._seen.get(key)
+        record = StoredDevice(name, "", now, now) if before is None else before.current()
+        logins = record.logins + 1
+        record = replace(record, online=True, codec=codec, version=version, address=peer, last_seen=now, logins=logins)
+        seen = Seen(record)
+        return seen if self._put(key, seen) else None
+
+    # MQTT devices.
+
+    def client_came(self, client_id: str, version: str, peer: str) -> None:
+        """An MQTT client that is let in has subscribed to its own commands: it is a device."""
+        if client_id in self._present:
+            return
+        is_new = self._seen.get((client_id, "")) is None
+        self._clients.add(client_id)
+        if self._arrived(client_id, MQTT, version, peer) is not None:
+            self._dirty[client_id, ""] = None
+            if is_new:
+                # So that it is in the list from now on; how it is, is at hand.
+                self._write((client_id, ""))
+
+    def client_left(self, client_id: str, peer: str) -> None:
+        """Its connection is gone."""
+        if client_id in self._clients:
+            self.left(client_id, peer)
 
     def came(self, gateway: str) -> None:
         """Its session was on another node: what that one had taken, or said of it, last is committed now."""
@@ -154,7 +174,7 @@ class Devices:
             adopted = gateway not in self._present and self._broker.sessions.get(gateway) is not None
             if record.online and adopted:
                 self._changes.device(replace(record, online=False))
-                self._seen.pop((gateway, ""), None)
+                self._seen.forget((gateway, ""))
 
     @staticmethod
     def _not_marked(gateway: str, error: BaseException) -> None:
@@ -163,7 +183,7 @@ class Devices:
     def moved(self, gateway: str) -> None:
         """Its session is going to another node, which knows better from now on."""
         self._sequences.pop(gateway, None)
-        self._seen.pop((gateway, ""), None)
+        self._seen.forget((gateway, ""))
 
     # Devices.
 
@@ -173,8 +193,9 @@ class Devices:
         seen = self._seen.get(key)
         now = self._broker.clock.wall() if at is None else at / 1000
         if seen is None:
-            self._put(key, Seen(StoredDevice(gateway, device, now, now)))
-            seen = self._seen[key]
+            seen = Seen(StoredDevice(gateway, device, now, now))
+            if not self._put(key, seen):
+                return
         seen.last_seen = now
         seen.readings += readings
         self._dirty[key] = None
@@ -213,15 +234,19 @@ class Devices:
             self._sequences[gateway] = (epoch, sequence)
             self._changes.sequence(gateway, epoch, sequence)
 
-    def _put(self, key: Key, seen: Seen) -> None:
-        if key not in self._seen and len(self._seen) >= self._settings.max_devices:
-            oldest = next(iter(self._seen))
-            del self._seen[oldest]
-            self._dirty.pop(oldest, None)
-            if not oldest[1]:
-                self._sequences.pop(oldest[0], None)
-            self._changes.forget_device(*oldest)
-        self._seen[key] = seen
+    def _put(self, key: Key, seen: Seen) -> bool:
+        """False: there is no room for it."""
+        forgotten = self._seen.put(key, seen)
+        if forgotten is None:
+            return True
+        self.forgotten += 1
+        if forgotten == key:
+            return False
+        self._dirty.pop(forgotten, None)
+        if not forgotten[1]:
+            self._sequences.pop(forgotten[0], None)
+        self._changes.forget_device(*forgotten)
+        return True
 
     # Time.
 
@@ -242,10 +267,10 @@ class Devices:
 
     def _write(self, key: Key) -> None:
         self._dirty.pop(key, None)
-        seen = self._seen.pop(key, None)
+        seen = self._seen.get(key)
         if seen is not None:
-            # Back at the end: those that were written longest ago were seen longest ago.
-            self._seen[key] = seen
+            # At the end: those that were written longest ago were seen longest ago.
+            self._seen.put(key, seen)
             seen.record = seen.current()
             self._changes.device(seen.record)
             gateway = self._seen.get((key[0], ""))
@@ -261,23 +286,34 @@ class Devices:
     async def page(self, gateway: str | None, after: Key | None, limit: int) -> list[StoredDevice]:
         """From the store, with what is newer here."""
         found: list[StoredDevice] = []
-        async for record in self._store.devices(gateway):
-            key = (record.gateway, record.device)
-            if after is not None and _order(key) <= _order(after):
+        async for record in self._shown(gateway):
+            if after is not None and _order((record.gateway, record.device)) <= _order(after):
                 continue
-            seen = self._seen.get(key)
-            found.append(seen.current() if seen is not None and seen.last_seen >= record.last_seen else record)
+            found.append(record)
             if len(found) == limit:
                 break
         return found
 
     async def find(self, gateway: str, device: str) -> StoredDevice | None:
         """One gateway or device."""
-        async for record in self._store.devices(gateway):
+        async for record in self._shown(gateway):
             if record.device == device:
-                seen = self._seen.get((gateway, device))
-                return seen.current() if seen is not None and seen.last_seen >= record.last_seen else record
+                return record
         return None
+
+    async def _shown(self, gateway: str | None) -> AsyncIterator[StoredDevice]:
+        """Each gateway comes before its devices. These are online while it is, as long as they are heard of."""
+        heard_since = self._broker.clock.wall() - self._settings.silent_after
+        online = ""
+        async for record in self._store.devices(gateway):
+            seen = self._seen.get((record.gateway, record.device))
+            if seen is not None and seen.last_seen >= record.last_seen:
+                record = seen.current()
+            if not record.device:
+                online = record.gateway if record.online else ""
+            elif record.gateway == online:
+                record = replace(record, online=record.last_seen >= heard_since)
+            yield record
 
 
 def _order(key: Key) -> tuple[int, bytes, bytes]:
@@ -292,7 +328,3 @@ def _read(_: None) -> None:
 
 def _nothing(_target: str, _values: Mapping[str, Any], _at: int) -> None:
     """Nobody keeps it."""
-
-
-def _nobody(gateway: str, *, here: bool) -> None:
-    """Nobody wants to know yet."""

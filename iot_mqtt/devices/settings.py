@@ -20,8 +20,12 @@ class DevicesSettings:
     longest_command: float = 7 * 24 * 3600.0
     #: A command without a deadline that was sent, and whose connection is gone, is uncertain after this time.
     grace: float = 10.0
-    #: Gateways and devices that are remembered; the ones seen longest ago make room.
+    #: Gateways and devices that are remembered; those away that were seen longest ago make room.
     max_devices: int = 200_000
+    #: Of these, devices behind one gateway; its own ones seen longest ago make room.
+    max_devices_behind: int = 10_000
+    #: A device behind a gateway that is connected counts as online for so long after it was heard of.
+    silent_after: float = 600.0
     #: What was last seen of a device is written at most this often.
     seen_interval: float = 30.0
     #: Keep what devices behind gateways report as their shadow.

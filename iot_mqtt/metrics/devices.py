@@ -16,6 +16,7 @@ _GAUGES = (
 )
 _COUNTERS = (
     ("duplicates", "iot_mqtt_gateway_duplicates", "Frames of gateways that had been taken before."),
+    ("forgotten", "iot_mqtt_devices_forgotten", "Gateways and devices that there was no room to remember."),
     ("bad_replies", "iot_mqtt_command_replies_bad", "Replies to commands that were not understood."),
     ("shadows_refused", "iot_mqtt_shadow_values_refused", "Reported values that were wrong or too many."),
     ("unreadable", "iot_mqtt_device_records_unreadable", "Records of devices that this version cannot read."),

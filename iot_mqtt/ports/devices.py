@@ -135,6 +135,7 @@ class DeviceFigures:
     devices: int
     gateways: int
     duplicates: int
+    forgotten: int
     bad_replies: int
     shadows_refused: int
     unreadable: int

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from systemkit import wire
-from systemkit.access import enter, password_of, set_password
-from systemkit.process import MOSQUITTO, BrokerProcess
+from systemkit.access import attempt, enter, password_of, set_password
+from systemkit.plain import Plain
+from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
 from systemkit.starting import brokers
 from systemkit.waiting import wait_until
 
@@ -132,6 +133,64 @@ def records(broker: BrokerProcess) -> list[dict[str, Any]]:
     return [json.loads(line) for path in paths for line in path.read_bytes().splitlines()]
 
 
+# Names.
+
+
+def test_another_user_does_not_get_a_gateway_and_the_real_one_does_not_notice(broker: BrokerProcess) -> None:
+    """Bob logs in as line-9: he is refused, it is written down, and the next command goes to the real one."""
+    with Gateway(broker, "line-9", "plant").let_in() as real:
+        with Gateway(broker, "line-9", "bob") as thief:
+            assert thief.refused() == "not_authorized"
+        command(broker, "line-9/press", b'{"speed": 3}')
+        got = real.receive()
+        assert isinstance(got, client.Ordered) and got.body == b'{"speed": 3}'
+        real.post(1)
+    said = next(line for line in broker.log_text().splitlines() if "line-9" in line and "refused" in line)
+    assert "bob" in said and thief.address in said, said
+
+
+def test_a_user_is_only_the_gateways_that_the_rules_allow(broker: BrokerProcess) -> None:
+    """A name that nobody has yet is refused where the rules say so, as a wrong password is."""
+    with Gateway(broker, "line-free", "carol") as other:
+        assert other.refused() == "not_authorized"
+    with Gateway(broker, "carol-1", "carol", secret="wrong") as wrong:
+        assert wrong.refused() == "bad_user_name_or_password"
+    with Gateway(broker, "carol-1", "") as nobody:
+        assert nobody.refused() == "not_authorized"
+    with Gateway(broker, "carol-1", "carol") as own:
+        own.let_in()
+
+
+def test_a_gateways_name_is_no_client_id_for_others_and_the_other_way_round(broker: BrokerProcess) -> None:
+    """Both are names of sessions: what one user has on one port, another does not get on the other."""
+    with Gateway(broker, "line-3", "plant").let_in() as real:
+        thief, answer = attempt(broker, "bob", "line-3", version=5)
+        assert answer.reason() == NOT_AUTHORIZED
+        thief.sock.close()
+        real.post(1)
+    client_id = "bobs-own"
+    bob = Plain(broker.ports["mqtt"], version=5)
+    expiry = b"\x11" + (60).to_bytes(4, "big")
+    bob.send(wire.connect(client_id, version=5, user="bob", password=password_of("bob").encode(), properties=expiry))
+    assert bob.expect(wire.CONNACK).reason() == 0
+    with Gateway(broker, client_id, "plant") as other:
+        assert other.refused() == "not_authorized"
+    bob.ping()
+    bob.disconnect()
+
+
+def test_who_was_not_let_in_is_not_among_the_devices(broker: BrokerProcess) -> None:
+    """A refused login leaves nothing, whatever it called itself."""
+    name = "<img src=x onerror=alert(1)>"
+    with Gateway(broker, "line-4", "plant").let_in() as real:
+        real.post(1)
+        for number in range(5):
+            with Gateway(broker, f"{name}{number}", "carol", secret="wrong") as bad:
+                bad.refused()
+        wait_until(lambda: "line-4/press" in devices(broker))
+    assert [found for found in devices(broker) if "<img" in found] == []
+
+
 # Readings.
 
 
@@ -183,3 +242,36 @@ def test_a_gateways_own_user_makes_no_readings_over_mqtt(broker: BrokerProcess) 
     wait_until(lambda: any(one.get("client") == "line-6" for one in records(broker)))
     readings = [one for one in records(broker) if one.get("gateway") == "line-6"]
     assert [one["seq"] for one in readings] == [1]
+
+
+# What is said of them.
+
+
+def test_devices_are_online_while_they_post_and_clients_that_take_commands_are_devices(broker: BrokerProcess) -> None:
+    """Who is behind a gateway is online with it; an MQTT device is from its subscription on, until it is gone."""
+    with Gateway(broker, "line-5", "plant").let_in() as real:
+        real.post(1)
+        plant = Plain(broker.ports["mqtt"], version=5)
+        expiry = b"\x11" + (60).to_bytes(4, "big")
+        word = password_of("plant").encode()
+        plant.send(wire.connect("press-7", version=5, user="plant", password=word, properties=expiry))
+        assert plant.expect(wire.CONNACK).reason() == 0
+        plant.subscribe(("down/press-7/#", 1))
+        wait_until(lambda: "line-5/press" in devices(broker) and "press-7" in devices(broker))
+        found = devices(broker)
+        assert [found[name]["online"] for name in ("line-5", "line-5/press", "press-7")] == [True, True, True]
+        assert (found["press-7"]["codec"], found["press-7"]["version"]) == ("mqtt", "5.0")
+        told = ctl(broker, "why", "line-5")
+        assert "codec gateway" in told and "MQTT" not in told
+        assert "MQTT 5.0" in ctl(broker, "why", "press-7")
+        plant.disconnect()
+    wait_until(lambda: not devices(broker)["line-5/press"]["online"])
+    wait_until(lambda: not devices(broker)["press-7"]["online"])
+
+
+def ctl(broker: BrokerProcess, *words: str) -> str:
+    """What an operator reads."""
+    command = [*our_command(), "ctl", "--data-dir", str(broker.data_dir), *words]
+    return subprocess.run(
+        command, env=clean_environment(), check=True, capture_output=True, text=True, timeout=30
+    ).stdout

@@ -97,7 +97,15 @@ KEYS = {
     "devices.grace": (
         "Seconds after which a command without a deadline is uncertain when it was sent and its connection is gone."
     ),
-    "devices.max_devices": "Gateways and devices that are remembered; those seen longest ago make room.",
+    "devices.max_devices": (
+        "Gateways and devices that are remembered; those seen longest ago, of all that are not connected, make room."
+    ),
+    "devices.max_devices_behind": (
+        "Of these, devices behind one gateway; its own ones that were seen longest ago make room."
+    ),
+    "devices.silent_after": (
+        "Seconds for which a device behind a gateway that is connected is shown as online after it was last heard of."
+    ),
     "devices.seen_interval": "Seconds between two writes of when a device was last seen.",
     "devices.shadows": "Whether what devices behind gateways report is kept as their shadow.",
     "devices.shadow_interval": "Seconds between two writes of a shadow.",

@@ -36,6 +36,8 @@ RANGES = {
     "listeners.*.command_expiry": Range(0, _UINT32),
     "listeners.*.commands_at_once": Range(1, 65535),
     "devices.max_devices": Range(1),
+    "devices.max_devices_behind": Range(1),
+    "devices.silent_after": Range(1),
     "devices.max_commands": Range(1),
     "devices.max_finished_commands": Range(0),
     "devices.keep_commands": Range(0),

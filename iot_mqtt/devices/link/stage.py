@@ -8,7 +8,8 @@
     bytes ◀─────────────────── [device] ◀ CONNACK, SUBACK, PUBACK, PUBLISH (commands) ◀ [broker]
 
 To the broker a gateway is an MQTT 5 client whose id is the gateway's name: it is authenticated and authorized, taken
-over, drained and looked at like any other, and its commands wait in its session while it is away.
+over, drained and looked at like any other, and its commands wait in its session while it is away. Until the broker has
+let it in, nobody but the log has heard its name.
 
     waiting ── Login ──▶ connecting ── CONNACK ──▶ subscribing ── SUBACK ──▶ open ──▶ closed
 
@@ -18,6 +19,7 @@ are unacknowledged as the broker allows.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
@@ -55,6 +57,8 @@ from iot_mqtt.plugins.running import NotAvailable, Opened
 from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Send, WhenSafe
 from iot_mqtt.values import ProtocolVersion
 
+log = logging.getLogger(__name__)
+
 #: Ids of messages that wait for their PUBACK; the broker may allow fewer.
 _MOST_UNACKNOWLEDGED: Final = 8192
 _SUBSCRIBING: Final = 1
@@ -88,7 +92,7 @@ class DeviceStage(Stage):
         "_mqtt",
         "_downlink",
         "_stash",
-        "_safe",
+        "_bounds",
         "_posting",
         "_full",
         "_paused",
@@ -113,8 +117,8 @@ class DeviceStage(Stage):
         self._downlink: Downlink | None = None
         #: What the codec said that cannot be dealt with yet.
         self._stash: deque[Event] = deque()
-        #: The greatest number of a frame that was safe before this connection.
-        self._safe = 0
+        #: What the broker allows, once it has said so.
+        self._bounds = Bounds(0, 0)
         #: The codec takes no more; the broker takes no more; what was told to the transport.
         self._full = self._paused = False
         self._reading = True
@@ -191,7 +195,7 @@ class DeviceStage(Stage):
             self._opened.runner.close()
         if self._downlink is not None:
             self._downlink.lost()
-        if self._login is not None and self._ctx is not None:
+        if self._posting is not None and self._ctx is not None:
             self._services.devices.left(self._gateway, self._ctx.channel.peer)
 
     def _close(self, reason: str, detail: str) -> None:
@@ -369,20 +373,10 @@ class DeviceStage(Stage):
         if not is_name(login.gateway):
             self.bad_frame("bad_name", "a gateway's name is 1 to 64 printable characters without / + # $")
             return
+        assert self._ctx is not None
         self._login = login
         self._gateway = login.gateway
         self._phase = Phase.CONNECTING
-        self._services.devices.known(login.gateway, partial(self._known, login))
-
-    def _known(self, login: Login) -> None:
-        """What the grid has of this gateway is at hand."""
-        opened, ctx = self._opened, self._ctx
-        if ctx is None or opened is None or self._phase is not Phase.CONNECTING:
-            return
-        peer = ctx.channel.peer
-        self._safe = self._services.devices.login(
-            login.gateway, codec=opened.codec_name, version=opened.version, peer=peer
-        )
         heartbeat = login.heartbeat or self._settings.heartbeat
         connect = Connect(
             ProtocolVersion.V5,
@@ -395,7 +389,7 @@ class DeviceStage(Stage):
                 session_expiry_interval=self._settings.session_expiry, receive_maximum=self._settings.commands_at_once
             ),
         )
-        ctx.fire_read([connect])
+        self._ctx.fire_read([connect])
 
     def _alive(self) -> None:
         """Something came that was no message: the broker is to know."""
@@ -443,24 +437,17 @@ class DeviceStage(Stage):
         assert self._opened is not None and self._login is not None and self._ctx is not None
         if connack.reason:
             reason = connack.reason.name.lower()
+            told = {"gateway": self._gateway, "user": self._login.username, "peer": self._ctx.channel.peer}
+            log.warning("a gateway's login was refused: %s", reason, extra=told)
             self._counters.refused[reason] += 1
             self._opened.runner.refuse(reason)
             self._flush()
             return
         found = connack.properties
         opened, services = self._opened, self._services
-        self._posting = Posting(
-            self._gateway,
-            Composer(services.node_id, self._gateway, self._codec, opened.schema_version),
-            services.devices,
-            self._counters,
-            Bounds(
-                min(_MOST_UNACKNOWLEDGED, found.receive_maximum or _MOST_UNACKNOWLEDGED),
-                (found.maximum_packet_size or 1 << 28) - _AROUND - 2 * len(self._gateway),
-            ),
-            self._safe,
-            services.now,
-            lambda run: self._tell([run]),
+        self._bounds = Bounds(
+            min(_MOST_UNACKNOWLEDGED, found.receive_maximum or _MOST_UNACKNOWLEDGED),
+            (found.maximum_packet_size or 1 << 28) - _AROUND - 2 * len(self._gateway),
         )
         self._downlink = Downlink(self._gateway, services.commands, services.now, opened.runner, self._acknowledge)
         heartbeat = self._login.heartbeat or self._settings.heartbeat
@@ -479,14 +466,30 @@ class DeviceStage(Stage):
         if suback.reasons[0] >= ReasonCode.UNSPECIFIED_ERROR:
             # It may tell, and is told nothing.
             self._counters.commands_refused["not_authorized"] += 1
-        # Once more: a node that had this gateway until now has committed what it took last.
+        # Now: a node that had this gateway until now has committed what it took last.
         self._services.devices.known(self._gateway, self._open)
 
     def _open(self) -> None:
-        if self._phase is Phase.SUBSCRIBING:
-            self._phase = Phase.OPEN
-            self._drain()
-            self._flush()
+        """What the grid has of this gateway is at hand."""
+        opened, services = self._opened, self._services
+        if self._phase is not Phase.SUBSCRIBING or self._ctx is None or opened is None:
+            return
+        safe = services.devices.login(
+            self._gateway, codec=opened.codec_name, version=opened.version, peer=self._ctx.channel.peer
+        )
+        self._posting = Posting(
+            self._gateway,
+            Composer(services.node_id, self._gateway, self._codec, opened.schema_version),
+            services.devices,
+            self._counters,
+            self._bounds,
+            safe,
+            services.now,
+            lambda run: self._tell([run]),
+        )
+        self._phase = Phase.OPEN
+        self._drain()
+        self._flush()
 
     def _puback(self, run: AckRun) -> None:
         assert self._posting is not None

@@ -120,6 +120,8 @@ class Node:
         self.clock = ManualClock()
         self.outbox = outbox
         self.durable = durable
+        #: Whether whoever connects next is a gateway.
+        self.patient = False
         self.log_settings = log_settings or LogSettings()
         self.log_use = log_use
         self.budget = budget
@@ -162,7 +164,7 @@ class Node:
             [
                 ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
                 ("mqtt", lambda: MqttCodecStage(settings.max_packet_size)),
-                ("broker", lambda: Connection(broker, durable_sessions=self.durable)),
+                ("broker", lambda: Connection(broker, durable_sessions=self.durable, patient=self.patient)),
             ]
         )
         run(self.log.open())

@@ -150,3 +150,20 @@ def test_mqtt_3_1_has_no_session_present() -> None:
         client = node.connect("old", version, username="alice", clean=False)
         assert client.connack is not None
         assert client.connack.session_present is present
+
+
+@pytest.mark.parametrize("thief_is_gateway", [False, True])
+def test_nobody_ends_the_session_of_a_gateway_that_is_connected(thief_is_gateway: bool) -> None:
+    """Not even where others' sessions end for whoever asks for them; and no gateway ends the session of a client."""
+    node = make(clean_for_others=True)
+    node.patient = True
+    gateway = enter(node, "alice", "line-1")
+    node.patient = thief_is_gateway
+    assert verdict(enter(node, "bob", "line-1")) is ReasonCode.NOT_AUTHORIZED
+    assert not node.broker.owners.yields("line-1", "bob")
+    assert not gateway.closed
+    node.patient = False
+    client = enter(node, "alice", "press-1")
+    node.patient = True
+    assert verdict(enter(node, "bob", "press-1")) is ReasonCode.NOT_AUTHORIZED
+    assert not client.closed

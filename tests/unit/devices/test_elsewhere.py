@@ -204,6 +204,7 @@ def online(node: DeviceNode, gateway: str = "gw") -> bool:
 def test_the_gateways_of_a_dead_node_are_offline() -> None:
     """Whoever adopts their sessions says so: the dead node cannot. One that is here already stays online."""
     node = DeviceNode()
+    node.patient = True
     among_others(node)
     now = node.clock.wall()
     batch = WriteBatch()
@@ -225,6 +226,7 @@ def test_the_gateways_of_a_dead_node_are_offline() -> None:
 def test_a_gateway_that_moves_is_online_where_it_is() -> None:
     """The node that it left writes so when the other has written already: the last word is that of its home."""
     node = DeviceNode()
+    node.patient = True
     among_others(node)
     devices = node.accompanied.devices
     devices.login("gw", codec="acme", version="1", peer="p1")

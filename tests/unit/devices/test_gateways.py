@@ -13,10 +13,12 @@ from tests.unit.devices.devicekit import DeviceNode, confirm, order, states
 def gateway(node: DeviceNode, *, epoch: int = 0, peer: str = "p1") -> Client:
     """What ``DeviceStage`` does."""
     devices = node.accompanied.devices
+    node.patient = True
+    client = node.connect("gw", clean=False, expiry=3600)
+    node.patient = False
+    client.subscribe("down/gw/#", qos=1)
     devices.known("gw", lambda: None)
     devices.login("gw", codec="acme", version="1.2", peer=peer, epoch=epoch)
-    client = node.connect("gw", clean=False, expiry=3600)
-    client.subscribe("down/gw/#", qos=1)
     return client
 
 
@@ -223,6 +225,91 @@ def test_one_takes_over_from_another() -> None:
     gateway(node, peer="p1")
     gateway(node, peer="p2")
     node.accompanied.devices.left("gw", "p1")
-    assert "gw" in node.accompanied.commands.gateways
+    assert node.accompanied.devices.connected == 1
     node.accompanied.devices.left("gw", "p2")
-    assert "gw" not in node.accompanied.commands.gateways
+    assert node.accompanied.devices.connected == 0
+
+
+def test_a_device_is_online_while_it_posts_and_its_gateway_is_here() -> None:
+    """Neither one that has fallen silent nor one whose gateway is gone."""
+    node = DeviceNode(DevicesSettings(silent_after=60, seen_interval=1))
+    devices = node.accompanied.devices
+    gateway(node)
+
+    def online() -> list[tuple[str, bool]]:
+        node.pass_time(2)
+        return [(one.device, one.online) for one in run(devices.page(None, None, 10))]
+
+    devices.seen("gw", "dev1")
+    devices.seen("gw", "dev2")
+    assert online() == [("", True), ("dev1", True), ("dev2", True)]
+    node.pass_time(50)
+    devices.seen("gw", "dev2")
+    node.pass_time(20)
+    assert online() == [("", True), ("dev1", False), ("dev2", True)]
+    found = run(devices.find("gw", "dev2"))
+    assert found is not None and found.online
+    devices.left("gw", "p1")
+    assert online() == [("", False), ("dev1", False), ("dev2", False)]
+
+
+def test_whoever_is_connected_is_not_thrown_out() -> None:
+    """Any number of names that come and go make room for each other."""
+    node = DeviceNode(DevicesSettings(max_devices=4, seen_interval=0.1))
+    devices = node.accompanied.devices
+    gateway(node)
+    devices.seen("gw", "dev1")
+    node.pass_time(1)
+    for number in range(10):
+        devices.login(f"other-{number}", codec="acme", version="1", peer="p")
+        devices.left(f"other-{number}", "p")
+        node.pass_time(1)
+    assert [one.target for one in run(devices.page(None, None, 10))] == ["gw", "gw/dev1", "other-8", "other-9"]
+    for name in ("other-8", "other-9"):
+        devices.login(name, codec="acme", version="1", peer="p")
+    before = devices.forgotten
+    devices.login("one-too-many", codec="acme", version="1", peer="p")
+    node.pass_time(1)
+    assert devices.forgotten == before + 1 and devices.connected == 4
+    assert [one.target for one in run(devices.page(None, None, 10))] == ["gw", "gw/dev1", "other-8", "other-9"]
+    devices.left("one-too-many", "p")
+
+
+def test_one_gateway_does_not_fill_it_for_all_others() -> None:
+    """Beyond its share its own devices make room."""
+    node = DeviceNode(DevicesSettings(max_devices=100, max_devices_behind=3, seen_interval=0.1))
+    devices = node.accompanied.devices
+    gateway(node)
+    devices.seen("other", "dev")
+    for number in range(10):
+        devices.seen("gw", f"dev{number}")
+        node.pass_time(1)
+    known = [one.target for one in run(devices.page(None, None, 100))]
+    assert known == ["gw", "gw/dev7", "gw/dev8", "gw/dev9", "other/dev"]
+    assert devices.forgotten == 7
+
+
+def test_a_client_that_wants_its_own_commands_is_a_device() -> None:
+    """While it is connected it is online; whoever looks at the commands of others is none."""
+    node = DeviceNode()
+    devices = node.accompanied.devices
+    press = node.device("press-7")
+    watcher = node.connect("watcher", expiry=60)
+    watcher.subscribe("down/#", qos=1)
+    brief = node.connect("brief")
+    brief.subscribe("down/brief/#", qos=1)
+    node.turn()
+
+    def known() -> list[tuple[str, str, str, bool, int]]:
+        return [
+            (one.target, one.codec, one.version, one.online, one.logins) for one in run(devices.page(None, None, 9))
+        ]
+
+    assert known() == [("press-7", "mqtt", "5.0", True, 1)]
+    press.lose()
+    node.turn()
+    assert known() == [("press-7", "mqtt", "5.0", False, 1)]
+    node.connect("press-7", clean=False, expiry=3600)
+    node.turn()
+    assert known() == [("press-7", "mqtt", "5.0", True, 2)]
+    assert devices.connected == 0

@@ -10,7 +10,7 @@ from iot_mqtt.ports.devices import DeviceFigures, State
 
 def test_every_state_has_a_sample() -> None:
     """Also those that no command came to; gauges and counters beside."""
-    figures = DeviceFigures({"acked": 3}, 2, 5, 1, 4, 0, 0, 0)
+    figures = DeviceFigures({"acked": 3}, 2, 5, 1, 4, 6, 0, 0, 0)
     registry = CollectorRegistry()
     registry.register(DevicesCollector(lambda: figures))
     text = generate_latest(registry).decode()

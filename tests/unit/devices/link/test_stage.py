@@ -85,19 +85,20 @@ def test_what_comes_again_is_not_published_again_but_is_safe() -> None:
     assert world.counters.duplicates == 3
 
 
-def test_what_is_said_before_the_welcome_waits() -> None:
-    """Login and readings in one piece, while the broker still looks at the login."""
+def test_what_is_said_before_it_is_known_what_came_before_waits() -> None:
+    """Login and readings in one piece, while the grid still looks for what this gateway has sent."""
     world = World()
     reader = world.node.connect("reader")
     reader.subscribe("up/#", qos=1)
     world.notes.waiting = []
     gateway = world.open()
     gateway.say("login line-1", 'r d {"t": 1} 1', "safe 1", "beat")
-    assert gateway.heard() == [] and not gateway.wire.channel.reading
+    assert gateway.heard() == ["welcome"] and not gateway.wire.channel.reading
+    assert world.notes.log == []
     waiting, world.notes.waiting = world.notes.waiting, None
     waiting[0]()
     world.node.turn()
-    assert gateway.heard() == ["welcome", "beat", "safe 1"]
+    assert gateway.heard() == ["beat", "safe 1"]
     assert len(reader.messages()) == 1 and gateway.wire.channel.reading
 
 
