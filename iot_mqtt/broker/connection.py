@@ -64,6 +64,7 @@ class Connection(Stage):
         "problem_information",
         "durable_sessions",
         "patient",
+        "codec",
         "_verdicts",
         "_receivable",
         "_verdicts_version",
@@ -73,11 +74,15 @@ class Connection(Stage):
         "_stash",
     )
 
-    def __init__(self, broker: Broker, *, durable_sessions: bool = True, patient: bool = False) -> None:
+    def __init__(
+        self, broker: Broker, *, durable_sessions: bool = True, patient: bool = False, codec: str | None = None
+    ) -> None:
         self.broker = broker
         #: A gateway, behind whose codec nobody understands reason codes: its publishes wait for room on the disk rather
         #: than be refused, and it is not told that nobody has subscribed to them. Only its codec publishes here.
         self.patient = patient
+        #: What that codec is called.
+        self.codec = codec
         #: Whether sessions that begin here are kept in the store, if they outlive their connection.
         self.durable_sessions = durable_sessions
         self.ctx: Context | None = None

@@ -25,7 +25,7 @@ class ClientInfo:
     username: str | None
     peer: str
     listener: str
-    protocol: str  # "3.1", "3.1.1", "5.0"
+    protocol: str  # of MQTT: "3.1", "3.1.1", "5.0"; of a gateway the name of its codec
     clean_start: bool
     keep_alive: int
     connected_at: float

@@ -213,7 +213,7 @@ def _client(connection: Connection, session: Session) -> ClientInfo:
         username=session.username,
         peer=channel.peer if channel else "",
         listener=channel.listener if channel else "",
-        protocol=PROTOCOLS[session.version],
+        protocol=connection.codec or PROTOCOLS[session.version],
         clean_start=bool(connect and connect.clean_start),
         keep_alive=connection.keep_alive,
         connected_at=connection.connected_at,

@@ -19,7 +19,7 @@ _CLIENTS = (
     field("username", "USER"),
     field("peer"),
     field("listener"),
-    field("protocol", "MQTT"),
+    field("protocol"),
     Column("CONNECTED", lambda item: moment(item["connected_at"])),
     number("subscriptions", "SUBS"),
     number("inflight"),

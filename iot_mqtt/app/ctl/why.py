@@ -94,12 +94,17 @@ def _or_none(node: Node, kind: str, client_id: str) -> Json | None:
     return found
 
 
+def _spoken(protocol: str) -> str:
+    """A version of MQTT, or the codec of a gateway."""
+    return f"MQTT {protocol}" if protocol[:1].isdigit() else f"gateway, codec {plain(protocol)}"
+
+
 def _connected(client: Json | None, session: Json | None, now: float) -> str:
     if client is not None:
         user = f"user {plain(client['username'])}" if client["username"] is not None else "no user name"
         return (
             f"yes, for {span(now - client['connected_at'])}, from {client['peer']} on {client['listener']} "
-            f"(MQTT {client['protocol']}, {user}, keep-alive {client['keep_alive']} s)"
+            f"({_spoken(client['protocol'])}, {user}, keep-alive {client['keep_alive']} s)"
         )
     left = session["disconnected_at"] if session is not None else None
     return "no" if left is None else f"no, since {moment(left)} ({span(max(0.0, now - left))} ago)"

@@ -135,14 +135,15 @@ def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable
         told = config.listeners[listener.name]
         durable = config.durable_sessions.enable and told.durable_sessions
         protocol: tuple[str, StageFactory] = ("mqtt", lambda: MqttCodecStage(settings.max_packet_size))
-        if told.protocol == "frames":
+        frames = told.protocol == "frames"
+        if frames:
             protocol = ("device", make_stage(links, make_link_settings(told)))
         return Layout(
             [
                 ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
                 protocol,
                 ("idle", IdleStage),
-                ("broker", lambda: Connection(broker, durable_sessions=durable, patient=told.protocol == "frames")),
+                ("broker", lambda: Connection(broker, durable_sessions=durable, patient=frames, codec=told.codec)),
             ]
         )
 
