@@ -1,7 +1,8 @@
 """The admin port: ``/health``, ``/ready`` and ``/metrics`` for all, ``/api/v1`` for holders of the token.
 
-This is the only file of the package that knows Twisted. Whatever happens inside a resource ends in an answer:
-an ``ApiError`` in its own words, the broker's errors translated, anything else as 500 and a log line.
+This file and ``connections`` are the only ones of the package that know Twisted. Whatever happens inside a resource
+ends in an answer: an ``ApiError`` in its own words, the broker's errors translated, anything else as 500 and a line of
+the log.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from io import BytesIO
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IAddress
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Site
+from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.call import Call, path_segments, read_query
+from iot_mqtt.admin.connections import AdminChannel, AdminLimits, Doorkeeper
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.resources import Resources
@@ -65,11 +68,12 @@ def make_site(
     captures: Captures | None = None,
     jobs: ReadJobs | None = None,
     uplink: UplinkDesk | None = None,
+    doorkeeper: Doorkeeper | None = None,
 ) -> Site:
-    """The site of the admin port, to be given to ``reactor.listenTCP``."""
+    """The site of the admin port, to be given to a port of the reactor."""
     resources = Resources(view, now, plugins, devices, captures, jobs, uplink)
     root = _Root(view, metrics, token.encode(), resources, max_body)
-    return _Site(root, max_body, reactor=reactor, timeout=60)
+    return _Site(root, max_body, doorkeeper or Doorkeeper(AdminLimits()), reactor=reactor)
 
 
 class _Body(BytesIO):
@@ -89,17 +93,34 @@ class _Body(BytesIO):
         return super().write(data)
 
 
+class _Request(Request):
+    """A request whose body is kept only if it comes from a holder of the token."""
+
+    def gotLength(self, length: int | None) -> None:
+        """The headers are there: make what the body is written to, never a temporary file."""
+        channel: Any = self.channel
+        site = channel.site
+        self.content = _Body(site.max_body if site.root.is_holder(self) else 0)
+
+
 class _Site(Site):
     #: No line of Twisted's for each port that opens.
     noisy = False
+    protocol: Any = AdminChannel
+    requestFactory = _Request  # noqa: N815 - Twisted's name
 
-    def __init__(self, root: Resource, max_body: int, **rest: Any) -> None:
-        super().__init__(root, parsePOSTFormSubmission=False, **rest)  # type: ignore[no-untyped-call]
-        self._max_body = max_body
+    def __init__(self, root: _Root, max_body: int, doorkeeper: Doorkeeper, **rest: Any) -> None:
+        times = {"timeout": doorkeeper.limits.request_timeout, "parsePOSTFormSubmission": False}
+        super().__init__(root, **times, **rest)  # type: ignore[no-untyped-call]
+        self.root = root
+        self.max_body = max_body
+        self.doorkeeper = doorkeeper
 
-    def getContentFile(self, length: int | None) -> BytesIO:
-        """Where Twisted puts the body; never a temporary file."""
-        return _Body(self._max_body)
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """A connection, or None where there is no room for it."""
+        channel: Any = super().buildProtocol(addr)  # type: ignore[no-untyped-call]
+        channel.doorkeeper = self.doorkeeper
+        return channel if self.doorkeeper.lets_in(channel, addr) else None
 
     def log(self, request: WebRequest) -> None:
         """One quiet line a request. The query stays out: it may name clients and topics."""
@@ -124,6 +145,10 @@ class _Root(Resource):
             "metrics": self._render_metrics,
         }
 
+    def is_holder(self, request: WebRequest) -> bool:
+        """Whether a request shows the token."""
+        return same(request.getHeader(b"authorization") or b"", b"Bearer " + self._token)
+
     def render(self, request: WebRequest) -> bytes | int:
         """Answer at once, or later where the broker has to commit first."""
         try:
@@ -147,7 +172,7 @@ class _Root(Resource):
         return self._open[segments[0]](request)
 
     def _call(self, request: WebRequest, method: str, segments: list[str]) -> bytes | Awaitable[object]:
-        if not same(request.getHeader(b"authorization") or b"", b"Bearer " + self._token):
+        if not self.is_holder(request):
             raise errors.unauthorized()
         route, values = find(self._resources.routes, method, segments)
         if getattr(request.content, "overflowed", False):

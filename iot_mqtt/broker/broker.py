@@ -29,6 +29,7 @@ from iot_mqtt.broker.owners import Owners
 from iot_mqtt.broker.progress import Progress
 from iot_mqtt.broker.publication import Publication, publication_of
 from iot_mqtt.broker.references import References
+from iot_mqtt.broker.replay_turns import ReplayTurns
 from iot_mqtt.broker.retained_versions import RetainedVersions
 from iot_mqtt.broker.retention import Retention
 from iot_mqtt.broker.rights import Rights
@@ -55,6 +56,7 @@ from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.replay import ReplayCursor
     from iot_mqtt.broker.uplink import Uplink
     from iot_mqtt.broker.uplink.holding import Holding
     from iot_mqtt.pipeline import CloseReason, TimingWheel
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Endings decided below this stage that count as errors.
-FAULTS = frozenset({"connect_timeout", "outbox_limit", "failed"})
+FAULTS = frozenset({"connect_timeout", "before_login", "outbox_limit", "failed"})
 
 
 class Broker:
@@ -108,6 +110,7 @@ class Broker:
         self.logs = Logs(log, self.sessions.follow)
         self.subscriptions = Subscriptions(self)
         self.outflow = Outflow(self)
+        self.replay_turns = ReplayTurns(settings, call_soon, self._read_replay)
         log_use = log_use or LogUse()
         self.progress = Progress(self, log_use.progress_delay)
         self.groups = Groups(self)
@@ -222,7 +225,7 @@ class Broker:
         self.connections.add(connection)
 
     def first_packet_came(self, connection: Connection) -> None:
-        """CONNECT is here: the connect time-out has done its work."""
+        """CONNECT is here, with all that it takes: the connect time-out has done its work."""
         ctx = connection.ctx
         timeout = ctx.pipeline.get("connect-timeout") if ctx is not None else None
         if isinstance(timeout, ConnectTimeoutStage):
@@ -247,6 +250,8 @@ class Broker:
         connection.note_origin()
         if self.accompanying is not None:
             self.accompanying.client_came(connection)
+        if connection.ctx is not None:
+            connection.ctx.channel.logged_in()
         self.clients += 1
         self.most_clients = max(self.most_clients, self.clients)
         if self.store.latest > self.store.committed:
@@ -323,6 +328,9 @@ class Broker:
                 self.counters.messages_refused[Pause.DISK_FULL] += publication.count
             else:
                 self.record(publication)
+
+    def _read_replay(self, replay: ReplayCursor) -> None:
+        replay.read_in_turn(self)
 
     def is_recorded(self, topic: bytes, qos: int) -> bool:
         """Whether messages of a topic are logged in any case."""

@@ -128,8 +128,15 @@ class Cursor:
 
     def read_on(self, broker: Broker) -> None:
         """Read what there is room for, unless that is being done."""
-        if self.live or self.reading or self.closed or self.room() <= 0:
-            return
+        if self.can_read():
+            self.begin_read(broker)
+
+    def can_read(self) -> bool:
+        """Whether there is something to read, and room for it."""
+        return not (self.live or self.reading or self.closed) and self.room() > 0
+
+    def begin_read(self, broker: Broker) -> None:
+        """Read, or wait where too much is under way."""
         if not broker.outflow.must_wait(self):
             self.reading = True
             drive(self._read(broker), done, partial(self._failed, broker))

@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.cursors import Cursor, window_of
-from iot_mqtt.broker.driving import RETRY_SECONDS, drive
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.fanout import by_value
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.errors import ReasonCode, Refused
@@ -103,8 +103,30 @@ class ReplayCursor(Cursor):
         self.sought: float | None = None
         self.backlog = 0
 
+    def begin_read(self, broker: Broker) -> None:
+        broker.replay_turns.ask(self)
+
+    def read_in_turn(self, broker: Broker) -> None:
+        """It is its turn."""
+        if broker.outflow.must_wait(self):
+            broker.replay_turns.read_ended(self)
+        else:
+            self.reading = True
+            drive(self._read_once(broker), done, partial(self._failed, broker))
+
+    async def _read_once(self, broker: Broker) -> None:
+        try:
+            await self._read(broker)
+        finally:
+            broker.replay_turns.read_ended(self)
+
+    def caught_up(self, broker: Broker) -> None:
+        broker.replay_turns.over(self)
+
     def begin(self, broker: Broker, begin: int | float) -> None:
         """Find the place to begin at, and read."""
+        if not self.idle:
+            broker.replay_turns.begun(self)
         if isinstance(begin, int):
             self._found(broker, begin)
             return

@@ -174,6 +174,8 @@ class Sessions:
         for cursor in session.cursors():
             if cursor.live:
                 cursor.fall_behind(cursor.log.end, 0)
+        for replay in (session.replays or {}).values():
+            self._broker.replay_turns.over(replay)
         if session.cursor is not None and session.cursor.backlog is None:
             self._broker.census.begin()
 

@@ -28,6 +28,10 @@ class MqttSettings:
     session_expiry_interval: int = 7 * 24 * 3600
     #: Seconds from accept to CONNECT.
     connect_timeout: float = 10.0
+    #: Bytes of a CONNECT.
+    max_connect_size: int = 65_536
+    #: Bytes of all connections that have not logged in yet.
+    max_connecting_bytes: int = 16 * 1024 * 1024
     #: Messages that wait for one session.
     max_queued_messages: int = 100_000
     #: Bytes that wait for one session.
@@ -40,6 +44,12 @@ class MqttSettings:
     max_topic_levels: int = 128
     max_subscriptions_per_client: int = 10_000
     max_filters_per_subscribe: int = 10_000
+    #: Replays of one session.
+    max_replays_per_client: int = 16
+    #: Replays of all clients that have not reached the present.
+    max_replays: int = 1000
+    #: Bytes of the log that are read for all of them at once, about.
+    replay_bytes: int = 8 * 1024 * 1024
     #: Retained messages and their bytes, on this node.
     max_retained_messages: int = 1_000_000
     max_retained_bytes: int = 1_073_741_824

@@ -39,6 +39,8 @@ class Subscriptions:
         replay = parse_replay(filter)
         known = session.subscriptions.get(filter)
         if replay is not None:
+            if known is None:
+                broker.replay_turns.admit(session)
             self._remove_replay(session, filter, Drop.UNSUBSCRIBED)
             session.subscriptions[filter] = subscription
             self.enter_replay(session, subscription, replay[1], position=end).begin(broker, begin)
@@ -100,6 +102,7 @@ class Subscriptions:
         cursor = session.replays.pop(filter, None) if session.replays else None
         if cursor is not None:
             cursor.closed = True
+            self._broker.replay_turns.over(cursor)
             self._broker.routes.unsubscribe(cast(Session, cursor), cursor.plain)
             if cursor.backlog:
                 self._broker.drop(session, reason, cursor.backlog)
@@ -115,6 +118,7 @@ class Subscriptions:
     def let_go(self, session: Session) -> None:
         """The session goes on at another node, with all its records."""
         for replay in (session.replays or {}).values():
+            self._broker.replay_turns.over(replay)
             self._broker.routes.unsubscribe(cast(Session, replay), replay.plain)
         self._broker.routes.drop(session, [name for name in session.subscriptions if parse_replay(name) is None])
         self._broker.groups.let_go(session)

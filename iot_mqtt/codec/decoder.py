@@ -67,7 +67,7 @@ class Decoder:
     a version takes CONNECT as read.
     """
 
-    __slots__ = ("_limit", "_mode", "_need", "_phase", "_rest", "_role", "version")
+    __slots__ = ("_largest", "_limit", "_mode", "_need", "_phase", "_rest", "_role", "version")
 
     _scanner: ClassVar[native.Scanner] = SCANNER
 
@@ -75,6 +75,7 @@ class Decoder:
         self,
         max_packet_size: int = MAX_PACKET_SIZE,
         *,
+        max_connect_size: int | None = None,
         role: Role = Role.SERVER,
         version: ProtocolVersion | None = None,
     ) -> None:
@@ -82,7 +83,9 @@ class Decoder:
             raise ValueError("a client knows which version it asked for")
         #: None until CONNECT said it; known even if the rest of that CONNECT was refused.
         self.version = version
-        self._limit = max_packet_size
+        #: Of every packet but the first.
+        self._largest = max_packet_size
+        self._limit = max_packet_size if max_connect_size is None else min(max_connect_size, max_packet_size)
         self._role = role
         self._rest: bytes | bytearray = b""
         self._need = 0
@@ -212,6 +215,7 @@ class Decoder:
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
         self._mode = _CLOSED
+        self._limit = self._largest
         if phase is Phase.OPEN:
             five = native.FIVE if self.version is ProtocolVersion.V5 else 0
             self._mode = five | (native.FROM_CLIENT if self._role is Role.SERVER else 0)

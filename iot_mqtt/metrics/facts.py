@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -136,3 +137,11 @@ class ListenerFacts(Protocol):
 
     @property
     def counts(self) -> ConnectionCounts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerCounts:
+    """``ListenerFacts`` of a port that is no listener of clients."""
+
+    name: str
+    counts: ConnectionCounts

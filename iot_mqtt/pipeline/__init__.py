@@ -3,10 +3,12 @@
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, InputClosed
 from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
 from iot_mqtt.pipeline.context import Context
+from iot_mqtt.pipeline.descriptors import Descriptors, Share
 from iot_mqtt.pipeline.frames import FrameRefused, FramesStage
 from iot_mqtt.pipeline.idle import Idle, IdleEvent, IdleStage
 from iot_mqtt.pipeline.layout import Layout, StageFactory
 from iot_mqtt.pipeline.listener import Listening, listen
+from iot_mqtt.pipeline.login_budget import LoginBudget, LoginLimit
 from iot_mqtt.pipeline.mqtt import MqttCodecStage
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -14,16 +16,19 @@ from iot_mqtt.pipeline.settings import ListenerSettings, OutboxSettings, TlsSett
 from iot_mqtt.pipeline.stage import Batch, Stage
 from iot_mqtt.pipeline.timeouts import ConnectTimeoutStage
 from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext, TlsEstablished, tls_context
+from iot_mqtt.pipeline.transport import CalmPort
 from iot_mqtt.pipeline.turn import Turn
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
 __all__ = [
     "Batch",
+    "CalmPort",
     "Channel",
     "ChannelSettings",
     "CloseReason",
     "ConnectTimeoutStage",
     "Context",
+    "Descriptors",
     "FrameRefused",
     "FramesStage",
     "Idle",
@@ -34,10 +39,13 @@ __all__ = [
     "Listening",
     "ListenerSettings",
     "ManualClock",
+    "LoginBudget",
+    "LoginLimit",
     "MqttCodecStage",
     "OutboxSettings",
     "Pipeline",
     "ReactorClock",
+    "Share",
     "Stage",
     "StageFactory",
     "Timeout",

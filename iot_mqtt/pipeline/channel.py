@@ -21,6 +21,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.login_budget import LoginLimit
 from iot_mqtt.pipeline.outbox import Link, Outbox
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import OutboxSettings
@@ -50,6 +51,8 @@ class ChannelSettings:
     local: str = ""
     outbox: OutboxSettings = field(default_factory=OutboxSettings)
     linger: float = 3.0
+    #: Of bytes that come before the login; None: no limit.
+    login: LoginLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class Channel:
         "certificate_name",
         "close_reason",
         "closing",
+        "login",
         "outbox",
         "pipeline",
         "reading",
@@ -92,6 +96,8 @@ class Channel:
         self.reading = True
         self.bytes_received = 0
         self.close_reason: CloseReason | None = None
+        #: What bounds the bytes of a client that has not logged in; None: it has.
+        self.login = settings.login
         #: Common name of the client's verified certificate.
         self.certificate_name: str | None = None
         #: "TLSv1.3", or None without TLS.
@@ -196,6 +202,19 @@ class Channel:
         head = self.pipeline.head
         head.fire_read([data])
         head.fire_read_complete()
+        if self.login is not None:
+            self.login.received(self, len(data))
+
+    def encrypted(self, size: int) -> None:
+        """Bytes of a TLS handshake that is not done."""
+        if self.login is not None:
+            self.login.received(self, size)
+
+    def logged_in(self) -> None:
+        """It is known who the client is."""
+        if self.login is not None:
+            self.login.budget.forget(self)
+            self.login = None
 
     def input_closed(self) -> None:
         """The peer sends no more; what waits for it is still sent."""
@@ -217,6 +236,8 @@ class Channel:
         self.pipeline.head.fire_inactive(self.close_reason)
         self.pipeline.dismantle()
         self.outbox.retire()
+        if self.login is not None:
+            self.login.budget.forget(self)
 
     # for the head and the outbox
 

@@ -16,8 +16,10 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, address
+from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.detect import HTTP, MQTT, TLS, DetectStage, Entries
 from iot_mqtt.pipeline.layout import Layout
+from iot_mqtt.pipeline.login_budget import LoginLimit
 from iot_mqtt.pipeline.protocol import ChannelFactory, ConnectionCounts
 from iot_mqtt.pipeline.proxy_protocol import ProxyProtocolStage
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -86,18 +88,32 @@ class Listening:
         return f"<Listening {self.name} on {address(self.host, self.port)}, {len(self)} channels>"
 
 
-def listen(reactor: Any, settings: ListenerSettings, make_layout: MakeLayout, *, wheel: TimingWheel) -> Listening:
-    """Open a port. ``make_layout`` is asked once for the stages above the transport's own.
+def listen(
+    reactor: Any,
+    settings: ListenerSettings,
+    make_layout: MakeLayout,
+    *,
+    wheel: TimingWheel,
+    share: Share | None = None,
+    login: LoginLimit | None = None,
+) -> Listening:
+    """Open a port. ``make_layout`` is asked once for the stages above the transport's own; ``share`` is what it may
+    hold of the process's descriptors, ``login`` what its clients may send before they have logged in.
 
     Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``.
     """
     tls = None if settings.tls is None else tls_context(settings.tls)
     layout = transport_stages(settings) + make_layout(settings)
     channel_settings = ChannelSettings(
-        settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger
+        settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger, login
     )
     factory = ChannelFactory(
-        channel_settings, layout, max_connections=settings.max_connections, tls_context=tls, reactor=reactor
+        channel_settings,
+        layout,
+        max_connections=settings.max_connections,
+        share=share,
+        tls_context=tls,
+        reactor=reactor,
     )
     binding: Any = tcp.makeBinding(settings.host, settings.port, reuseAddress=True, reusePort=settings.reuse_port)
     port = ChannelPort(binding, cast(Any, factory), settings.backlog, settings.host, reactor)

@@ -24,8 +24,8 @@ class MqttCodecStage(Stage):
 
     __slots__ = ("decoder",)
 
-    def __init__(self, max_packet_size: int = 1_048_576) -> None:
-        self.decoder = Decoder(max_packet_size)
+    def __init__(self, max_packet_size: int = 1_048_576, max_connect_size: int | None = None) -> None:
+        self.decoder = Decoder(max_packet_size, max_connect_size=max_connect_size)
 
     def read(self, ctx: Context, batch: Batch) -> None:
         items = self.decoder.feed(batch[0] if len(batch) == 1 else b"".join(batch))

@@ -21,6 +21,7 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
+from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.layout import Layout
 from iot_mqtt.pipeline.outbox import Link, StreamLink
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -55,6 +56,16 @@ class _Gone:
 
 
 _GONE = _Gone()
+
+
+class _TlsLayer(TLSMemoryBIOProtocol):
+    """Counts what comes before the handshake is done: OpenSSL holds it, and the channel sees none of it."""
+
+    def dataReceived(self, data: bytes) -> None:
+        super().dataReceived(data)
+        protocol: Any = self.wrappedProtocol
+        if not self._handshakeDone and protocol is not None and isinstance(protocol.channel, Channel):
+            protocol.channel.encrypted(len(data))
 
 
 @implementer(IProtocol, IHalfCloseableProtocol, IHandshakeListener)
@@ -103,7 +114,7 @@ class ChannelProtocol:
         self._leave()
         if self._lingering is not None:
             self._lingering.cancel()
-        self.factory.counts.open -= 1
+        self.factory.gone()
         self.transport = None
 
     def handshakeCompleted(self) -> None:
@@ -129,7 +140,7 @@ class ChannelProtocol:
         transport, tls_factory = self.transport, self.factory.tls_factory
         if isinstance(transport, ChannelTransport):
             transport.give_way()
-        layer = TLSMemoryBIOProtocol(tls_factory, self)
+        layer = _TlsLayer(tls_factory, self)
         transport.protocol = layer
         layer.makeConnection(transport)
         if received:
@@ -158,10 +169,12 @@ class ChannelFactory:
         layout: Layout,
         *,
         max_connections: int = 1_000_000,
+        share: Share | None = None,
         tls_context: Any = None,
         reactor: Any = None,
     ) -> None:
         self.settings = settings
+        self._share = share
         self.layout = layout
         self.max_connections = max_connections
         self.channels: set[Channel] = set()
@@ -178,13 +191,19 @@ class ChannelFactory:
 
     def accept(self) -> ChannelProtocol | None:
         """A protocol for a new connection, or None if there are too many."""
-        counts = self.counts
-        if counts.open >= self.max_connections:
+        counts, share = self.counts, self._share
+        if counts.open >= self.max_connections or (share is not None and not share.take()):
             counts.refused += 1
             return None
         counts.accepted += 1
         counts.open += 1
         return ChannelProtocol(self)
+
+    def gone(self) -> None:
+        """A socket is closed."""
+        self.counts.open -= 1
+        if self._share is not None:
+            self._share.give_back()
 
     # IProtocolFactory
 

@@ -9,7 +9,11 @@ attributes ``socket``, ``fileno``, ``protocol``, ``client``, ``server`` and ``co
 
 from __future__ import annotations
 
+import errno
+import logging
+import resource
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet import main, tcp
@@ -22,11 +26,18 @@ from iot_mqtt.pipeline.outbox import Outbox, Part
 if TYPE_CHECKING:
     from iot_mqtt.pipeline.protocol import ChannelFactory
 
-__all__ = ["ChannelPort", "ChannelTransport"]
+__all__ = ["CalmPort", "ChannelPort", "ChannelTransport"]
+
+logger = logging.getLogger(__name__)
 
 READ_SIZE = 64 * 1024
 #: Connections accepted before the other sockets get a turn.
 ACCEPTS_PER_TURN = 64
+#: Seconds for which a port accepts nobody when the system has no descriptor or no memory for a connection.
+REST_SECONDS = 0.25
+#: Seconds between two lines of the log that say so.
+SAY_SECONDS = 60.0
+_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 class ChannelTransport(tcp.Server):
@@ -154,19 +165,14 @@ class ChannelTransport(tcp.Server):
         return None
 
 
-class ChannelPort(tcp.Port):
-    """A listening port that accepts in a short loop and makes ``ChannelTransport``s."""
+class CalmPort(tcp.Port):
+    """A listening port that accepts in a short loop, and rests when the system can give it nothing."""
 
-    transport: Any = ChannelTransport
     factory: Any
-
-    def startListening(self) -> None:
-        super().startListening()
-        # Linux hands this on to accepted sockets, which saves a system call for each.
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    #: When the log was told last that some port rests.
+    _said = -SAY_SECONDS
 
     def doRead(self) -> None:
-        factory: ChannelFactory = self.factory
         for _ in range(ACCEPTS_PER_TURN):
             if self.disconnecting:
                 return
@@ -174,17 +180,61 @@ class ChannelPort(tcp.Port):
                 sock, client = self.socket.accept()
             except BlockingIOError:
                 return
-            except OSError:
-                super().doRead()  # out of descriptors and the like: Twisted has a reserve for that
-                return
-            protocol = factory.accept()
-            if protocol is None:
-                sock.close()
-                continue
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._rest(error)
+                    return
+                continue  # that connection was gone before it was accepted, or a filter of the kernel has refused it
             self.sessionno = number = self.sessionno + 1
-            transport = ChannelTransport(sock, protocol, client, self, number, self.reactor)
-            try:
-                protocol.makeConnection(transport)
-            except Exception:  # noqa: BLE001 - it must not cost us the port
-                log.err(None, f"cannot serve {transport.logPrefix()}")
-                transport.abortConnection()
+            self.serve(sock, client, number)
+
+    def serve(self, sock: socket.socket, client: tuple[Any, ...], number: int) -> None:
+        """Make a connection of an accepted socket, or close it."""
+        protocol = self.factory.buildProtocol(self._buildAddr(client))
+        if protocol is None:
+            sock.close()
+        else:
+            protocol.makeConnection(tcp.Server(sock, protocol, client, self, number, self.reactor))
+
+    def _rest(self, error: OSError) -> None:
+        """Who waits to be accepted would be reported again in every turn of the reactor: leave them for a while."""
+        self.stopReading()
+        self.reactor.callLater(REST_SECONDS, self._go_on)
+        now = time.monotonic()
+        if now - CalmPort._said >= SAY_SECONDS:
+            CalmPort._said = now
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            logger.warning(
+                "connections to port %s have to wait: %s (limit of descriptors: %d)",
+                self._realPortNumber,
+                error.strerror,
+                limit,
+            )
+
+    def _go_on(self) -> None:
+        if self.connected and not self.disconnecting:
+            self.startReading()
+
+
+class ChannelPort(CalmPort):
+    """A port that makes ``ChannelTransport``s."""
+
+    transport: Any = ChannelTransport
+
+    def startListening(self) -> None:
+        super().startListening()
+        # Linux hands this on to accepted sockets, which saves a system call for each.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def serve(self, sock: socket.socket, client: tuple[Any, ...], number: int) -> None:
+        factory: ChannelFactory = self.factory
+        protocol = factory.accept()
+        if protocol is None:
+            sock.close()
+            return
+        transport = ChannelTransport(sock, protocol, client, self, number, self.reactor)
+        try:
+            protocol.makeConnection(transport)
+        except Exception:  # noqa: BLE001 - it must not cost us the port
+            log.err(None, f"cannot serve {transport.logPrefix()}")
+            transport.abortConnection()

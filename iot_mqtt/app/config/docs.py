@@ -113,6 +113,12 @@ KEYS = {
     "admin.enabled": "Whether the port is opened; without it there is no API, no ctl and no metrics.",
     "admin.host": "Address to listen on.",
     "admin.port": "Port to listen on; 0 lets the system choose.",
+    "admin.max_connections": (
+        "Connections at once. Where there is no room for one more, the one that has been waiting longest is closed."
+    ),
+    "admin.max_connections_per_address": "The same for the connections of one address.",
+    "admin.request_timeout": "Seconds in which a whole request has to come: its first line, headers and body.",
+    "admin.idle_timeout": "Seconds for which a connection may wait for its next request.",
     "grid.kind": "embedded: on this node's disk; memory: nowhere, for tests; ignite: in an Apache Ignite cluster.",
     "grid.ignite.addresses": "Thin-client endpoints, host:port.",
     "grid.ignite.gateway": "Gateways inside the Ignite servers, host:port; one is used, another when it is gone.",
@@ -226,11 +232,18 @@ KEYS = {
     "mqtt.max_queued_messages": "Messages that may wait for one session; more are dropped and counted.",
     "mqtt.max_queued_bytes": "Bytes of messages that may wait for one session.",
     "mqtt.max_inflight": "QoS 1 and 2 messages under way to one client; its own Receive Maximum also holds.",
+    "mqtt.max_connect_size": "Bytes of a CONNECT, at most.",
+    "mqtt.max_connecting_bytes": (
+        "Bytes of all connections that have not logged in yet. Beyond it the one that began first is closed."
+    ),
     "mqtt.max_client_id_length": "Longest client id, in characters.",
     "mqtt.allow_empty_client_id": "Give clean clients that come without a client id one.",
     "mqtt.max_topic_levels": "Most levels of a topic or filter.",
     "mqtt.max_subscriptions_per_client": "Most subscriptions of one session.",
     "mqtt.max_filters_per_subscribe": "Most filters in one SUBSCRIBE.",
+    "mqtt.max_replays_per_client": "Most `$replay/` subscriptions of one session; more are refused with 0x97.",
+    "mqtt.max_replays": "Most replays of connected clients that have not reached the present; more are refused.",
+    "mqtt.replay_bytes": "Bytes of the log that are read for all replays at once, about; they take turns.",
     "mqtt.max_retained_messages": "Most retained messages on this node.",
     "mqtt.max_retained_bytes": "Most bytes of retained messages on this node.",
     "mqtt.shared_policy": "Which member of a shared subscription gets the next message.",

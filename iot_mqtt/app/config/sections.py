@@ -93,6 +93,10 @@ class AdminConfig:
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 18083
+    max_connections: int = 64
+    max_connections_per_address: int = 16
+    request_timeout: float = 10.0
+    idle_timeout: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.logging import configure_logging
 from iot_mqtt.app.node.rereading import Reread
 from iot_mqtt.app.node.service import Service
+from iot_mqtt.pipeline.descriptors import raise_limit
 from iot_mqtt.pipeline.reactor import install
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ def run(config: Config, reread: Reread | None = None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``reread`` reads the configuration again."""
     configure_logging(config.log)
     sys.setswitchinterval(SWITCH_INTERVAL)
+    raise_limit()
     reactor: Any = install()
     exit_codes = [0]
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from twisted.internet.endpoints import HostnameEndpoint
 
+from iot_mqtt.admin.connections import AdminLimits
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
-from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig
+from iot_mqtt.app.config.sections import AdminConfig, Config, ListenerConfig, LogConfig
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
+from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
@@ -25,6 +27,8 @@ from iot_mqtt.pipeline import (
     IdleStage,
     Layout,
     ListenerSettings,
+    LoginBudget,
+    LoginLimit,
     MqttCodecStage,
     OutboxSettings,
     StageFactory,
@@ -36,6 +40,9 @@ from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.registry import Registry
 from iot_mqtt.ports.store import Store
+
+#: Bytes around a login: handshakes, headers, and what else one receive brings.
+AROUND_LOGIN = 128 * 1024
 
 
 def make_grid(config: Config, reactor: Any, clock: Clock) -> EmbeddedGrid | MemoryGrid | IgniteGrid:
@@ -127,6 +134,24 @@ def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSetting
     )
 
 
+def make_login_limit(config: MqttSettings, budget: LoginBudget, protocol: str) -> LoginLimit:
+    """What a connection may send before its login: a CONNECT, or the frame of a gateway that says who it is, and what
+    came with it in one receive.
+    """
+    first = config.max_packet_size if protocol == "frames" else config.max_connect_size
+    return LoginLimit(budget, first + AROUND_LOGIN)
+
+
+def make_admin_limits(config: AdminConfig) -> AdminLimits:
+    """The section ``admin`` as its port knows it."""
+    return AdminLimits(
+        max_connections=config.max_connections,
+        max_connections_per_address=config.max_connections_per_address,
+        request_timeout=config.request_timeout,
+        idle_timeout=config.idle_timeout,
+    )
+
+
 def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable[[ListenerSettings], Layout]:
     """The stages of a connection above what its transport needs."""
     settings = broker.settings
@@ -134,7 +159,10 @@ def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable
     def layout(listener: ListenerSettings) -> Layout:
         told = config.listeners[listener.name]
         durable = config.durable_sessions.enable and told.durable_sessions
-        protocol: tuple[str, StageFactory] = ("mqtt", lambda: MqttCodecStage(settings.max_packet_size))
+        protocol: tuple[str, StageFactory] = (
+            "mqtt",
+            lambda: MqttCodecStage(settings.max_packet_size, settings.max_connect_size),
+        )
         frames = told.protocol == "frames"
         if frames:
             protocol = ("device", make_stage(links, make_link_settings(told)))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
+from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.config.folders import pipeline_dir
@@ -23,7 +24,16 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.clustered import Clustered
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.inbox import make_letters
-from iot_mqtt.app.node.parts import bound, disk_meter, make_grid, make_layout, make_listener_settings, make_log
+from iot_mqtt.app.node.parts import (
+    bound,
+    disk_meter,
+    make_admin_limits,
+    make_grid,
+    make_layout,
+    make_listener_settings,
+    make_log,
+    make_login_limit,
+)
 from iot_mqtt.app.node.rereading import Reread, Rereading
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
@@ -45,12 +55,22 @@ from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.devices import DevicesCollector
 from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.metrics.inbox import InboxCollector
 from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.metrics.uplink import UplinkCollector
-from iot_mqtt.pipeline import Listening, ReactorClock, TimingWheel, listen
+from iot_mqtt.pipeline import (
+    CalmPort,
+    Descriptors,
+    Listening,
+    LoginBudget,
+    ReactorClock,
+    Share,
+    TimingWheel,
+    listen,
+)
 from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import Message
@@ -64,6 +84,8 @@ DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
 #: Seconds between two looks at the logs of dead nodes.
 CARE_SECONDS = 60.0
+#: Connections to the admin port that the kernel holds until they are accepted.
+ADMIN_BACKLOG = 128
 
 
 class Service:
@@ -187,12 +209,18 @@ class Service:
 
     def _listen(self) -> list[str]:
         layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
-        for name, listener in self._config.enabled_listeners.items():
+        enabled = self._config.enabled_listeners
+        logins = LoginBudget(self._config.mqtt.max_connecting_bytes)
+        descriptors, among = Descriptors.of_process(), len(enabled) + 1
+        for name, listener in enabled.items():
             settings = make_listener_settings(name, listener)
-            self._listening.append(listen(self._reactor, settings, layout, wheel=self._wheel))
+            share = descriptors.share(settings.max_connections, among)
+            login = make_login_limit(self._config.mqtt, logins, listener.protocol)
+            self._listening.append(listen(self._reactor, settings, layout, wheel=self._wheel, share=share, login=login))
         ports = [f"{listening.name}={bound(listening)}" for listening in self._listening]
         if self._config.admin.enabled:
-            ports.append(f"admin={self._open_admin()}")
+            room = descriptors.share(self._config.admin.max_connections, among)
+            ports.append(f"admin={self._open_admin(room)}")
         return ports
 
     @property
@@ -267,13 +295,14 @@ class Service:
                 loop.stop()
         self._lag.stop()
 
-    def _open_admin(self) -> str:
+    def _open_admin(self, room: Share) -> str:
         config = self._config
+        doorkeeper = Doorkeeper(make_admin_limits(config.admin), room)
         metrics = Metrics(
             self.counters,
             self.view.info,
             lag=self._lag,
-            listeners=lambda: self._listening,
+            listeners=lambda: [*self._listening, ListenerCounts("admin", doorkeeper)],
             log=self.view.log.info,
             cluster=self._collector(),
             uplink=UplinkCollector(self.view.uplink),
@@ -292,8 +321,11 @@ class Service:
             captures=self.gateways.captures,
             uplink=self._desk,
             jobs=JobsBridge(pipeline_dir(config) / "status", self._reactor).read,
+            doorkeeper=doorkeeper,
         )
-        self._admin_port = self._reactor.listenTCP(config.admin.port, site, interface=config.admin.host)
+        port: Any = CalmPort(config.admin.port, cast(Any, site), ADMIN_BACKLOG, config.admin.host, self._reactor)
+        port.startListening()
+        self._admin_port = port
         address = bound(self._admin_port.getHost())
         announce(data_dir, f"http://{address}")
         return address

@@ -28,7 +28,8 @@ def on_connect(connection: Connection, connect: Connect) -> None:
     connection.version = connect.version
     connection.five = connect.version is ProtocolVersion.V5
     connection.connecting = True
-    connection.broker.first_packet_came(connection)
+    if connect.properties.authentication_method is None:
+        connection.broker.first_packet_came(connection)
     refusing = connection.broker.refusing
     if refusing is not None:
         # An exception keeps the frames of every place that it was raised at.
@@ -103,6 +104,7 @@ def _open(connection: Connection, client_id: str, will: Will | None, assigned: s
     connection.session = session
     connection.handlers = broker.handlers
     broker.rights.recheck(connection)
+    broker.first_packet_came(connection)
     broker.client_connected(connection)
     connection.connected_at = broker.clock.wall()
     _set_limits(connection, session)

@@ -50,6 +50,8 @@ class Options:
     tls: ServerTls | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     mosquitto: Sequence[str] = ()
+    #: As ``ulimit -n``; 0: as the tests themselves have it.
+    descriptors: int = 0
 
 
 class BrokerProcess:
@@ -190,7 +192,10 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         """The command line that starts it."""
-        return self._mosquitto_command() if MOSQUITTO else self._our_command()
+        command = self._mosquitto_command() if MOSQUITTO else self._our_command()
+        if limit := self.options.descriptors:
+            return ["sh", "-c", f'ulimit -n {limit} && exec "$@"', "sh", *command]
+        return command
 
     def _our_command(self) -> list[str]:
         settings: dict[str, object] = {

@@ -24,6 +24,7 @@ from iot_mqtt.pipeline import (
     Stage,
     WebSocketSettings,
 )
+from iot_mqtt.pipeline.transport import SAY_SECONDS, CalmPort
 
 if TYPE_CHECKING:
     from .conftest import Server
@@ -319,21 +320,23 @@ def test_a_connection_that_cannot_be_set_up_does_not_cost_the_port(server: Serve
     assert len(attempts) == 2
 
 
-def test_running_out_of_descriptors_is_left_to_twisted_and_survived(server: Server, echo: Layout) -> None:
-    """Its way of accepting makes the same channels."""
+def test_running_out_of_descriptors_is_survived_calmly(
+    server: Server, echo: Layout, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The port rests instead of trying in every turn; the log says it once, and then it goes on."""
     listening = server.listen(echo)
     port: Any = listening._port
 
     class Exhausted:
-        """A socket that cannot accept once, for want of kernel memory."""
+        """A socket that cannot accept for a while, for want of descriptors."""
 
         def __init__(self, real: socket.socket) -> None:
             self.real, self.calls = real, 0
 
         def accept(self) -> tuple[socket.socket, object]:
             self.calls += 1
-            if self.calls == 1:
-                raise OSError(errno.ENOMEM, "out of memory")
+            if self.calls <= 2:
+                raise OSError(errno.EMFILE, "too many open files")
             return self.real.accept()
 
         def __getattr__(self, name: str) -> object:
@@ -346,8 +349,10 @@ def test_running_out_of_descriptors_is_left_to_twisted_and_survived(server: Serv
             sock.sendall(b"x")
             assert sock.recv(1) == b"x"
 
+    CalmPort._said = -SAY_SECONDS
     server.run(client)
-    assert exhausted.calls >= 2
+    assert 3 <= exhausted.calls <= 5
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_two_listeners_may_share_a_port(server: Server, echo: Layout) -> None:

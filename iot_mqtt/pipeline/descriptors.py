@@ -1,0 +1,89 @@
+"""Descriptors: how many each kind of connection may hold, so that none of them takes another's.
+
+::
+
+    │ reserve: files, the grid's, workers' │ admin's own │ mqtt's own │ ws's own │ … │ whoever comes first │
+    └──────────── never connections ───────┘                                         the process's limit ──┘
+
+Every share has a part that is its own, used or not. Beyond it a share takes from what nobody owns.
+"""
+
+from __future__ import annotations
+
+import resource
+
+__all__ = ["Descriptors", "Share", "raise_limit"]
+
+#: Kept for everything but connections: the grid alone holds 128 files open.
+RESERVE = 256
+#: A process that may have few keeps half of them.
+RESERVED_PART = 2
+#: The part of all connections' descriptors that is somebody's own: a half.
+OWNED_PART = 2
+#: More than this is not asked for, whatever the system would give.
+ENOUGH = 1_048_576
+
+
+def raise_limit() -> None:
+    """Use all the descriptors that the process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class Share:
+    """What one listener may hold. ``take`` and ``give_back`` are one comparison and one addition each, mostly."""
+
+    __slots__ = ("most", "open", "own", "refused", "_all")
+
+    def __init__(self, every: Descriptors, own: int, most: int) -> None:
+        self._all = every
+        self.own = own
+        self.most = most
+        self.open = 0
+        self.refused = 0
+
+    def take(self) -> bool:
+        """Whether one more connection may be accepted; it then counts until it is given back."""
+        if self.open >= self.most:
+            self.refused += 1
+            return False
+        if self.open >= self.own:
+            every = self._all
+            if every.claimed >= every.limit:
+                self.refused += 1
+                return False
+            every.claimed += 1
+        self.open += 1
+        return True
+
+    def give_back(self) -> None:
+        """A connection is gone."""
+        self.open -= 1
+        if self.open >= self.own:
+            self._all.claimed -= 1
+
+
+class Descriptors:
+    """All shares of a process. ``claimed`` counts what is open and what is somebody's own, whichever is more."""
+
+    __slots__ = ("claimed", "limit")
+
+    def __init__(self, limit: int) -> None:
+        #: Descriptors of all connections together.
+        self.limit = limit
+        self.claimed = 0
+
+    @classmethod
+    def of_process(cls) -> Descriptors:
+        """What the process may have, without the reserve."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limit = ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
+        return cls(limit - min(RESERVE, limit // RESERVED_PART))
+
+    def share(self, most: int, among: int) -> Share:
+        """The share of one of so many listeners, which never holds more than ``most``."""
+        own = min(most, self.limit // OWNED_PART // among)
+        self.claimed += own
+        return Share(self, own, most)

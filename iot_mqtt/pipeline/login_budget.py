@@ -1,0 +1,60 @@
+"""Bytes of connections whose clients have not logged in: bounded for each of them, and for all together.
+
+What such a client sent may still be held somewhere (half a CONNECT, a handshake, the beginning of a frame), so all of
+it counts until the login. Beyond the bound of all, the connection that began to send first is closed: an honest client
+is done in a moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iot_mqtt.pipeline.reasons import BEFORE_LOGIN
+
+if TYPE_CHECKING:
+    from iot_mqtt.pipeline.channel import Channel
+
+__all__ = ["LoginBudget", "LoginLimit"]
+
+
+class LoginBudget:
+    """What the connections of all listeners share."""
+
+    __slots__ = ("held", "limit", "_of")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+        #: In the order of their first bytes.
+        self._of: dict[Channel, int] = {}
+
+    def add(self, channel: Channel, size: int) -> int:
+        """Count bytes of a channel; returns how many it has sent."""
+        of = self._of
+        sent = of[channel] = of.get(channel, 0) + size
+        self.held += size
+        while self.held > self.limit:
+            oldest = next(iter(of))
+            self.forget(oldest)
+            oldest.abort(BEFORE_LOGIN)
+        return sent
+
+    def forget(self, channel: Channel) -> None:
+        """Its client has logged in, or is gone."""
+        self.held -= self._of.pop(channel, 0)
+
+
+class LoginLimit:
+    """What one connection of a listener may send before its login."""
+
+    __slots__ = ("budget", "most")
+
+    def __init__(self, budget: LoginBudget, most: int) -> None:
+        self.budget = budget
+        self.most = most
+
+    def received(self, channel: Channel, size: int) -> None:
+        """Bytes came; too many of them close the connection."""
+        if not channel.closing and self.budget.add(channel, size) > self.most:
+            self.budget.forget(channel)
+            channel.abort(BEFORE_LOGIN)

@@ -1,0 +1,49 @@
+"""Shares of descriptors: nobody takes what is another's own, and what nobody owns goes to whoever comes first."""
+
+from __future__ import annotations
+
+from iot_mqtt.pipeline.descriptors import Descriptors
+
+
+def _takes(share: object, count: int) -> int:
+    return sum(share.take() for _ in range(count))  # type: ignore[attr-defined]
+
+
+def test_a_flood_of_one_kind_leaves_the_others_their_own() -> None:
+    """100 descriptors, two shares with 25 of their own each: one takes 75 at most, the other always gets 25."""
+    every = Descriptors(100)
+    flooded, quiet = every.share(1000, among=2), every.share(1000, among=2)
+    assert _takes(flooded, 200) == 75
+    assert _takes(quiet, 200) == 25
+    assert (flooded.refused, quiet.refused) == (125, 175)
+
+
+def test_what_is_given_back_can_be_taken_again() -> None:
+    """By anybody, where it was nobody's own."""
+    every = Descriptors(10)
+    first, second = every.share(100, among=2), every.share(100, among=2)
+    assert _takes(first, 20) == 8
+    assert not first.take()
+    first.give_back()
+    assert _takes(second, 20) == 3
+    assert not first.take()
+    for _ in range(7):
+        first.give_back()
+    for _ in range(3):
+        second.give_back()
+    assert every.claimed == 4
+    assert _takes(second, 20) == 8
+
+
+def test_a_share_never_holds_more_than_its_most() -> None:
+    """However much there is."""
+    share = Descriptors(1000).share(3, among=1)
+    assert _takes(share, 5) == 3
+
+
+def test_a_process_keeps_a_reserve() -> None:
+    """Files and the grid need descriptors, too."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert 0 < Descriptors.of_process().limit < (soft if soft != resource.RLIM_INFINITY else 1 << 30)
