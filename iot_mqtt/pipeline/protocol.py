@@ -59,13 +59,26 @@ _GONE = _Gone()
 
 
 class _TlsLayer(TLSMemoryBIOProtocol):
-    """Counts what comes before the handshake is done: OpenSSL holds it, and the channel sees none of it."""
+    """Counts what comes before the handshake is done: OpenSSL holds it, and the channel sees none of it.
+
+    At the end it lets go of OpenSSL's part, which would otherwise wait for the garbage collector with all its buffers.
+    """
 
     def dataReceived(self, data: bytes) -> None:
         super().dataReceived(data)
         protocol: Any = self.wrappedProtocol
         if not self._handshakeDone and protocol is not None and isinstance(protocol.channel, Channel):
             protocol.channel.encrypted(len(data))
+
+    def _tlsShutdownFinished(self, reason: Failure | None) -> None:
+        super()._tlsShutdownFinished(reason)
+        if reason is not None:
+            # Its frames know OpenSSL's part, and are known by themselves.
+            reason.cleanFailure()
+
+    def connectionLost(self, reason: Any = None) -> None:
+        super().connectionLost(reason)
+        self._producer = None
 
 
 @implementer(IProtocol, IHalfCloseableProtocol, IHandshakeListener)
