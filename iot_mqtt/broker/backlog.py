@@ -37,10 +37,9 @@ class Tally:
 
     def add(self, cursor: Cursor) -> None:
         """A reader that is behind."""
-        waiting = cursor.backlog
-        if waiting is None:
+        waiting = cursor.owed
+        if cursor.backlog is None:
             self.uncounted += 1
-            waiting = cursor.uncounted
         elif not waiting:
             return
         self.backlog += waiting

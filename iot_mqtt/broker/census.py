@@ -65,15 +65,13 @@ class Census:
 
     async def _count(self) -> None:
         end = self._broker.log.end
-        started = {cursor: cursor.position for cursor in self._uncounted()}
-        for cursor in started:
-            cursor.uncounted = 0
+        started = {cursor: (cursor.position, _known_in_log(cursor)) for cursor in self._uncounted()}
         tally = await self._tally(None, list(started), end)
-        for cursor, position in started.items():
+        for cursor, (position, known) in started.items():
             # One that has moved meanwhile is being read; it is counted when it stops, or needs no counting.
             if cursor.backlog is None and cursor.position == position and not cursor.live:
-                returned = sum(part.length for part in cursor.returned) if isinstance(cursor, GroupCursor) else 0
-                cursor.backlog = tally[cursor] + cursor.uncounted + returned
+                self._broker.counters.messages_restored += max(0, tally[cursor] - known)
+                cursor.backlog = cursor.uncounted + max(0, tally[cursor] - known)
 
     async def write_off(self, generation: int) -> None:
         """The generation will be dropped: count what is lost by it, and to whom."""
@@ -116,6 +114,12 @@ class Census:
             if cursor is not None:
                 readers.add(cursor)
         return readers
+
+
+def _known_in_log(cursor: Cursor) -> int:
+    """Messages in the log, and not returned to it, that are counted although the backlog is not."""
+    returned = sum(part.length for part in cursor.returned) if isinstance(cursor, GroupCursor) else 0
+    return cursor.uncounted - returned
 
 
 def _wants(cursor: Cursor, run: LogRun) -> bool:

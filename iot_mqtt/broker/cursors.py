@@ -60,7 +60,7 @@ class Cursor:
         self.reading = False
         #: Messages that are owed from ``position`` on; None when nobody has counted them since the start.
         self.backlog: int | None = 0 if live else None
-        #: What was added to a backlog that is unknown, since the census began.
+        #: While the backlog is unknown: messages in it that are counted already, as matched or as restored.
         self.uncounted = 0
         #: Moves when what is wanted changes: a read that began before is worth nothing.
         self.version = 0
@@ -121,10 +121,19 @@ class Cursor:
         else:
             self.backlog += count
 
-    def over(self, count: int) -> None:
-        """Owed messages were taken, or given up."""
-        if self.backlog is not None:
-            self.backlog = max(0, self.backlog - count)
+    @property
+    def owed(self) -> int:
+        """Messages that are known to be owed: the backlog, or what is known of it."""
+        return self.uncounted if self.backlog is None else self.backlog
+
+    def over(self, broker: Broker, count: int) -> None:
+        """Owed messages were taken, or given up. Those that nobody had counted waited before the node started."""
+        known = min(count, self.owed)
+        if self.backlog is None:
+            self.uncounted -= known
+        else:
+            self.backlog -= known
+        broker.counters.messages_restored += count - known
 
     def read_on(self, broker: Broker) -> None:
         """Read what there is room for, unless that is being done."""
@@ -155,9 +164,9 @@ class Cursor:
             if reading.at_end and self.may_rest():
                 if not self.is_offered(broker):
                     return
-                if self.backlog:
+                if self.owed:
                     # What is owed and is nowhere was removed by retention, or is damaged.
-                    self.lose(broker, self.backlog)
+                    self.lose(broker, self.owed)
                 self.live, self.backlog = True, 0
                 self.caught_up(broker)
                 return
@@ -207,7 +216,7 @@ class SessionCursor(Cursor):
         return self.session.connection is None
 
     def lose(self, broker: Broker, count: int) -> None:
-        self.over(count)
+        self.over(broker, count)
         broker.drop(self.session, Drop.RETENTION, count)
 
     # Subscriptions come and go.
@@ -288,7 +297,7 @@ class SessionCursor(Cursor):
 
     def dealt_with(self, broker: Broker, count: int) -> None:
         """So many messages that were read are not owed any more."""
-        self.over(count)
+        self.over(broker, count)
 
     def _claims_on(self, topic: bytes) -> Claims:
         """Subscriptions that match a topic, with the part of the log they claim; looked up once while it reads on."""

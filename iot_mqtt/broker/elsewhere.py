@@ -94,8 +94,9 @@ class ElsewhereCursor(SessionCursor):
 
     def dealt_with(self, broker: Broker, count: int) -> None:
         # What it was never offered is counted now.
-        broker.counters.messages_matched += max(0, count - (self.backlog or 0))
-        self.over(count)
+        known = min(count, self.owed)
+        broker.counters.messages_matched += count - known
+        self.over(broker, known)
 
 
 def follow(session: Session, reader: Followed, position: int | None = None) -> ElsewhereCursor:

@@ -80,7 +80,7 @@ class GroupCursor(Cursor):
         return not any(_connected(member) for member in self.group.members)
 
     def lose(self, broker: Broker, count: int) -> None:
-        self.over(count)
+        self.over(broker, count)
         broker.counters.dropped[Drop.RETENTION] += count
 
     def may_rest(self) -> bool:
@@ -117,11 +117,11 @@ class GroupCursor(Cursor):
             return length
         publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            self.over(length)
+            self.over(broker, length)
             broker.counters.dropped[Drop.EXPIRED] += length
             return length
         taken = self._assign(publication, run.reference)
-        self.over(taken)
+        self.over(broker, taken)
         return taken
 
     def _assign(self, publication: Publication, reference: Reference) -> int:
@@ -164,9 +164,7 @@ class GroupCursor(Cursor):
             return
         if self.live:
             self.fall_behind(self._broker.log.end, 0)
-        if self.backlog is not None:
-            # Else it will be counted with all that was returned.
-            self.owe(sum(reference.length for reference in references))
+        self.owe(sum(reference.length for reference in references))
         # What a read brings that has begun is newer.
         self.version += 1
         self.returned = deque(sorted([*self.returned, *references], key=by_position))
@@ -199,7 +197,7 @@ class GroupCursor(Cursor):
                     broker.counters.dropped[Drop.EXPIRED] += taken
                 else:
                     taken = self._assign(publication, reference)
-            self.over(taken)
+            self.over(broker, taken)
             if taken:
                 broker.groups.records.moved(self)
             if taken < reference.length:

@@ -179,6 +179,9 @@ class GroupRecords:
             cursor.shares, cursor.kept = [], set()
             returned = [part for share in shares for part in _without(share, kept)]
             cursor.returned = deque(sorted([*cursor.returned, *returned], key=by_position))
+            waited = sum(part.length for part in cursor.returned)
+            cursor.owe(waited)
+            self._broker.counters.messages_restored += waited
             self.moved(cursor)
 
 

@@ -303,7 +303,7 @@ class Groups:
             self._open_or_not()
         for cursor in opened:
             if cursor.backlog is None:
-                cursor.backlog = 0
+                cursor.backlog = cursor.owed
             cursor.read_on(self._broker)
         self._broker.plan_turn()
 

@@ -232,6 +232,7 @@ class _Loading:
             elif self._wanted(client_id):
                 broker.store.remove_pubrel(client_id, packet_id)
         for session in self.loaded:
+            broker.counters.messages_restored += session.waiting
             repeating.begin(session)
 
     async def _segments(self) -> None:

@@ -178,7 +178,7 @@ class ReplayCursor(Cursor):
         return self.session.connection is None
 
     def lose(self, broker: Broker, count: int) -> None:
-        self.over(count)
+        self.over(broker, count)
         broker.drop(self.session, Drop.RETENTION, count)
 
     def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
@@ -222,7 +222,7 @@ class ReplayCursor(Cursor):
         if run.position < self.began:
             broker.counters.messages_matched += taken
         else:
-            self.over(taken)
+            self.over(broker, taken)
         return taken
 
     def _give(self, broker: Broker, publication: Publication, run: LogRun) -> int:

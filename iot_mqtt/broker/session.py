@@ -170,6 +170,11 @@ class Session:
         return count
 
     @property
+    def waiting(self) -> int:
+        """Messages that it has, in its queue or under way, and that its client has not confirmed."""
+        return len(self.queue) + len(self.outbound) - self.outbound.released
+
+    @property
     def never_expires(self) -> bool:
         """True for the interval that stands for "for ever"."""
         return self.expiry_interval >= NEVER

@@ -224,6 +224,8 @@ class Sessions:
         """
         broker = self._broker
         session.ended = True
+        owed = sum(cursor.owed for cursor in session.cursors())
+        broker.counters.messages_handed_over += session.waiting + owed
         for timer in (session.expiry_timer, session.will_timer):
             if timer is not None:
                 timer.cancel()
@@ -274,7 +276,7 @@ class Sessions:
         left = [entry for entry in entries if isinstance(entry, Delivery)]
         # Sent, kept by nobody, and not confirmed.
         lost = sum(1 for entry in entries if entry is SENT_QOS1 or entry is SENT_QOS2 or isinstance(entry, Flight))
-        lost += session.backlog or 0
+        lost += sum(cursor.owed for cursor in session.cursors())
         left.extend(session.queue.take_all())
         session.outbound = Outbound(0)
         for delivery in left:

@@ -26,6 +26,8 @@ _PLAIN = (
     ("bytes_sent", "sent_bytes", "Bytes written to clients."),
     ("messages_received", "messages_received", "PUBLISH accepted from clients, wills and the API."),
     ("messages_matched", "messages_matched", "Receivers found for messages, summed."),
+    ("messages_restored", "messages_restored", "Messages that waited when the node started, or their session came."),
+    ("messages_handed_over", "messages_handed_over", "Messages that waited for sessions that went to another node."),
     ("messages_unmatched", "messages_unmatched", "Messages that nobody had subscribed to."),
     ("messages_delivered", "messages_delivered", "Messages handed over (QoS 0) or acknowledged (QoS 1 and 2)."),
     ("messages_resent", "messages_resent", "Messages sent again on a new connection."),

@@ -1,7 +1,12 @@
 """Counters that cost an integer addition; ``metrics`` turns them into Prometheus text and ``$SYS`` topics.
 
-The identity every system test asserts: ``received = delivered + waiting + sum(dropped)``, counted per
-receiver. A drop always has a reason from ``Drop``.
+The identity every system test asserts, counted per receiver::
+
+    matched + restored = delivered + waiting + handed over + sum(dropped)
+
+``restored`` is what waited already when the node started, or when a session came from another node; what is left to
+be counted of it is counted soon, and is not in ``waiting`` before that. A drop always has a reason from ``Drop``;
+``retained_quota`` is no part of the sum, for such a message was delivered all the same.
 """
 
 from __future__ import annotations
@@ -82,6 +87,8 @@ class Counters:
         self.packets_sent: Counter[str] = Counter()
         self.messages_received = 0  # PUBLISH accepted from clients, wills and the API
         self.messages_matched = 0  # receivers found, summed
+        self.messages_restored = 0  # the same, of messages that waited when the node started or their session came
+        self.messages_handed_over = 0  # waited for sessions that went to another node
         self.messages_unmatched = 0  # PUBLISH that nobody wanted
         self.messages_delivered = 0  # handed to an outbox (QoS 0) or sent and acknowledged (QoS 1/2)
         self.messages_resent = 0

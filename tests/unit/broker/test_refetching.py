@@ -68,7 +68,7 @@ def test_what_retention_has_removed_is_given_up(restarted: bool, qos: int) -> No
     assert reader.drain() == numbers(5, 7)
     assert lost(node) == (3 if restarted else 5)
     assert node.records(CacheName.SEGMENTS) == 0
-    check(node, before)
+    check(node)
 
 
 def test_more_pieces_than_are_fetched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
