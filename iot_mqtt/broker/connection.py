@@ -22,6 +22,7 @@ from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, S
 from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases, Piece
+from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
 from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class Connection(Stage):
     def may_publish(self, topic: bytes) -> bool:
         """Whether this client may publish to a topic; asked for every run, so the verdict is memoised."""
         permissions = self.permissions
-        if permissions is None:
+        if permissions is None or (topic and topic[0] in FIRST_BYTES and is_reserved(topic)):
             return False
         if permissions.unrestricted:
             return True

@@ -15,7 +15,7 @@ from iot_mqtt.broker.facade import BacklogInfo, BrokerInfo, ClientInfo, SessionI
 from iot_mqtt.broker.log_view import LogView
 from iot_mqtt.broker.session import Session
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.topics import validate_topic
+from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
 from iot_mqtt.values import Message
 
 T = TypeVar("T")
@@ -134,6 +134,8 @@ class View:
         """Publish as the node and wait until it is as safe as an acknowledged one."""
         broker = self._broker
         validate_topic(message.topic.decode(), max_levels=broker.settings.max_topic_levels)
+        if is_reserved(message.topic):
+            raise Refused(RESERVED, ReasonCode.TOPIC_NAME_INVALID)
         kept = message.retain and bool(message.payload)
         if broker.budget.full and broker.budget.takes_room(message.topic, message.qos, kept=kept):
             broker.counters.messages_refused[Pause.DISK_FULL] += 1

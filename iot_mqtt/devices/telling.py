@@ -13,6 +13,7 @@ from iot_mqtt.broker.accompanying import SPECIAL
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.ports.devices import StoredCommand
+from iot_mqtt.topics import is_reserved
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
@@ -35,8 +36,13 @@ def status_payload(command: StoredCommand) -> bytes:
 
 
 def may_answer_to(topic: str) -> bool:
-    """Whether the node publishes to a response topic: never what would be an order again."""
-    return bool(topic) and not topic.startswith("$") and not topic.encode("utf-8", "replace").startswith(SPECIAL)
+    """Whether the node publishes to a response topic: never what would be an order again, or what it
+    says itself.
+    """
+    if not topic or topic.startswith("$"):
+        return False
+    name = topic.encode("utf-8", "replace")
+    return not name.startswith(SPECIAL) and not is_reserved(name)
 
 
 class Telling:

@@ -20,6 +20,7 @@ from iot_mqtt.topics.policies import (
     RoundRobin,
     Sticky,
 )
+from iot_mqtt.topics.reserved import RESERVED, is_reserved
 from iot_mqtt.topics.retained import Page, RetainedIndex
 from iot_mqtt.topics.route import Receiver, Route, combined, merged
 from iot_mqtt.topics.routes import PolicyFactory, Routes
@@ -36,6 +37,7 @@ __all__ = [
     "Page",
     "Policy",
     "PolicyFactory",
+    "RESERVED",
     "Receiver",
     "RetainedIndex",
     "RoundRobin",
@@ -45,6 +47,7 @@ __all__ = [
     "SharedRoute",
     "Sticky",
     "covers",
+    "is_reserved",
     "is_wildcard",
     "matches",
     "merged",

@@ -11,7 +11,7 @@ from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.session import InboundAliases, OutboundAliases
-from iot_mqtt.topics import validate_topic
+from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
 from iot_mqtt.values import Message, ProtocolVersion, Will
 
 if TYPE_CHECKING:
@@ -151,6 +151,9 @@ def _will(connection: Connection, will: ConnectWill) -> Will:
         raise ProtocolViolation(f"QoS {will.qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
     if will.retain and not settings.retain_available:  # [MQTT-3.2.2-13]
         raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
+    if is_reserved(will.topic):
+        connection.broker.counters.denied["will"] += 1
+        raise Refused(f"the will's topic: {RESERVED}", ReasonCode.NOT_AUTHORIZED)
     if not permissions.unrestricted and not permissions.allows(Action.PUBLISH, topic):
         connection.broker.counters.denied["will"] += 1
         raise Refused("not allowed to publish the will's topic", ReasonCode.NOT_AUTHORIZED)

@@ -19,10 +19,11 @@ from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.uplink import note_sent_up, position_of
-from iot_mqtt.codec import PacketType, PublishRun
+from iot_mqtt.codec import Ack, PacketType, Properties, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.uplink import Mode
+from iot_mqtt.topics import RESERVED, is_reserved
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
@@ -55,7 +56,7 @@ def on_publish(connection: Connection, run: PublishRun) -> None:
     if run.head & RETAIN and not broker.settings.retain_available:  # [MQTT-3.2.2-14]
         raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
     if not connection.may_publish(topic):
-        _deny(connection, run)
+        _deny(connection, run, topic)
         return
     wall = broker.clock.wall() if run.raw_properties else 0.0
     publication = Publication(run, topic, session.client_id, wall, connection.origin)
@@ -97,7 +98,7 @@ def _topic(connection: Connection, run: PublishRun) -> bytes:
     return connection.inbound_aliases.resolve(run.topic, run.properties.topic_alias)
 
 
-def _deny(connection: Connection, run: PublishRun) -> None:
+def _deny(connection: Connection, run: PublishRun, topic: bytes) -> None:
     """Not allowed: v5 is told in the acknowledgement, 3.x can only be told by success or by closing.
 
     MQTT 3.1.1 section 3.3.5 leaves that choice; a positive acknowledgement for a message that went nowhere
@@ -110,10 +111,16 @@ def _deny(connection: Connection, run: PublishRun) -> None:
     session.count_denied("publish", run.count)
     if run.qos == 0:
         return
+    reserved = is_reserved(topic)
     if not connection.five:
-        raise ProtocolViolation("not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
+        raise ProtocolViolation(RESERVED if reserved else "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
     answer = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
-    connection.answer(answer, list(run.ids), reason=ReasonCode.NOT_AUTHORIZED)
+    if reserved and connection.problem_information and not connection.max_packet_size and broker.holding is None:
+        said = Properties(reason_string=RESERVED)
+        for packet_id in run.ids:
+            connection.reply(Ack(answer, packet_id, ReasonCode.NOT_AUTHORIZED, said))
+    else:
+        connection.answer(answer, list(run.ids), reason=ReasonCode.NOT_AUTHORIZED)
 
 
 def _at_qos2(connection: Connection, publication: Publication) -> None:
