@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from iot_mqtt.auth.fair_queue import source_of
 from iot_mqtt.auth.files import WatchedFile
+from iot_mqtt.auth.hashing import Question
 from iot_mqtt.auth.users import Users
 from iot_mqtt.auth.verdicts import Verifier
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
@@ -63,7 +65,7 @@ class PasswordStep:
         if name is None:
             return None
         try:
-            good = await self._fits(name, attempt.password)
+            good = await self._fits(name, attempt.password, source_of(attempt.peer))
         except Unavailable:
             raise
         except MqttError as error:
@@ -73,11 +75,11 @@ class PasswordStep:
         # The same words for a wrong name and a wrong password, and the same work behind them.
         return Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
 
-    async def _fits(self, name: str, password: bytes | None) -> bool:
+    async def _fits(self, name: str, password: bytes | None, source: str) -> bool:
         if not password:
             return False
         encoded = self._users.content.hash_of(name)
-        fits = await self._verifier.verify(name, encoded, password)
+        fits = await self._verifier.verify(Question(name, encoded, password), source)
         # The file may have changed while a thread was busy: what it says now counts.
         users = self._users.content
         return fits and name in users and users.hash_of(name) == encoded

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from iot_mqtt.auth.acl import Rules, parse_rules
 from iot_mqtt.auth.chain import AnonymousStep, CertificateStep, Chain, PasswordStep, Step
+from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.files import FileError, WatchedFile
 from iot_mqtt.auth.hashing import Crossing, HashPool
 from iot_mqtt.auth.rights import UNRESTRICTED, FileAuthorizer
@@ -13,6 +12,7 @@ from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.auth.users import Users, parse_users
 from iot_mqtt.auth.verdicts import Verifier
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Permissions, Principal
+from iot_mqtt.ports.clock import Clock
 
 
 class AllowAll:
@@ -45,14 +45,20 @@ class Access:
     ``crossing`` runs a call in the reactor's thread (``reactor.callFromThread``). All methods belong there.
     """
 
-    def __init__(self, settings: AuthSettings, crossing: Crossing, monotonic: Callable[[], float]) -> None:
+    def __init__(self, settings: AuthSettings, crossing: Crossing, clock: Clock) -> None:
         self._users = WatchedFile(settings.users_file, parse_users) if settings.users_file else None
         self._rules: WatchedFile[Rules] | None = (
             WatchedFile(settings.acl_file, parse_rules) if settings.acl_file else None
         )
-        self._pool = HashPool(crossing, threads=settings.hash_threads, queue=settings.hash_queue)
+        self._pool = HashPool(
+            crossing,
+            clock,
+            threads=settings.hash_threads,
+            queue=settings.hash_queue,
+            allowance=Allowance(settings.guess_burst, settings.guess_seconds),
+        )
         self._verifier = Verifier(
-            self._pool, monotonic, seconds=settings.verdict_cache_seconds, size=settings.verdict_cache_size
+            self._pool, clock.monotonic, seconds=settings.verdict_cache_seconds, size=settings.verdict_cache_size
         )
         self.authenticator = FileAuthenticator(settings, self._users, self._verifier)
         self.authorizer = FileAuthorizer(self._rules, self._may_come)

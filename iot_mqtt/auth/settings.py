@@ -22,8 +22,12 @@ class AuthSettings:
     session_of_another_user: Literal["refuse", "clean"] = "refuse"
     #: Passwords are verified on this many threads; argon2 uses about 19 MB on each.
     hash_threads: int = 2
-    #: Verifications that may wait for a thread; beyond that a client is told 0x89 (server busy).
+    #: Verifications that may wait for a thread; beyond that clients of the address with most are told 0x89.
     hash_queue: int = 1000
+    #: Wrong passwords that one address may show at once; 0: any number.
+    guess_burst: int = 50
+    #: Seconds in which it may show one more; until then its verifications wait.
+    guess_seconds: float = 1.0
     #: A verified (or refused) password is remembered this long, so that a reconnect storm is cheap. 0: never.
     verdict_cache_seconds: float = 30.0
     #: How many verdicts are remembered.

@@ -12,7 +12,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 
-from iot_mqtt.auth.hashing import HashPool
+from iot_mqtt.auth.hashing import HashPool, Question
 
 
 class Verifier:
@@ -27,16 +27,16 @@ class Verifier:
         #: verdict → digest → when it is forgotten; oldest first, because every entry lives equally long.
         self._verdicts: dict[bool, OrderedDict[bytes, float]] = {True: OrderedDict(), False: OrderedDict()}
 
-    async def verify(self, name: str, encoded: str, password: bytes) -> bool:
+    async def verify(self, question: Question, source: str) -> bool:
         """True if the password fits the hash. Raises what ``HashPool.verify`` raises."""
         if not self._size:
-            return await self._pool.verify(encoded, password)
-        digest = self._digest(name, encoded, password)
+            return await self._pool.verify(question, source)
+        digest = self._digest(question)
         now = self._monotonic()
         for verdict, known in self._verdicts.items():
             if known.get(digest, now) > now:
                 return verdict
-        verdict = await self._pool.verify(encoded, password)
+        verdict = await self._pool.verify(question, source)
         self._remember(self._verdicts[verdict], digest)
         return verdict
 
@@ -52,9 +52,10 @@ class Verifier:
         while len(known) > self._size or next(iter(known.values())) <= now:
             known.popitem(last=False)
 
-    def _digest(self, name: str, encoded: str, password: bytes) -> bytes:
+    def _digest(self, question: Question) -> bytes:
         mac = hashlib.blake2b(key=self._key, digest_size=32)
-        for part in (name.encode("utf-8", "surrogatepass"), encoded.encode(), password):
+        name = question.name.encode("utf-8", "surrogatepass")
+        for part in (name, question.encoded.encode(), question.password):
             mac.update(len(part).to_bytes(4, "big"))
             mac.update(part)
         return mac.digest()

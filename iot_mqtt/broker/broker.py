@@ -401,13 +401,13 @@ class Broker:
     # What goes wrong.
 
     def note_error(self, connection: Connection, error: MqttError) -> None:
-        """A client broke a rule: one line, no traceback, no payload."""
-        peer = connection.ctx.channel.peer if connection.ctx is not None else "?"
-        client_id = connection.session.client_id if connection.session is not None else None
+        """A client broke a rule, or was not let in: one line, no traceback, no payload. The two kinds of lines are
+        thinned out apart from each other, so that a flood of one does not hide the other.
+        """
         logger.info(
-            "connection closed: %s",
+            "connection closed: %s" if connection.session is not None else "connection refused: %s",
             error.detail,
-            extra={"peer": peer, "client": client_id, "reason": error.reason.name},
+            extra=connection.who() | {"reason": error.reason.name},
         )
 
     def report(self, connection: Connection, error: BaseException) -> None:

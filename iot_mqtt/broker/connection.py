@@ -35,6 +35,13 @@ EAGER_BYTES = 256 * 1024
 ALIAS_COST = 5
 #: Verdicts memoised per connection; beyond this they are asked again.
 MAX_VERDICTS = 1024
+#: Characters of a client id or user name that the log shows.
+LONGEST_NAME = 128
+
+
+def shortened(name: str | None) -> str | None:
+    """A name that a client chose, as the log takes it."""
+    return name if name is None or len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 class Connection(Stage):
@@ -170,6 +177,21 @@ class Connection(Stage):
         else:
             self.broker.report(self, error)
             self.disconnect(ReasonCode.UNSPECIFIED_ERROR, "internal error")
+
+    def who(self) -> dict[str, str | None]:
+        """What the client says of itself and where it is, for the log: known before it is let in, and not to be
+        believed then.
+        """
+        connect, channel = self.connect, None if self.ctx is None else self.ctx.channel
+        client_id = connect.client_id if connect is not None else None
+        if self.session is not None:
+            client_id = self.session.client_id
+        return {
+            "peer": "?" if channel is None else channel.peer,
+            "listener": "?" if channel is None else channel.listener,
+            "client": shortened(client_id),
+            "user": shortened(None if connect is None else connect.username),
+        }
 
     def _learn_version(self, ctx: Context) -> None:
         """A CONNECT that is wrong behind its version can be answered in that version's words."""

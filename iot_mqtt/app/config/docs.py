@@ -271,7 +271,11 @@ KEYS = {
         "will goes out, and the client gets an empty one."
     ),
     "auth.hash_threads": "Threads that verify passwords; each takes about 19 MB.",
-    "auth.hash_queue": "Passwords that may wait for a thread; beyond that a client is told that the server is busy.",
+    "auth.hash_queue": "Passwords that may wait for a thread. Addresses take turns, and the users of one address; "
+    "beyond the bound, clients of the address with most are told that the server is busy.",
+    "auth.guess_burst": "Wrong passwords that one address (of IPv6: one /64) may show at once. Behind a load balancer, "
+    "switch proxy_protocol on, or all clients are one address. 0: any number.",
+    "auth.guess_seconds": "Seconds in which such an address may show one more; until then its clients wait.",
     "auth.verdict_cache_seconds": "How long the verdict on a password is remembered; 0: not at all.",
     "auth.verdict_cache_size": "How many verdicts are remembered.",
     "auth.reload_seconds": (

@@ -105,6 +105,8 @@ RANGES = {
     "log.disk_reserve": Range(0),
     "auth.hash_threads": Range(1, 64),
     "auth.hash_queue": Range(1),
+    "auth.guess_burst": Range(0),
+    "auth.guess_seconds": Range(0.001, 3600),
     "auth.verdict_cache_seconds": Range(0),
     "auth.verdict_cache_size": Range(0),
     "auth.reload_seconds": Range(0),

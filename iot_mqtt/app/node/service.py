@@ -105,7 +105,7 @@ class Service:
         self._wheel = TimingWheel(self.clock)
         self.counters = Counters()
         cross = self._reactor.callFromThread
-        self._access = Access(config.auth, cross, self.clock.monotonic)
+        self._access = Access(config.auth, cross, self.clock)
         self._grid = make_grid(config, reactor, self.clock)
         self._store = GridStore(self._grid, self.clock, self.counters)
         self._cluster = (

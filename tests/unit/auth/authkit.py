@@ -45,10 +45,11 @@ class Threads(Executor):
 
     def turn(self) -> None:
         """Let the threads do all their work and the reactor take all of it in."""
-        while self.work:
-            self.work.pop(0)()
-        while self.crossed:
-            self.crossed.pop(0)()
+        while self.work or self.crossed:
+            while self.work:
+                self.work.pop(0)()
+            while self.crossed:
+                self.crossed.pop(0)()
 
 
 class Clock:

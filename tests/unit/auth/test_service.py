@@ -13,8 +13,9 @@ from iot_mqtt.auth.files import FileError
 from iot_mqtt.auth.service import Access, AllowAll
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
-from tests.unit.auth.authkit import Clock, Threads, attempt, cheap_hash, outcome, start
+from tests.unit.auth.authkit import Threads, attempt, cheap_hash, outcome, start
 
 WRONG = Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
 
@@ -37,7 +38,7 @@ class Site:
 
     def open(self, **settings: Any) -> Access:
         settings = {"allow_anonymous": False, "users_file": str(self.users), "acl_file": str(self.acl), **settings}
-        self.access = Access(AuthSettings(**settings), self.threads.cross, Clock())
+        self.access = Access(AuthSettings(**settings), self.threads.cross, ManualClock())
         return self.access
 
     def connect(self, connect: ConnectAttempt) -> Principal | Denied:

@@ -6,8 +6,9 @@ import gc
 
 import pytest
 
-from iot_mqtt.auth.hashing import HashPool
+from iot_mqtt.auth.hashing import HashPool, Question
 from iot_mqtt.auth.verdicts import Verifier
+from iot_mqtt.pipeline import ManualClock
 from tests.unit.auth.authkit import Clock, Threads, outcome, start
 
 
@@ -18,7 +19,7 @@ class Setting:
         self.threads = Threads()
         self.clock = Clock()
         self.hashed = 0
-        pool = HashPool(self.threads.cross, verify=self._verify, executor=self.threads)
+        pool = HashPool(self.threads.cross, ManualClock(), verify=self._verify, executor=self.threads)
         self.verifier = Verifier(pool, self.clock, seconds=seconds, size=size)
 
     def _verify(self, encoded: str, password: bytes) -> bool:
@@ -26,7 +27,7 @@ class Setting:
         return encoded == password.decode()
 
     def ask(self, name: str, encoded: str, password: bytes) -> bool:
-        asked = start(self.verifier.verify(name, encoded, password))
+        asked = start(self.verifier.verify(Question(name, encoded, password), "192.0.2.1"))
         self.threads.turn()
         return outcome(asked)
 
