@@ -63,8 +63,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: Endings of those who were not let through to the protocol.
+TURNED_AWAY = frozenset({"untrusted_proxy", "bad_proxy_header", "foreign_origin", "bad_websocket_handshake"})
 #: Endings decided below this stage that count as errors.
-FAULTS = frozenset({"connect_timeout", "before_login", "outbox_limit", "failed"})
+FAULTS = frozenset({"connect_timeout", "before_login", "outbox_limit", "failed"}) | TURNED_AWAY
 
 
 class Broker:
@@ -279,6 +281,8 @@ class Broker:
             self._closed_bytes[1] += connection.ctx.channel.bytes_sent
         if reason is not None and reason.name in FAULTS:
             self.counters.errors[reason.name.upper()] += 1
+            if reason.name in TURNED_AWAY:
+                logger.info("turned away: %s", reason.detail, extra=connection.who() | {"reason": reason.name.upper()})
         self._detach(connection, "connection_lost" if reason is None else reason.name.lower())
 
     def _detach(self, connection: Connection, reason: str) -> None:

@@ -21,7 +21,7 @@ from iot_mqtt.pipeline.detect import HTTP, MQTT, TLS, DetectStage, Entries
 from iot_mqtt.pipeline.layout import Layout
 from iot_mqtt.pipeline.login_budget import LoginLimit
 from iot_mqtt.pipeline.protocol import ChannelFactory, ConnectionCounts
-from iot_mqtt.pipeline.proxy_protocol import ProxyProtocolStage
+from iot_mqtt.pipeline.proxy_protocol import ProxyProtocolStage, networks
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import ListenerSettings
 from iot_mqtt.pipeline.tls import TlsContext, TlsStage, tls_context
@@ -127,7 +127,8 @@ def transport_stages(settings: ListenerSettings) -> Layout:
     [proxy]  [tls]  [websocket]                  each as configured
     [proxy]  detect ─▶ tls, detect ─▶ websocket  with ``detect``: whichever of the configured ones comes
     """
-    proxy = Layout([("proxy", ProxyProtocolStage)] if settings.proxy_protocol else [])
+    trusted = networks(settings.trusted_proxies)
+    proxy = Layout([("proxy", lambda: ProxyProtocolStage(trusted))] if settings.proxy_protocol else [])
     websocket = settings.websocket
     frames: Entries = () if websocket is None else (("websocket", lambda: WebSocketStage(websocket)),)
     if settings.detect:

@@ -8,14 +8,15 @@ r"""The PROXY protocol, versions 1 and 2: who the client is, said by the load ba
          signature                           | v,c | fam | length
 
 After https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt. ``HeaderReader`` is sans-IO and takes its bytes in
-any pieces; the stage hands on what follows the header. A header is believed whoever sent it: a listener that expects
-one must be reachable for the balancers only.
+any pieces; the stage hands on what follows the header. A header is believed from trusted networks only; whoever else
+connects to a port that expects one is closed before anything of it is read.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from iot_mqtt.pipeline.channel import address
@@ -23,7 +24,9 @@ from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.stage import Batch, Stage
 
-__all__ = ["HeaderReader", "ProxyHeader", "ProxyHeaderError", "ProxyProtocolStage"]
+__all__ = ["HeaderReader", "ProxyHeader", "ProxyHeaderError", "ProxyProtocolStage", "networks"]
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 V1_START = b"PROXY "
 V1_MAX = 107
@@ -178,13 +181,33 @@ def _tlvs(data: bytes) -> Iterator[tuple[int, bytes]]:
         position = end
 
 
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Networks (``10.0.0.0/8``) and single addresses; ``ValueError`` if one is neither."""
+    return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
+
+
+def _is_within(peer: str, trusted: tuple[Network, ...]) -> bool:
+    try:
+        found = ipaddress.ip_address(peer.rpartition(":")[0].strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return any(found in network for network in trusted)
+
+
 class ProxyProtocolStage(Stage):
     """Takes the header off the front of the connection, sets ``channel.peer`` and ``local``, and removes itself."""
 
-    __slots__ = ("_reader",)
+    __slots__ = ("_reader", "_trusted")
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: tuple[Network, ...]) -> None:
         self._reader = HeaderReader()
+        self._trusted = trusted
+
+    def active(self, ctx: Context) -> None:
+        ctx.fire_active()
+        if not _is_within(ctx.channel.peer, self._trusted):
+            ctx.close(CloseReason("untrusted_proxy", "not a load balancer of this port (trusted_proxies)"))
 
     def read(self, ctx: Context, batch: Batch) -> None:
         try:

@@ -53,6 +53,10 @@ class WebSocketSettings:
     #: A longer request head is refused with 431.
     max_head: int = 8 * KIB
     subprotocols: tuple[str, ...] = ("mqtt", "mqttv3.1")
+    #: Sites whose pages may connect, ``*`` for all; empty: pages of the address that they connect to.
+    allowed_origins: tuple[str, ...] = ()
+    #: Only this machine reaches the port.
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class ListenerSettings:
     reuse_port: bool = False
     #: A PROXY protocol header (v1 or v2) comes first on every connection.
     proxy_protocol: bool = False
+    #: Networks that such headers are believed from; whoever else connects then is closed.
+    trusted_proxies: tuple[str, ...] = ()
     tls: TlsSettings | None = None
     websocket: WebSocketSettings | None = None
     #: TLS and WebSocket, where configured, are recognised by the first byte; plain MQTT is welcome as well.

@@ -13,6 +13,8 @@ from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.plugin_entries import entry_of
 from iot_mqtt.app.config.reading import LoadedConfig
 from iot_mqtt.app.config.sections import ListenerConfig
+from iot_mqtt.pipeline.proxy_protocol import networks
+from iot_mqtt.pipeline.websocket.origins import ANY, OPAQUE, parse_origin
 from iot_mqtt.uplink.kafka.settings import refusal, unknown_option
 from iot_mqtt.uplink.rules import rules_of
 
@@ -28,6 +30,8 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         _uplink_commands,
         _plugins,
         _outboxes,
+        _proxies,
+        _origins,
         _certificates,
         _files,
         _exposure,
@@ -162,6 +166,32 @@ def _outboxes(loaded: LoadedConfig) -> Iterator[Problem]:
         if not outbox.low <= outbox.high <= outbox.limit:
             text = f"must be low <= high <= limit, not {outbox.low}, {outbox.high}, {outbox.limit}"
             yield Problem(None, f"listeners.{name}.outbox", text)
+
+
+def _proxies(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Who says for others who they are, was named."""
+    for name, listener in loaded.config.enabled_listeners.items():
+        key = f"listeners.{name}.trusted_proxies"
+        if listener.proxy_protocol and not listener.trusted_proxies:
+            text = "trusted_proxies beside it must name the load balancers' networks, or nobody could be believed"
+            yield _problem(loaded, f"listeners.{name}.proxy_protocol", text)
+        if listener.trusted_proxies and not listener.proxy_protocol:
+            yield _problem(loaded, key, "has no effect without proxy_protocol: true beside it")
+        for network in listener.trusted_proxies:
+            try:
+                networks([network])
+            except ValueError:
+                yield _problem(loaded, key, f"must be networks or addresses such as 10.0.7.0/28, not {network!r}")
+
+
+def _origins(loaded: LoadedConfig) -> Iterator[Problem]:
+    for name, listener in loaded.config.enabled_listeners.items():
+        key = f"listeners.{name}.allowed_origins"
+        if listener.allowed_origins and listener.protocol != "websocket":
+            yield _problem(loaded, key, "is for protocol websocket only")
+        for origin in listener.allowed_origins:
+            if origin not in (ANY, OPAQUE) and parse_origin(origin) is None:
+                yield _problem(loaded, key, f"must be sites such as https://scada.example, or '*', not {origin!r}")
 
 
 def _certificates(loaded: LoadedConfig) -> Iterator[Problem]:

@@ -62,6 +62,14 @@ KEYS = {
         "Every connection begins with a PROXY protocol header (v1 or v2), which names the client's address. Only "
         "behind a load balancer that sends one."
     ),
+    "listeners.*.trusted_proxies": (
+        "Networks of the load balancers, such as [10.0.7.0/28]: only from there a header is believed, and whoever else "
+        "connects is closed. Required with proxy_protocol."
+    ),
+    "listeners.*.allowed_origins": (
+        "Sites whose pages may connect, such as [https://scada.example], or ['*']. Empty: pages of the address that "
+        "they connect to. Clients that are no browser are not concerned; for protocol websocket only."
+    ),
     "listeners.*.path": "HTTP path of the WebSocket; for protocol websocket only.",
     "listeners.*.codec": "Name of the codec that reads the frames; for protocol frames only.",
     "listeners.*.heartbeat": (

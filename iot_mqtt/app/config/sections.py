@@ -60,7 +60,9 @@ class ListenerConfig:
     backlog: int = 4096
     reuse_port: bool = False
     proxy_protocol: bool = False
+    trusted_proxies: tuple[str, ...] = ()
     path: str = "/mqtt"
+    allowed_origins: tuple[str, ...] = ()
     codec: str | None = None
     heartbeat: float = 60.0
     command_expiry: int = 7 * 24 * 3600

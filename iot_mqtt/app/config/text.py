@@ -24,7 +24,7 @@ _HEAD = """\
 #: Listeners after the first are shown with what tells them apart; they have all the keys of the first.
 _SHOWN_OF_LISTENERS = {
     "mqtts": ("host", "port", "tls.cert", "tls.key"),
-    "ws": ("enabled", "host", "port", "path"),
+    "ws": ("enabled", "host", "port", "path", "allowed_origins"),
     "wss": ("host", "port", "path", "tls.cert", "tls.key"),
     "gateway": ("enabled", "host", "port", "codec"),
 }

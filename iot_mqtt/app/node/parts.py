@@ -8,6 +8,7 @@ from typing import Any
 from twisted.internet.endpoints import HostnameEndpoint
 
 from iot_mqtt.admin.connections import AdminLimits
+from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import AdminConfig, Config, ListenerConfig, LogConfig
@@ -128,8 +129,9 @@ def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSetting
         backlog=config.backlog,
         reuse_port=config.reuse_port,
         proxy_protocol=config.proxy_protocol,
+        trusted_proxies=config.trusted_proxies,
         tls=tls,
-        websocket=WebSocketSettings(path=config.path) if config.protocol == "websocket" else None,
+        websocket=_websocket(config) if config.protocol == "websocket" else None,
         outbox=OutboxSettings(config.outbox.high, config.outbox.low, config.outbox.limit),
     )
 
@@ -150,6 +152,10 @@ def make_admin_limits(config: AdminConfig) -> AdminLimits:
         request_timeout=config.request_timeout,
         idle_timeout=config.idle_timeout,
     )
+
+
+def _websocket(config: ListenerConfig) -> WebSocketSettings:
+    return WebSocketSettings(path=config.path, allowed_origins=config.allowed_origins, local=is_loopback(config.host))
 
 
 def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable[[ListenerSettings], Layout]:

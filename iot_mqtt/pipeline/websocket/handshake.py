@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from hashlib import sha1
 
 from iot_mqtt.pipeline.settings import WebSocketSettings
+from iot_mqtt.pipeline.websocket.origins import is_allowed
 
 __all__ = ["Handshake", "HandshakeError", "HandshakeReader", "refusal"]
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 #: Headers that decide something here and may come once only.
-_SINGLE = frozenset(("host", "sec-websocket-key", "sec-websocket-version", "content-length", "transfer-encoding"))
+_SINGLE = frozenset(
+    ("host", "origin", "sec-websocket-key", "sec-websocket-version", "content-length", "transfer-encoding")
+)
 _STATUS = {
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     426: "Upgrade Required",
@@ -85,6 +89,8 @@ def accept(head: bytes, settings: WebSocketSettings) -> Handshake:
         raise HandshakeError(400, "a handshake has no body")
     if "host" not in headers:
         raise HandshakeError(400, "no Host header")
+    if not is_allowed(headers.get("origin"), headers["host"], settings.allowed_origins, local=settings.local):
+        raise HandshakeError(403, "pages of that origin may not connect here (allowed_origins)")
     if "websocket" not in _tokens(headers.get("upgrade", "")) or "upgrade" not in _tokens(
         headers.get("connection", "")
     ):

@@ -59,7 +59,7 @@ class WebSocketStage(Stage):
             handshake = reader.feed(data)
         except HandshakeError as error:
             ctx.write([refusal(error)])
-            ctx.close(CloseReason("bad_websocket_handshake", error.detail))
+            ctx.close(CloseReason("foreign_origin" if error.status == 403 else "bad_websocket_handshake", error.detail))
             return
         if handshake is None:
             return

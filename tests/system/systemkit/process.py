@@ -49,6 +49,8 @@ class Options:
 
     tls: ServerTls | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
+    #: A configuration file, below the settings.
+    config: Path | None = None
     mosquitto: Sequence[str] = ()
     #: As ``ulimit -n``; 0: as the tests themselves have it.
     descriptors: int = 0
@@ -220,7 +222,8 @@ class BrokerProcess:
                 settings["listeners.mqtts.tls.require_client_certificate"] = "true"
         settings |= self.options.settings
         sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        return [*our_command(), "serve", *sets]
+        file = [] if self.options.config is None else ["--config", str(self.options.config)]
+        return [*our_command(), "serve", *file, *sets]
 
     def _mosquitto_command(self) -> list[str]:
         self.data_dir.mkdir(parents=True, exist_ok=True)

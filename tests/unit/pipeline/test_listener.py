@@ -406,7 +406,9 @@ def test_one_port_tells_mqtt_from_websocket(server: Server, echo: Layout) -> Non
 
 def test_a_proxy_header_comes_before_everything_else(server: Server, echo: Layout) -> None:
     """Also before the WebSocket handshake that is detected."""
-    listening = server.listen(echo, ListenerSettings("proxied", port=0, proxy_protocol=True, detect=True))
+    listening = server.listen(
+        echo, ListenerSettings("proxied", port=0, proxy_protocol=True, trusted_proxies=("127.0.0.1",), detect=True)
+    )
     seen: list[str] = []
 
     def client() -> None:

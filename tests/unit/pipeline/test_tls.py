@@ -246,7 +246,13 @@ def test_a_client_that_does_not_know_our_authority_goes_away(server: Server, ech
 
 def test_a_proxy_header_comes_in_the_clear_before_the_handshake(server: Server, echo: Layout, files: Files) -> None:
     """In a segment of its own or glued to the ClientHello."""
-    settings = ListenerSettings("tls", port=0, proxy_protocol=True, tls=TlsSettings(files.certificate, files.key))
+    settings = ListenerSettings(
+        "tls",
+        port=0,
+        proxy_protocol=True,
+        trusted_proxies=("127.0.0.1",),
+        tls=TlsSettings(files.certificate, files.key),
+    )
     listening = server.listen(echo, settings)
     header = b"PROXY TCP4 198.51.100.7 203.0.113.5 51234 8883\r\n"
 

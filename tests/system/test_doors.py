@@ -1,0 +1,165 @@
+"""Who may speak for others at the broker's ports: load balancers with their PROXY headers, and pages of the web."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from systemkit import wire
+from systemkit.plain import Plain
+from systemkit.ports import free_port
+from systemkit.process import BrokerProcess
+from systemkit.starting import StartBroker, brokers
+from systemkit.waiting import wait_until
+
+#: The load balancer's address, and one of somebody who would like to be it.
+BALANCER, STRANGER = "127.0.5.1", "127.0.5.2"
+RULES = "[user plc-7]\nallow all plc-7/#\n"
+SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with a port behind a load balancer that checks certificates, and WebSocket ports."""
+    folder = tmp_path_factory.mktemp("behind")
+    (folder / "acl").write_text(RULES)
+    ports = {name: free_port() for name in ("behind", "app", "any")}
+    (folder / "application.yaml").write_text(
+        f"""
+        listeners:
+          behind: {{protocol: mqtt, port: {ports["behind"]}, proxy_protocol: true, trusted_proxies: [127.0.5.1/32]}}
+          app: {{protocol: websocket, port: {ports["app"]}, allowed_origins: ['https://scada.example']}}
+          any: {{protocol: websocket, port: {ports["any"]}, allowed_origins: ['*']}}
+        auth: {{certificate_as_user: true, acl_file: acl}}
+        """
+    )
+
+    with brokers(folder) as start:
+        broker = start(config=folder / "application.yaml")
+        broker.ports |= ports
+        yield broker
+
+
+# --- PROXY headers ----------------------------------------------------------------------------------------
+
+
+def _header(name: str | None = None, *, verify: int = 0, client: str = "198.51.100.7") -> bytes:
+    """A v2 header with an address, and perhaps the name of the certificate that the client showed."""
+    content = socket.inet_aton(client) + socket.inet_aton("203.0.113.5") + (51234).to_bytes(2, "big") * 2
+    if name is not None:
+        common_name = b"\x22" + len(name).to_bytes(2, "big") + name.encode()
+        ssl = b"\x07" + verify.to_bytes(4, "big") + common_name
+        content += b"\x20" + len(ssl).to_bytes(2, "big") + ssl
+    return SIGNATURE + b"\x21\x11" + len(content).to_bytes(2, "big") + content
+
+
+def _behind(broker: BrokerProcess, source: str) -> Plain:
+    sock = socket.create_connection(("127.0.0.1", broker.ports["behind"]), 5, source_address=(source, 0))
+    return Plain(0, version=5, sock=sock)
+
+
+def _faults(broker: BrokerProcess, reason: str) -> float:
+    samples = broker.metrics()
+    assert samples is not None
+    return samples.get(f'iot_mqtt_protocol_errors_total{{reason="{reason}"}}', 0.0)
+
+
+def _may_publish(client: Plain, topic: str) -> bool:
+    client.publish(topic, b"", qos=1, packet_id=1)
+    return client.expect(wire.PUBACK).reason() != 0x87
+
+
+def test_the_balancer_is_believed(behind: BrokerProcess) -> None:
+    """It says who the client is, and what its certificate says if it was in order."""
+    with _behind(behind, BALANCER) as client:
+        client.send(_header("plc-7"))
+        client.connect("known")
+        assert _may_publish(client, "plc-7/x")
+    with _behind(behind, BALANCER) as client:
+        client.send(_header("plc-7", verify=1))
+        client.connect("unverified")
+        assert not _may_publish(client, "plc-7/x")
+
+
+@pytest.mark.parametrize("begins", ["a header", "no header", "nothing"])
+def test_a_stranger_is_no_balancer(behind: BrokerProcess, begins: str) -> None:
+    """Whoever else comes to that port is closed and counted: no name of a certificate is taken from him."""
+    before = _faults(behind, "UNTRUSTED_PROXY")
+    with _behind(behind, STRANGER) as client:
+        if begins != "nothing":
+            client.send((_header("plc-7") if begins == "a header" else b"") + wire.connect("forger", version=5))
+        assert client.until_closed() == []
+    wait_until(lambda: _faults(behind, "UNTRUSTED_PROXY") - before == 1, 5)
+    assert STRANGER in behind.log_text()
+
+
+def test_the_balancer_without_a_header_is_refused(behind: BrokerProcess) -> None:
+    """Or its clients would have its address."""
+    before = _faults(behind, "BAD_PROXY_HEADER")
+    with _behind(behind, BALANCER) as client:
+        client.send(wire.connect("naked", version=5))
+        assert client.until_closed() == []
+    wait_until(lambda: _faults(behind, "BAD_PROXY_HEADER") - before == 1, 5)
+
+
+def test_whom_to_believe_must_be_said(start_broker: StartBroker, tmp_path: Path) -> None:
+    """PROXY headers without trusted_proxies are refused at the start, with file and line."""
+    file = tmp_path / "application.yaml"
+    file.write_text("listeners:\n  mqtt:\n    proxy_protocol: true\n")
+    with pytest.raises(AssertionError, match=r"application.yaml:3:5: .*trusted_proxies.* must name"):
+        start_broker(config=file)
+
+
+# --- pages of the web ---------------------------------------------------------------------------------------
+
+
+def _upgrade(broker: BrokerProcess, listener: str, *headers: str, host: str = "") -> int:
+    """The status that a WebSocket handshake gets."""
+    port = broker.ports[listener]
+    head = [
+        "GET /mqtt HTTP/1.1",
+        f"Host: {host or f'127.0.0.1:{port}'}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Protocol: mqtt",
+        *headers,
+    ]
+    with socket.create_connection(("127.0.0.1", port), 5) as sock:
+        sock.sendall(("\r\n".join(head) + "\r\n\r\n").encode())
+        return int(sock.recv(4096).split()[1])
+
+
+ORIGINS = [
+    ("ws", "no page", None, "", 101),
+    ("ws", "its own page", "http://localhost:8083", "localhost:8083", 101),
+    ("ws", "its own page, behind https", "https://localhost", "Localhost:443", 101),
+    ("ws", "a site whose name leads here", "http://evil.example:8083", "evil.example:8083", 403),
+    ("ws", "another site", "https://evil.example", "", 403),
+    ("ws", "another port", "http://localhost:80", "localhost:8083", 403),
+    ("ws", "a file or a sandbox", "null", "", 403),
+    ("ws", "nonsense", "localhost:8083", "localhost:8083", 403),
+    ("app", "a page that is listed", "https://scada.example", "", 101),
+    ("app", "the same, written otherwise", "HTTPS://Scada.example:443", "", 101),
+    ("app", "a page that is not", "https://scada.example.evil.example", "", 403),
+    ("app", "http for https", "http://scada.example", "", 403),
+    ("app", "no page", None, "", 101),
+    ("any", "another site", "https://evil.example", "", 101),
+]
+
+
+@pytest.mark.parametrize(("listener", "what", "origin", "host", "status"), ORIGINS)
+def test_which_pages_may_connect(
+    behind: BrokerProcess, listener: str, what: str, origin: str | None, host: str, status: int
+) -> None:
+    """By default those of the broker's own address; allowed_origins says which others."""
+    before = _faults(behind, "FOREIGN_ORIGIN")
+    headers = [] if origin is None else [f"Origin: {origin}"]
+    assert _upgrade(behind, listener, *headers, host=host) == status, what
+    if status == 403:
+        wait_until(lambda: _faults(behind, "FOREIGN_ORIGIN") - before == 1, 5)
