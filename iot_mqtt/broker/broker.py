@@ -15,7 +15,7 @@ from iot_mqtt.broker.accompanying import SPECIAL, Accompanying
 from iot_mqtt.broker.borrowing import Borrowing
 from iot_mqtt.broker.budget import Budget, Pause
 from iot_mqtt.broker.census import Census
-from iot_mqtt.broker.clustering import Clustering, Follow
+from iot_mqtt.broker.clustering import Clustering
 from iot_mqtt.broker.draining import Draining
 from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.group_talk import GroupTalk
@@ -24,6 +24,7 @@ from iot_mqtt.broker.handlers import early_table, table
 from iot_mqtt.broker.handlers.connect import admit, usual_connacks
 from iot_mqtt.broker.loans import Loans
 from iot_mqtt.broker.logs import Logs
+from iot_mqtt.broker.other_logs import Follow
 from iot_mqtt.broker.outflow import Outflow
 from iot_mqtt.broker.owners import Owners
 from iot_mqtt.broker.progress import Progress

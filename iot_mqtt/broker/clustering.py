@@ -7,16 +7,18 @@ and who is at home here is settled in ``homes``. A sole node has none of this.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.beginnings import Beginnings
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.elsewhere import log_grew, streams_broken
 from iot_mqtt.broker.fanout import deliver_to_member, fan_out
 from iot_mqtt.broker.group_homes import GroupHomes
 from iot_mqtt.broker.homes import Homes
 from iot_mqtt.broker.interest import OwnInterest
+from iot_mqtt.broker.other_logs import Follow, OtherLogs
 from iot_mqtt.broker.peers import PeerRoutes
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
@@ -27,12 +29,11 @@ from iot_mqtt.values import Message
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.cursors import SessionCursor
+    from iot_mqtt.broker.elsewhere import ElsewhereCursor
     from iot_mqtt.broker.group_talk import Word
+    from iot_mqtt.broker.session import Session
 
 log = logging.getLogger(__name__)
-
-#: Opens a reader of the log of another node.
-Follow = Callable[[int], Awaitable[Followed]]
 
 
 class Clustering:
@@ -41,16 +42,18 @@ class Clustering:
     def __init__(self, broker: Broker, peers: Peers, follow: Follow) -> None:
         self._broker = broker
         self._peers = peers
-        self._follow = follow
-        self._opening: set[int] = set()
         #: Nothing that others retained was missed, or it is about to be read.
         self._retained_current = True
+        self.logs = OtherLogs(broker.logs, broker.clock, follow)
+        self.beginnings = Beginnings(broker, peers, self.logs)
         self.own = OwnInterest(broker, peers)
         self.routes = PeerRoutes(broker, peers)
         self.group_homes = GroupHomes(broker, peers)
         self.homes = Homes(broker, peers, self.own, self.group_homes)
         #: Cursors that have read everything and wait until a peer acts on what their session wants.
         self._resting: dict[int, dict[SessionCursor, None]] = {}
+        #: Those that have read all that was announced, and wait for more that is known to be there.
+        self._short: dict[int, dict[ElsewhereCursor, None]] = {}
         # Acknowledgements of interest that wait for a commit.
         self._acknowledging: list[tuple[int, Callable[[], None]]] = []
 
@@ -96,6 +99,16 @@ class Clustering:
         self._resting.setdefault(writer, {})[cursor] = None
         return False
 
+    def wants_more(self, cursor: ElsewhereCursor) -> None:
+        """It has read up to the end that was announced, and may not rest there."""
+        self._short.setdefault(cursor.log.writer, {})[cursor] = None
+
+    def when_in_force(self, session: Session, call: Callable[[], None]) -> None:
+        """``call`` when the session gets whatever is published anywhere for what it has subscribed to, and nothing that
+        was published before; the former after a bounded time at the latest.
+        """
+        self.beginnings.when_fixed(session, partial(self.own.when_known, call))
+
     # Node: what the others want.
 
     def interest(self) -> Sequence[Interest]:
@@ -125,7 +138,7 @@ class Clustering:
 
     def peer_up(self, peer: int) -> None:
         self.routes.peer(peer).up = True
-        self.follow(peer)
+        self.logs.follow(peer)
         self.group_homes.peer_up(peer)
         self._broker.loans.ask(peer)
         self._broker.borrowing.peer_up(peer)
@@ -151,8 +164,13 @@ class Clustering:
             self._deliver(peer, publication, item)
         if reader is not None:
             reader.announce(end)
-            self._broker.groups.grew(peer)
+            self._grew(peer)
         self._broker.plan_turn()
+
+    def _grew(self, number: int) -> None:
+        self._broker.groups.grew(number)
+        for cursor in self._short.pop(number, ()):
+            cursor.read_on(self._broker)
 
     def _deliver(self, peer: int, publication: Publication, item: Forwarded) -> None:
         broker = self._broker
@@ -212,7 +230,7 @@ class Clustering:
         self._broker.loans.node_gone(number)
         reader = self._broker.logs.of(number)
         if reader is None:
-            self.follow(number)
+            self.logs.follow(number)
         else:
             streams_broken(self._broker, number)
             self._find_end(number, reader)
@@ -222,27 +240,14 @@ class Clustering:
 
     def _found_end(self, number: int, end: int) -> None:
         log_grew(self._broker, number)
-        self._broker.groups.grew(number)
+        self._grew(number)
         self.peer_knows(number, 0)
 
     def _not_found(self, number: int, reader: Followed, error: BaseException) -> None:
         log.error("the end of node %d's log cannot be read, trying again: %s", number, error)
         self._broker.clock.call_later(RETRY_SECONDS, partial(self._find_end, number, reader))
 
-    # The logs of others.
+    # Node: the logs of others.
 
-    def follow(self, number: int) -> None:
-        """Read a node's log from now on."""
-        if self._broker.logs.of(number) is None and number not in self._opening:
-            self._opening.add(number)
-            drive(self._open(number), done, partial(self._not_open, number))
-
-    async def _open(self, number: int) -> None:
-        reader = await self._follow(number)
-        self._opening.discard(number)
-        self._broker.logs.add(reader)
-
-    def _not_open(self, number: int, error: BaseException) -> None:
-        self._opening.discard(number)
-        log.error("the log of node %d cannot be opened, trying again: %s", number, error)
-        self._broker.clock.call_later(RETRY_SECONDS, partial(self.follow, number))
+    async def follow_all(self, numbers: Iterable[int]) -> None:
+        await self.logs.follow_all(numbers)

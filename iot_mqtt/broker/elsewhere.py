@@ -8,9 +8,14 @@ A session has one cursor for each node's log. One that is live relies on the lin
 everything, in order. What the link loses is in the log, so a broken link makes its cursors fall behind, no more.
 
 **What a session claims of a log.** A subscription claims what is appended from its ``since`` on. It notes that for
-every log that is known when it is made: their ends. A log it does not name began after it, and is claimed from its
-beginning; the same goes for a place that is not there. So a node may join at any time, and what it records before
-anybody here has heard of it is read later. A place in a log that nobody here reads (yet) is kept as it is.
+every log that there is when it is made: their ends, as the grid has them (``beginnings``). A log it does not name began
+after it, and is claimed from its beginning; the same goes for a place that is not there. So a node may join at any
+time, and what it records before anybody here has heard of it is read later. A place in a log that nobody here reads
+(yet) is kept as it is.
+
+**Where a cursor may rest.** A claim may begin behind the end that was announced: the link has not brought yet what is
+before it. What it brings then must not be taken for that claim, so the cursor reads the log up to there, and is live
+again behind it.
 
 Positions are exact on both sides: nothing that was offered is read again, and what was read before the link brought it
 is not taken a second time.
@@ -52,11 +57,27 @@ class ElsewhereCursor(SessionCursor):
     ``backlog`` is what it was offered and could not take; how much there is besides nobody counts.
     """
 
-    __slots__ = ()
+    __slots__ = ("until",)
 
     def __init__(self, session: Session, log: Followed, position: int) -> None:
         super().__init__(session, log, position, live=False)
         self.backlog = 0
+        #: It is not live before here: where its newest claim begins.
+        self.until = 0
+
+    def hold(self) -> None:
+        """A claim is about to be made: what comes now may have been published before it."""
+        if self.live:
+            self.fall_behind(self.log.end, 0)
+
+    def begin(self, filter: str, position: int) -> None:
+        """A new filter claims what is appended from a position on."""
+        self.subscribed(filter, position, None)
+        self.until = max(self.until, position)
+
+    @property
+    def _is_held(self) -> bool:
+        return bool(self.session.beginning) or self.log.end < self.until
 
     def place(self, end: int) -> int:
         return max(end, self.position) if self.live else self.position
@@ -65,7 +86,13 @@ class ElsewhereCursor(SessionCursor):
         super().fall_behind(max(position, self.position), owed)
 
     def is_offered(self, broker: Broker) -> bool:
-        return broker.clustering is None or broker.clustering.rests(self, self.log.writer)
+        clustering = broker.clustering
+        if clustering is None:
+            return True
+        if self._is_held:
+            clustering.wants_more(self)
+            return False
+        return clustering.rests(self, self.log.writer)
 
     def offer(
         self,
@@ -87,6 +114,10 @@ class ElsewhereCursor(SessionCursor):
                 self.fall_behind(self.position, 0)
                 broker.call_soon(partial(self.read_on, broker))
             self.owe(publication.count - known)
+            return
+        if not self.live and self._is_held:
+            # Whether it is owed is known when it is read, and it is counted then.
+            broker.counters.messages_matched -= publication.count
             return
         super().offer(broker, publication, logged, qos, retain, identifiers)
         if self.live:
@@ -110,11 +141,15 @@ def follow(session: Session, reader: Followed, position: int | None = None) -> E
     cursor = ElsewhereCursor(session, reader, unfollowed.position)
     if in_doubt:
         cursor.doubt = Doubt(reader.end)
+    beginning = session.beginning or {}
     cursor.since = {
-        filter: unfollowed.since.get(filter, position or 0) for filter in session.subscriptions if is_plain(filter)
+        filter: unfollowed.since.get(filter, position or 0)
+        for filter in session.subscriptions
+        if is_plain(filter) and filter not in beginning
     }
     cursor.past = list(unfollowed.past) or None
     claims = [*cursor.since.values(), *(past.since for past in unfollowed.past)]
+    cursor.until = max(claims, default=0)
     # What is before its first claim need not be looked at.
     cursor.position = max(cursor.position, min(claims)) if claims else max(cursor.position, reader.end)
     if session.elsewhere is None:

@@ -95,7 +95,7 @@ class GroupHomes:
         reader = broker.logs.of(writer)
         if reader is None:
             assert clustering is not None
-            clustering.follow(writer)
+            clustering.logs.follow(writer)
             reader = broker.logs.of(writer)
         if reader is None:
             raise Unavailable(f"nobody here reads the log of node {writer} yet")

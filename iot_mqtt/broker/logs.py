@@ -15,12 +15,14 @@ from iot_mqtt.ports.log import Followed, Log, LogReader, LogRun, Reference
 class Logs:
     """Readers by writer number."""
 
-    __slots__ = ("own", "others", "_added")
+    __slots__ = ("own", "others", "missed", "_added")
 
     def __init__(self, own: Log, added: Callable[[Followed], None] | None = None) -> None:
         self.own = own
         #: Of other nodes, by number.
         self.others: dict[int, Followed] = {}
+        #: Told the number of a node whose log was wanted, and is not read here.
+        self.missed: Callable[[int], None] | None = None
         self._added = added
 
     def __iter__(self) -> Iterator[LogReader]:
@@ -51,6 +53,8 @@ class Logs:
         for writer, places in by_writer.items():
             reader = self.own if writer == self.own.writer else self.others.get(writer)
             if reader is None:
+                if self.missed is not None:
+                    self.missed(writer)
                 raise Unavailable(f"nobody here reads the log of node {writer} yet")
             for place, run in zip(places, await reader.fetch([references[place] for place in places]), strict=True):
                 found[place] = run

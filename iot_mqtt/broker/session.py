@@ -47,6 +47,7 @@ class Session:
         "cursor",
         "elsewhere",
         "unfollowed",
+        "beginning",
         "turns",
         "replays",
         "groups",
@@ -94,6 +95,8 @@ class Session:
         self.elsewhere: dict[int, ElsewhereCursor] | None = None
         #: What it is owed of logs that nobody here reads yet, by writer.
         self.unfollowed: dict[int, Unfollowed] | None = None
+        #: Plain filters that are new and whose place in other nodes' logs is not fixed yet.
+        self.beginning: dict[str, Subscription] | None = None
         #: Whose turn it is to read, when several are behind.
         self.turns = 0
         #: ``$replay/`` filter → how far that one has.

@@ -214,7 +214,8 @@ class Sessions:
             broker.accompanying.session_ended(session.client_id)
         for cursor in session.cursors():
             cursor.closed = True
-        session.cursor = session.elsewhere = session.unfollowed = session.replays = session.groups = None
+        session.cursor = session.elsewhere = session.unfollowed = session.beginning = None
+        session.replays = session.groups = None
 
     def hand_over(self, session: Session) -> None:
         """Forget a session in memory, and leave every record: another node goes on with it (``load_session``).

@@ -38,6 +38,7 @@ class Subscriptions:
         end = broker.log.end
         replay = parse_replay(filter)
         known = session.subscriptions.get(filter)
+        begins = False
         if replay is not None:
             if known is None:
                 broker.replay_turns.admit(session)
@@ -54,17 +55,27 @@ class Subscriptions:
             for cursor in session.plain_cursors():
                 if cursor.crowded:
                     raise Refused("too many subscriptions were changed", ReasonCode.QUOTA_EXCEEDED)
+            begins = self._begins(session, filter, known)
             for cursor in session.plain_cursors():
-                cursor.subscribed(filter, cursor.log.end, known)
+                if not begins or cursor is session.cursor:
+                    cursor.subscribed(filter, cursor.log.end, known)
             session.subscriptions[filter] = subscription
             broker.routes.subscribe(session, subscription)
-        if session.durable:
+        if begins and broker.clustering is not None:
+            broker.clustering.beginnings.begin(session, subscription)
+        elif session.durable:
             since = session.since(filter) or {broker.log.writer: end}
             broker.store.save_subscription(session.client_id, subscription, since)
             broker.progress.moved(session)
         if known is None and broker.clustering is not None:
             broker.clustering.own.added(session, filter)
         self.remove(session, twin(filter))
+
+    def _begins(self, session: Session, filter: str, known: Subscription | None) -> bool:
+        """Whether the filter has no claim on other nodes' logs yet, and is to get one."""
+        if not session.durable or self._broker.clustering is None:
+            return False
+        return known is None or (session.beginning is not None and filter in session.beginning)
 
     def enter_replay(self, session: Session, subscription: Subscription, plain: str, position: int) -> ReplayCursor:
         """Give a replay its cursor, and what is published from now on."""
@@ -93,6 +104,8 @@ class Subscriptions:
                 for cursor in session.plain_cursors():
                     cursor.unsubscribed(subscription, cursor.log.end)
         broker.retention.stop_reading(session, filter)
+        if session.beginning:
+            session.beginning.pop(filter, None)
         if session.durable:
             broker.store.remove_subscription(session.client_id, filter)
             broker.progress.moved(session)

@@ -145,9 +145,12 @@ class Adoption:
         """Dead nodes that left while nobody was there to see it."""
         now = self._clock.monotonic()
         absent: dict[Life, float] = {}
-        for known in await known_nodes(self._grid):
+        others = [known for known in await known_nodes(self._grid) if known.number != self._own.number]
+        # One of them may have come and gone without having been in the list that was seen here.
+        await self._adopter.node.follow_all([known.number for known in others])
+        for known in others:
             life = Life(known.number, known.boot)
-            if known.number == self._own.number or known.number in self._roster.members:
+            if known.number in self._roster.members:
                 continue
             if known.cleaned >= known.boot:
                 self.cleaned(life)

@@ -139,10 +139,11 @@ class ClusterNode:
 
         The node's log is open.
         """
-        for known in await known_nodes(self._grid):
-            if known.number != self.number:
-                # What it keeps is recorded, and its log is read, whether or not it is there.
-                self.node.peer_down(known.number)
+        others = list(await self.numbers())
+        for number in others:
+            # What it keeps is recorded, and its log is read, whether or not it is there.
+            self.node.peer_down(number)
+        await self.node.follow_all(others)
         await self._conversation.open()
         self._registry.on_state = self._on_state
         self._registry.on_members = self._on_members
@@ -240,8 +241,15 @@ class ClusterNode:
 
     # Peers: what the broker asks.
 
-    def forward(self, peer: int, item: Forwarded) -> None:
+    async def numbers(self) -> Mapping[int, int | None]:
         """See ``ports.cluster.Peers``, as for all of these."""
+        return {
+            known.number: known.boot if known.cleaned >= known.boot else None
+            for known in await known_nodes(self._grid)
+            if known.number != self.number
+        }
+
+    def forward(self, peer: int, item: Forwarded) -> None:
         self._conversation.forward(peer, item)
 
     def flush(self) -> None:

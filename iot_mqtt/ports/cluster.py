@@ -11,7 +11,7 @@ Everything is called in the reactor's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
@@ -76,6 +76,12 @@ class Peers(Protocol):
 
     #: Of this node; it is also the writer number of its log.
     number: int
+
+    async def numbers(self) -> Mapping[int, int | None]:
+        """Every other node that was ever there, as the grid knows it now; with the boot that its log has ended with, or
+        None while it may grow. Raises ``Unavailable``.
+        """
+        ...
 
     def forward(self, peer: int, item: Forwarded) -> None:
         """Gather for a peer; it leaves with the next ``flush``."""
@@ -153,6 +159,12 @@ class Node(Protocol):
 
     def peer_knows(self, peer: int, version: int) -> None:
         """A peer acts on this version of this node's interest."""
+        ...
+
+    async def follow_all(self, numbers: Iterable[int]) -> None:
+        """These nodes are there, or were at some time: what is in their logs may be owed to sessions that come to this
+        node. Returns when each log is read here, or cannot be read now and will be tried again.
+        """
         ...
 
     def peer_up(self, peer: int) -> None:

@@ -251,6 +251,10 @@ class Followed(LogReader, Protocol):
         """The writer, or what it sent, says that everything before ``end`` is committed. Costs nothing."""
         ...
 
+    async def look(self) -> int:
+        """Where the log ends by now; ``end`` stays where it is, and so does what is read."""
+        ...
+
     async def refresh(self) -> int:
         """Look for what nobody announced, because the writer is dead or silent; returns ``end``."""
         ...

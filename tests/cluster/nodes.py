@@ -17,6 +17,8 @@ from iot_mqtt.admin.token import read_token
 from iot_mqtt.app.engines import Plan
 from iot_mqtt.app.engines.snippet import settings as settings_of
 from iot_mqtt.cluster.channels import Home, read
+from iot_mqtt.cluster.joining import known_nodes, note_cleaned
+from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.ports.grid import CacheName
 from tests.contract.driving import ReactorPump
 from tests.contract.ignitekit import make
@@ -82,8 +84,10 @@ class Nodes:
 
     def __init__(self, folder: Path, servers: Servers, count: int, settings: Mapping[str, object]) -> None:
         self.servers = servers
-        told = {**broker_settings(servers.cluster.plan), **settings}
-        self.all = [BrokerNode(folder / name, name, told) for name in map("node-{}".format, range(1, count + 1))]
+        self.settings = {**broker_settings(servers.cluster.plan), **settings}
+        self.all = [
+            BrokerNode(folder / name, name, self.settings) for name in map("node-{}".format, range(1, count + 1))
+        ]
 
     def __getitem__(self, index: int) -> BrokerNode:
         return self.all[index]
@@ -107,12 +111,23 @@ class Nodes:
 
     def homes(self) -> dict[str, Home]:
         """Client id → the life that owns its session, as the grid has it."""
+        with self._grid() as (pump, grid):
+            found = pump.run(grid.page(CacheName.CHANNELS, b"", None, 10_000))
+            return {key.decode(): read(value) for key, value in found}
+
+    def note_cleaned(self, name: str) -> None:
+        """A node that is gone has been cleaned up after, as its adopter notes half a minute after it has taken over."""
+        with self._grid() as (pump, grid):
+            (known,) = [known for known in pump.run(known_nodes(grid)) if known.node_id == name]
+            pump.run(note_cleaned(grid, known.number, known.boot))
+
+    @contextmanager
+    def _grid(self) -> Iterator[tuple[ReactorPump, IgniteGrid]]:
         pump = ReactorPump()
         grid = make(pump, [server for server in self.servers.ignite if server.alive])
         pump.run(grid.open())
         try:
-            found = pump.run(grid.page(CacheName.CHANNELS, b"", None, 10_000))
-            return {key.decode(): read(value) for key, value in found}
+            yield pump, grid
         finally:
             pump.run(grid.close())
 

@@ -206,7 +206,7 @@ class Publisher(Client):
             return
         sent = self._under_way.get(packet.packet_id)
         if packet.type in (PacketType.PUBACK, PacketType.PUBREC) and sent is not None and packet.reason < 0x80:
-            sent.acknowledged = True
+            self.world.ledger.acknowledges(sent)
             self.world.trace(f"{sent.name.decode()} is acknowledged")
         if packet.type is PacketType.PUBREC and packet.reason < 0x80:
             self.send(Ack(PacketType.PUBREL, packet.packet_id))
@@ -275,6 +275,8 @@ class Subscriber(Client):
             return
         cluster = self.line.life.cluster
         assert cluster is not None
+        for filter, _ in filters:
+            self.world.ledger.asks(self.name, filter)
         packet_id = self.next_id()
         self._asked[packet_id] = filters, cluster.status().known_late
         self.send(Subscribe(packet_id, tuple(Request(filter, qos) for filter, qos in filters)))

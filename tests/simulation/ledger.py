@@ -3,6 +3,7 @@
 lost        a durable subscriber had its SUBACK, a publish at QoS 1 or 2 was sent after that and acknowledged, and
             in the end it has not come
 twice       a publish at QoS 2 came twice to a subscription of QoS 2
+old         a durable subscriber got what was acknowledged before it had sent a SUBSCRIBE that asks for it
 order       two messages of one connection, topic and QoS came first in another order than they were sent
 session     CONNACK says that there is no session, and there must be one
 owners      two lives own a client
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from iot_mqtt.topics import matches
+from iot_mqtt.topics import matches, parse_shared
 
 
 class Broken(AssertionError):
@@ -34,9 +35,15 @@ class Sent:
     at: int
     time: float
     node: str
-    acknowledged: bool = False
+    #: Among everything that happens; None: it is not acknowledged.
+    acknowledged_at: int | None = None
     #: On a later connection: it may then be behind what came after it.
     again: bool = False
+
+    @property
+    def acknowledged(self) -> bool:
+        """Somebody has been told that it is safe."""
+        return self.acknowledged_at is not None
 
 
 @dataclass(slots=True)
@@ -53,6 +60,8 @@ class Account:
     """One durable subscriber."""
 
     wishes: list[Wish] = field(default_factory=list)
+    #: Filter → when it was asked for first.
+    asked: dict[str, int] = field(default_factory=dict)
     came: Counter[bytes] = field(default_factory=Counter)
     order: list[bytes] = field(default_factory=list)
 
@@ -65,6 +74,8 @@ class Ledger:
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         #: Name of a will → whether its connection is sure to have broken.
         self.wills: dict[bytes, bool] = {}
+        #: Filter → when anybody asked for it first: what a shared group is owed, any member may get.
+        self.groups: dict[str, int] = {}
         self._tick = 0
 
     def tick(self) -> int:
@@ -80,10 +91,32 @@ class Ledger:
         sent = self.sent.get(name)
         if sent is None and name not in self.wills:
             raise Broken(f"{subscriber} got {name!r}, which nobody has sent")
+        if sent is not None:
+            self._check_age(subscriber, sent)
         exactly_once = sent is None or sent.qos == 2
         if exactly_once and account.came[name] > 1:
             what = "twice" if sent is not None else "will"
             raise Broken(f"{what}: {subscriber} got {name!r} at QoS 2 again at {time:.3f} ({sent})")
+
+    def _check_age(self, subscriber: str, sent: Sent) -> None:
+        asked = []
+        for filter, at in self.accounts[subscriber].asked.items():
+            shared = parse_shared(filter)
+            if matches(filter if shared is None else shared[1], sent.topic):
+                asked.append(at if shared is None else self.groups[filter])
+        if sent.acknowledged_at is not None and all(at > sent.acknowledged_at for at in asked):
+            raise Broken(f"old: {subscriber} got {sent}, and asked for it at {asked}")
+
+    def asks(self, subscriber: str, filter: str) -> None:
+        """A SUBSCRIBE is about to be sent."""
+        at = self.tick()
+        self.accounts[subscriber].asked.setdefault(filter, at)
+        self.groups.setdefault(filter, at)
+
+    def acknowledges(self, sent: Sent) -> None:
+        """PUBACK or PUBREC came."""
+        if sent.acknowledged_at is None:
+            sent.acknowledged_at = self.tick()
 
     def owed(self, subscriber: str) -> list[Sent]:
         """What has not come and must."""

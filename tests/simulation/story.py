@@ -1,4 +1,8 @@
-"""What happens in a world: a calm beginning, a storm of things drawn by the seed, and a calm end with the reckoning."""
+"""What happens in a world: a calm beginning, a storm of things drawn by the seed, and a calm end with the reckoning.
+
+In some worlds the members change: a node enters that nobody has heard of, and one leaves for good, is cleaned up after,
+and those that are left begin new lives; subscribers come that were not there before.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ FILTERS = ("a/#", "b/+", "+/1", "#", "b/2", "a/2")
 #: Steps of the storm, and their greatest length in seconds.
 STEPS = 60
 LONGEST = 0.4
+#: The same of the storm in which the members change.
+AFTER_STEPS = 25
 
 
 class Story:
@@ -31,6 +37,7 @@ class Story:
         self.publishers = [Persistent(world, "p0"), Publisher(world, "p1"), Publisher(world, "p2")]
         self.mortals = [Mortal(world, f"m{number}") for number in range(2)]
         world.clients = [self.watcher, *self.subscribers, *self.publishers, *self.mortals]
+        self.changing = seed % 5 in (1, 2)
         self._troubles: list[tuple[int, Callable[[], None]]] = [
             (6, self._kill),
             (3, self._stop),
@@ -48,10 +55,15 @@ class Story:
     def run(self) -> None:
         """Raises ``Broken``."""
         self._begin()
-        for _ in range(self.steps):
+        self._storm(self.steps)
+        if self.changing:
+            self._change_members()
+        self._end()
+
+    def _storm(self, steps: int) -> None:
+        for _ in range(steps):
             self._act()
             self.world.step(self.rng.uniform(0.01, LONGEST))
-        self._end()
 
     def figures(self) -> Counter[str]:
         """How much has happened, to see that it does."""
@@ -98,13 +110,7 @@ class Story:
 
     def _act(self) -> None:
         rng, world = self.rng, self.world
-        for publisher in self.publishers:
-            if publisher.idle and rng.random() < 0.5:
-                self._connect(publisher.connect)
-            for _ in range(rng.randrange(4)):
-                publisher.publish(rng.choice(TOPICS), rng.choice((1, 2)))
-            if rng.random() < 0.02:
-                publisher.leave(politely=rng.random() < 0.5)
+        self._publish()
         for subscriber in (self.watcher, *self.subscribers):
             chance = rng.random()
             if subscriber.idle and chance < 0.3:
@@ -114,7 +120,7 @@ class Story:
                 self._connect(subscriber.connect)
             elif chance < 0.06:
                 subscriber.leave(politely=rng.random() < 0.5)
-            elif chance < 0.09 and subscriber is not self.watcher:
+            elif subscriber is not self.watcher and chance < (0.09 if subscriber.subscribed else 0.5):
                 subscriber.subscribe((rng.choice(FILTERS), 2))
         for mortal in self.mortals:
             chance = rng.random()
@@ -138,6 +144,62 @@ class Story:
                 world.ensemble.heal(name)
         if rng.random() < 0.08:
             self._calm()
+
+    def _publish(self) -> None:
+        rng = self.rng
+        for publisher in self.publishers:
+            if publisher.idle and rng.random() < 0.5:
+                self._connect(publisher.connect)
+            for _ in range(rng.randrange(4)):
+                publisher.publish(rng.choice(TOPICS), rng.choice((1, 2)))
+            if rng.random() < 0.02:
+                publisher.leave(politely=rng.random() < 0.5)
+
+    # Other members.
+
+    def _change_members(self) -> None:
+        """Somebody enters, somebody leaves for good; the others begin anew, at any time of what is done about that."""
+        world, rng = self.world, self.rng
+        if rng.random() < 0.5:
+            self._enter("late")
+            self._storm(AFTER_STEPS)
+        if len(world.names) > 1:
+            self._leave(rng.choice(world.names))
+        for _ in range(rng.choice((1, 10, 40))):
+            # Sooner or later than it is cleaned up after.
+            self._publish()
+            world.step(0.5)
+        for name in world.names:
+            if rng.random() < 0.7:
+                world.kill(name)
+                if rng.random() < 0.5:
+                    world.step(rng.uniform(0.0, 8.0))
+                world.again(name)
+        self._newcomers()
+        self._storm(AFTER_STEPS)
+
+    def _enter(self, name: str) -> None:
+        self.world.names += (name,)
+        self.world.start(name)
+
+    def _leave(self, name: str) -> None:
+        """It is not to come back."""
+        world = self.world
+        life = world.lives[name]
+        world.names = tuple(one for one in world.names if one != name)
+        world.trace(f"{name} leaves for good")
+        world.gone.add(name)
+        if life in world.running and self.rng.random() < 0.5:
+            world.stop(life)
+        else:
+            world.kill(name)
+
+    def _newcomers(self) -> None:
+        """Durable subscribers that nobody has heard of."""
+        world = self.world
+        new = [Subscriber(world, f"new{number}") for number in range(2)]
+        world.clients += new
+        self.subscribers += new
 
     def _connect(self, connect: Callable[..., None]) -> None:
         lives = [life for life in self.world.lives.values() if not life.ended and life.ready]
@@ -196,7 +258,8 @@ class Story:
     def _trouble(self) -> None:
         weights = [weight for weight, _ in self._troubles]
         ((_, make),) = self.rng.choices(self._troubles, weights)
-        make()
+        if len(self.world.names) > 1 or make not in (self._part, self._cut, self._weather):
+            make()
 
     def _name(self) -> str:
         return self.rng.choice(self.world.names)

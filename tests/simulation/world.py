@@ -44,7 +44,10 @@ class World:
         #: How long what QoS 1 changes of a session may be unwritten.
         self.progress_delay = (0.1, 1.0, 0.0)[seed % 3]
         self.ledger = Ledger()
+        #: Nodes that are to be there.
         self.names = names
+        #: Those that have left for good.
+        self.gone: set[str] = set()
         self.lives: dict[str, BrokerLife] = {}
         #: Every life that there was, the present ones among them.
         self.all_lives: list[BrokerLife] = []
@@ -94,7 +97,7 @@ class World:
         self.ensemble.pause(life.name)
 
     def again(self, name: str) -> None:
-        if self.lives[name].ended:
+        if self.lives[name].ended and name not in self.gone:
             self.start(name)
 
     def kill(self, name: str) -> None:

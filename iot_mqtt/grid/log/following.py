@@ -72,6 +72,11 @@ class FollowedLog:
     def announce(self, end: int) -> None:
         self._end = max(self._end, end)
 
+    async def look(self) -> int:
+        """See the port."""
+        with self._readable():
+            return max(self._end, await self._ring.find_end(self._turn) << TURN_BITS)
+
     async def refresh(self) -> int:
         """See the port. A turn that is there in part is left out until the writer has begun anew."""
         with self._readable():

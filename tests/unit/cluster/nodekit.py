@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -34,6 +34,8 @@ class Recorder:
         self.entries: list[tuple[Any, ...]] = []
         #: Number → filter → what that peer wants.
         self.peers_want: dict[int, dict[str, Interest]] = {}
+        #: Whose logs are read.
+        self.followed: set[int] = set()
         self.busy: set[str] = set()
         #: Answers to "release" are held back.
         self.silent = False
@@ -62,6 +64,9 @@ class Recorder:
 
     def peer_knows(self, peer: int, version: int) -> None:
         self.entries.append(("knows", peer, version))
+
+    async def follow_all(self, numbers: Iterable[int]) -> None:
+        self.followed.update(numbers)
 
     def peer_up(self, peer: int) -> None:
         self.entries.append(("up", peer))

@@ -1,0 +1,69 @@
+"""The logs of other nodes: each is read from when its node becomes known, whether that node is there or not.
+
+A log that cannot be opened is tried again until it can: what is in it may be owed to somebody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, DeferredList
+
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.ports.log import Followed
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.logs import Logs
+    from iot_mqtt.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+#: Opens a reader of the log of another node.
+Follow = Callable[[int], Awaitable[Followed]]
+
+
+class OtherLogs:
+    """Opens readers, one for each number."""
+
+    def __init__(self, logs: Logs, clock: Clock, follow: Follow) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._follow = follow
+        self._opening: set[int] = set()
+        logs.missed = self.follow
+
+    def follow(self, number: int) -> None:
+        """Read a node's log from now on."""
+        if self._is_wanted(number):
+            self._opening.add(number)
+            drive(self.open(number), done, partial(self._not_open, number))
+
+    async def follow_all(self, numbers: Iterable[int]) -> None:
+        """The same; returns when each was opened, or tried."""
+        wanted = list(filter(self._is_wanted, numbers))
+        self._opening.update(wanted)
+        opened: list[Deferred[Any]] = [Deferred.fromCoroutine(self.open(number)) for number in wanted]
+        results: list[tuple[bool, Any]] = await DeferredList(opened, consumeErrors=True)
+        for number, (success, result) in zip(wanted, results, strict=True):
+            if not success:
+                self._not_open(number, result.value)
+
+    async def open(self, number: int) -> Followed:
+        """The reader of a node's log; raises what opening it raises."""
+        if self._logs.of(number) is None:
+            self._logs.add(await self._follow(number))
+        self._opening.discard(number)
+        reader = self._logs.of(number)
+        assert reader is not None, "a node's own log is not opened here"
+        return reader
+
+    def _is_wanted(self, number: int) -> bool:
+        return number != self._logs.own.writer and self._logs.of(number) is None and number not in self._opening
+
+    def _not_open(self, number: int, error: BaseException) -> None:
+        self._opening.discard(number)
+        log.error("the log of node %d cannot be opened, trying again: %s", number, error)
+        self._clock.call_later(RETRY_SECONDS, partial(self.follow, number))

@@ -1,0 +1,234 @@
+"""Where new subscriptions begin in the logs of other nodes, and which of these logs are read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.clients import Publisher, Subscriber
+from tests.simulation.ledger import Broken
+from tests.simulation.world import World
+
+
+class Plant(World):
+    """Nodes that are there, a publisher, and durable subscribers."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(0, names)
+        self.publisher = Publisher(self, "p")
+        self.clients = [self.publisher]
+        for name in names:
+            self.start(name)
+        self.await_nodes()
+
+    def await_nodes(self) -> None:
+        assert self.until(lambda: len(self.running) == len(self.names), 20.0), self.failed_starts
+
+    def again(self, name: str) -> None:
+        super().again(name)
+        self.await_nodes()
+
+    def enter(self, name: str, node: str) -> Subscriber:
+        """A client that is connected there."""
+        found = [one for one in self.clients if one.name == name]
+        client = found[0] if found else Subscriber(self, name)
+        assert isinstance(client, Subscriber)
+        if not found:
+            self.clients.append(client)
+        client.connect(self.lives[node])
+        assert self.until(lambda: client.connected, 15.0)
+        return client
+
+    def subscriber(self, name: str, node: str, filter: str = "t/#") -> Subscriber:
+        """One that has its SUBACK."""
+        client = self.enter(name, node)
+        client.subscribe((filter, 2))
+        assert self.until(lambda: filter in client.subscribed, 10.0)
+        return client
+
+    def publish(self, node: str, count: int = 5, topic: str = "t/a") -> None:
+        """Acknowledged messages."""
+        self.publisher.connect(self.lives[node])
+        assert self.until(lambda: self.publisher.connected, 15.0)
+        for _ in range(count):
+            self.publisher.publish(topic, 1)
+        assert self.until(lambda: all(one.acknowledged for one in self.ledger.sent.values()), 10.0)
+
+    def leave_for_good(self, name: str) -> None:
+        """And be cleaned up after."""
+        self.names = tuple(one for one in self.names if one != name)
+        self.gone.add(name)
+        self.kill(name)
+        self.wait(20.0)
+
+    def wait(self, seconds: float) -> None:
+        for _ in range(round(seconds / 0.1)):
+            self.step(0.1)
+
+    def settle(self) -> None:
+        """Everybody has what is owed, and nothing comes that is not."""
+        self.until(self.ledger.settled, 20.0)
+        self.wait(2.0)
+        self.ledger.close()
+
+    def came(self, name: str) -> int:
+        return self.ledger.accounts[name].came.total()
+
+
+def test_the_log_of_a_node_that_is_gone_is_read_after_a_restart() -> None:
+    """It was cleaned up after before this life of the survivor began."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "a").leave()
+    plant.publish("b")
+    plant.leave_for_good("b")
+    plant.kill("a")
+    plant.wait(1.0)
+    plant.again("a")
+    plant.enter("s", "a")
+    plant.settle()
+    assert plant.came("s") == 5
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_new_subscriber_gets_nothing_of_a_node_that_was_gone(back: bool) -> None:
+    """Neither while that is away nor when it comes back; what it publishes then comes."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "a")
+    plant.publish("b")
+    plant.kill("b")
+    plant.kill("a")
+    plant.wait(8.0)
+    plant.names = ("a",)
+    plant.again("a")
+    plant.enter("s", "a")
+    plant.subscriber("new", "a")
+    if back:
+        plant.names = ("a", "b")
+        plant.again("b")
+        plant.wait(3.0)
+        plant.publish("b", 2)
+    else:
+        plant.wait(30.0)
+    plant.settle()
+    assert plant.came("new") == (2 if back else 0)
+
+
+def test_a_subscription_during_a_split_begins_where_it_was_made() -> None:
+    """The link says where the other's log was before it broke; the grid says where it is."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "a")
+    plant.network.part("a", "b")
+    plant.wait(3.0)
+    plant.publish("b")
+    plant.subscriber("new", "a")
+    plant.publish("b", 3)
+    plant.network.heal()
+    plant.settle()
+    assert plant.came("s") == 8
+    assert plant.came("new") == 3
+
+
+def test_a_node_of_which_nobody_here_has_heard_has_a_log_too() -> None:
+    """The grid knows it, when neither the list of members nor a link does."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "b")
+    new = plant.enter("new", "a")
+    plant.ensemble.suspend("a")
+    plant.network.part("a", "b")
+    plant.names = ("a", "b", "c")
+    plant.start("c")
+    plant.network.part("a", "c")
+    assert plant.until(lambda: plant.lives["c"].ready, 4.0)
+    plant.publish("c")
+    new.subscribe(("t/#", 2))
+    assert plant.until(lambda: bool(new.subscribed), 4.0)
+    plant.ensemble.heal("a")
+    plant.network.heal()
+    plant.wait(3.0)
+    plant.publish("c", 2)
+    plant.settle()
+    assert plant.came("s") == 7 and plant.came("new") == 2
+
+
+def test_suback_waits_until_the_grid_has_said_where_the_logs_end() -> None:
+    """And comes then, with a claim that begins there."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "b")
+    plant.publish("b")
+    new = plant.enter("new", "a")
+    plant.lives["a"].door.shut = True
+    new.subscribe(("t/#", 2))
+    plant.wait(0.5)
+    assert not new.subscribed
+    plant.publish("b", 2)
+    plant.lives["a"].door.shut = False
+    assert plant.until(lambda: bool(new.subscribed), 5.0)
+    plant.publish("b", 3)
+    plant.settle()
+    assert 3 <= plant.came("new") <= 5
+
+
+@pytest.mark.parametrize("leave", [lambda client: client.leave(), lambda client: client.leave(politely=True)])
+def test_a_subscription_whose_suback_never_came_is_whole_or_not_there(leave: Callable[[Subscriber], None]) -> None:
+    """The client leaves while the grid is asked, and is back elsewhere: it is owed nothing, and gets nothing old."""
+    plant = Plant("a", "b", "c")
+    plant.subscriber("s", "b")
+    plant.publish("b")
+    new = plant.enter("new", "a")
+    plant.lives["a"].door.shut = True
+    new.subscribe(("t/#", 2))
+    plant.wait(0.3)
+    leave(new)
+    plant.wait(2.0)
+    plant.lives["a"].door.shut = False
+    plant.wait(2.0)
+    plant.subscriber("new", "c")
+    plant.publish("b", 2)
+    plant.settle()
+    assert plant.came("new") == 2
+
+
+def test_several_filters_one_after_the_other() -> None:
+    """Each begins where it was asked for, and what was owed for the others before it still comes."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "a", "#")
+    new = plant.subscriber("new", "a", "t/a")
+    plant.network.part("a", "b")
+    plant.wait(3.0)
+    plant.publish("b", 3, "t/a")
+    plant.publish("b", 3, "t/b")
+    for filter in ("t/b", "t/+", "t/b"):
+        new.subscribe((filter, 2))
+        plant.step(0.001)
+    assert plant.until(lambda: len(new.subscribed) == 3, 10.0)
+    plant.publish("b", 2, "t/b")
+    plant.network.heal()
+    plant.settle()
+    assert plant.came("new") == 5
+
+
+def test_a_session_takes_its_beginnings_along() -> None:
+    """To a node that reads the other log as far as an old link brought it."""
+    plant = Plant("a", "b", "c")
+    plant.subscriber("s", "c")
+    plant.network.part("b", "c")
+    plant.wait(3.0)
+    plant.publish("b")
+    plant.subscriber("new", "a")
+    plant.enter("new", "c")
+    plant.wait(1.0)
+    plant.network.heal()
+    plant.publish("b", 2)
+    plant.settle()
+    assert plant.came("s") == 7 and plant.came("new") == 2
+
+
+def test_the_ledger_sees_what_is_old() -> None:
+    """What finds nothing proves nothing."""
+    plant = Plant("a")
+    plant.subscriber("s", "a")
+    plant.publish("a", 1)
+    plant.ledger.asks("new", "t/#")
+    with pytest.raises(Broken, match="old"):
+        plant.ledger.came("new", b"p-1", 0.0)
