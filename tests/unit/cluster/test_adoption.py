@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.cluster.joining import NoNumber, join, known_nodes
+from iot_mqtt.cluster.joining import NoNumber, enter, join, known_nodes
+from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.ports.cluster import Claim, Interest
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.simulation.sharedgrid import GridDoor, SharedGrid, finish
@@ -59,6 +60,69 @@ def test_what_a_dead_node_kept_is_removed_when_nobody_needs_it_any_more() -> Non
     assert all(not world[name].cluster.status().dead for name in ("b", "c"))
     known = {known.number: known for known in world.run(known_nodes(b.door))}
     assert known[a.number].cleaned == known[a.number].boot
+
+
+def test_what_a_node_keeps_that_is_back_is_not_removed() -> None:
+    """It comes while its adopter waits until nobody needs any more what it had kept before."""
+    world = World("a", "b", "c")
+    store_route(world["a"], "old")
+    populate(world["a"], 3)
+    world.kill("a")
+    world.pass_time(20.0)
+    again = world.start("a")
+    store_route(again, "new")
+    world.pass_time(60.0)
+    assert {bytes((again.number,)) + name for name in (b"old", b"new")} == set(world.grid.entries(CacheName.ROUTES))
+    known = {known.number: known for known in world.run(known_nodes(again.door))}
+    assert known[again.number].cleaned < again.place.boot  # type: ignore[union-attr]
+
+
+def test_an_adopter_that_cannot_see_the_others_removes_nothing() -> None:
+    """The node may be back, or another one may be at it; it is done when the others are seen again."""
+    world = World("a", "b")
+    store_route(world["a"], "t")
+    populate(world["a"], 3)
+    world.kill("a")
+    world.until(lambda: len(world["b"].node.told("adopt")) == 1)
+    world.pass_time(ClusterSettings().linger - 0.5)
+    world.ensemble.suspend("b")
+    world.pass_time(3.0)
+    assert not world["b"].over
+    assert world.grid.entries(CacheName.ROUTES)
+    world.ensemble.heal("b")
+    world.pass_time(90.0)
+    assert not world.grid.entries(CacheName.ROUTES)
+
+
+def test_a_node_that_takes_its_time_to_start_is_not_fenced() -> None:
+    """It has its boot long before it is in the list; who is never there is dead in the end."""
+    world = World("a")
+    slow = world.begin("b")
+    place = world.run(enter(slow.door, "b"))
+    world.kill("a")
+    world.pass_time(10.0)
+    world.start("a")
+    world.pass_time(ClusterSettings().absent_grace - 2.0)
+    assert world.grid.fenced.get(place.number, 0) < place.boot
+    world.pass_time(10.0)
+    assert world.grid.fenced[place.number] == place.boot
+
+
+def test_the_logs_of_all_who_were_ever_there_are_read() -> None:
+    """From the start, those that are cleaned up after included; also of those that come and go unseen."""
+    world = World("a", "b", "c")
+    numbers = {name: world[name].number for name in "abc"}
+    assert world["c"].node.followed == {numbers["a"], numbers["b"]}
+    world.kill("b")
+    world.pass_time(60.0)
+    known = {known.number: known for known in world.run(known_nodes(world["c"].door))}
+    assert known[numbers["b"]].cleaned == known[numbers["b"]].boot
+    world.kill("a")
+    again = world.start("a")
+    assert again.node.followed == {numbers["b"], numbers["c"]}
+    unseen = world.run(enter(GridDoor(world.grid, again.clock), "unseen"))
+    world.pass_time(60.0)
+    assert unseen.number in again.node.followed
 
 
 def test_if_the_adopter_dies_another_one_goes_on() -> None:
