@@ -112,6 +112,8 @@ class Clustering:
     # Node: what the others want.
 
     def interest(self) -> Sequence[Interest]:
+        # A peer forgets whatever is not in this: what was loaded a moment ago must be.
+        self.own.tell()
         return self.own.all()
 
     def committed_end(self) -> int:

@@ -14,6 +14,7 @@ from iot_mqtt.codec import Unsubscribe
 from iot_mqtt.ports.grid import CacheName
 from tests.seeds import seeds_of
 from tests.simulation import brokers
+from tests.simulation.clients import Subscriber
 from tests.unit.broker.groupworld import FILTER, GroupWorld, Walk
 
 QOS = pytest.mark.parametrize("qos", [1, 2])
@@ -237,6 +238,71 @@ def test_a_member_moves_to_the_node_that_gives_out_and_away(qos: int) -> None:
         assert len(roamer.got) == len(sent)
     assert world.out() == 0
     assert not world.records(*SHARES)
+
+
+@pytest.mark.parametrize("wait", [0.5, 6.0, 20.0])
+def test_what_a_node_that_is_gone_for_good_recorded_outlives_its_adopter(wait: float) -> None:
+    """Those who are left start again, before it is adopted, after that, and when it was cleaned up after."""
+    world = GroupWorld()
+    member = world.enter("m1", "a")
+    member.leave()
+    sent = world.publish("b", 10)
+    world.publisher.leave()
+    world.names = ("a", "c")
+    world.gone.add("b")
+    world.kill("b")
+    world.wait(wait)
+    for name in world.names:
+        world.kill(name)
+    world.wait(1.0)
+    for name in world.names:
+        world.again(name)
+    assert world.until(lambda: len(world.running) == 2, 20.0)
+    world.connect(member, "c")
+    world.settle()
+    assert set(member.got) == set(sent)
+
+
+@pytest.mark.parametrize("node", ["a", "c"])
+def test_a_start_of_all_nodes_at_once_takes_nothing_from_a_group(node: str) -> None:
+    """What its members want is known from the first word of the node that has their sessions."""
+    world = GroupWorld(names="ac")
+    member = world.enter("m1", "a")
+    member.leave()
+    sent = world.publish(node, 10)
+    world.publisher.leave()
+    for name in world.names:
+        world.kill(name)
+    world.wait(2.0)
+    for name in world.names:
+        world.again(name)
+    assert world.until(lambda: len(world.running) == 2, 20.0)
+    world.connect(member, "c")
+    world.settle()
+    assert set(member.got) == set(sent)
+
+
+def test_a_new_group_gets_nothing_that_was_published_before() -> None:
+    """From nodes that are there, that are away when it begins, and that come later."""
+    world = GroupWorld()
+    other = Subscriber(world, "other")
+    world.clients.append(other)
+    world.connect(other, "a")
+    other.subscribe(("t/#", 2))
+    world.wait(0.5)
+    for node in "abc":
+        world.publish(node, 5)
+    world.publisher.leave()
+    world.kill("b")
+    world.wait(8.0)
+    member = world.enter("m1", "c")
+    world.again("b")
+    assert world.until(lambda: len(world.running) == 3, 20.0)
+    world.wait(3.0)
+    new = [name for node in "abc" for name in world.publish(node, 2)]
+    assert world.until(lambda: len(member.got) >= len(new), 20.0)
+    world.wait(3.0)
+    assert sorted(member.got) == sorted(new)
 
 
 def test_a_group_that_nobody_keeps_is_no_more() -> None:
