@@ -118,13 +118,14 @@ class Budget:
         return DiskLevel.ALARM if used >= limit * share else DiskLevel.NONE
 
     def _tell(self) -> None:
+        subject = self._settings.subject
         figures = {"used": self.disk_used, "limit": self.disk_limit, "free": self.disk_free}
         if self.level is DiskLevel.FULL:
-            logger.error("the disk budget is used up: what would be stored is refused", extra=figures)
+            logger.error("the %s budget is used up: what would be stored is refused", subject, extra=figures)
         elif self.level is DiskLevel.ALARM:
-            logger.warning("the disk budget is nearly used up", extra=figures)
+            logger.warning("the %s budget is nearly used up", subject, extra=figures)
         else:
-            logger.info("the disk budget has room again", extra=figures)
+            logger.info("the %s budget has room again", subject, extra=figures)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -132,7 +133,8 @@ class Budget:
         found = []
         if self.level is not DiskLevel.NONE:
             share = 100 * self.disk_used // max(1, self.disk_limit)
-            found.append(f"disk {self.level.value}: {self.disk_used} of {self.disk_limit} bytes used ({share} %)")
+            subject = self._settings.subject
+            found.append(f"{subject} {self.level.value}: {self.disk_used} of {self.disk_limit} bytes used ({share} %)")
         store = self._broker.store
         if store.failing:
             found.append(f"the grid does not take writes: {store.trouble}")

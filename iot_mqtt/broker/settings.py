@@ -82,6 +82,8 @@ class BudgetSettings:
     disk_limit: int = 0
     #: Bytes that the file system keeps free.
     disk_reserve: int = 0
+    #: What it is that is measured, in words.
+    subject: str = "disk"
     #: Bytes and operations that may wait for a commit.
     uncommitted_bytes: int = 64 * 1024 * 1024
     uncommitted_operations: int = 200_000

@@ -51,13 +51,15 @@ ChangeListener = Callable[[bytes, "bytes | None"], None]
 class WriteBatch:
     """Puts and removals in the order they were asked for; a later one on a key wins."""
 
-    __slots__ = ("operations", "whole")
+    __slots__ = ("needed", "operations", "whole")
 
     def __init__(self) -> None:
         self.operations: list[tuple[CacheName, bytes, bytes | None]] = []
         #: A beginning of it would be wrong, not just less: a message in the log, say, without the QoS 2 id by which its
         #: repetition is known.
         self.whole = False
+        #: Nobody goes on without it, whatever it puts: a grid that is full takes it into a reserve.
+        self.needed = False
 
     def put(self, cache: CacheName, key: bytes, value: bytes) -> None:
         self.operations.append((cache, key, value))

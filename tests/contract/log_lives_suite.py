@@ -5,12 +5,17 @@ from __future__ import annotations
 import random
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.log import LogSettings, TopicRetention
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import TURN_BITS, Reference
 from tests.contract.logkit import SETTINGS, Life, LogCase, Told, fill, run_of, told, wanted
+
+
+async def _await(waiting: Deferred[None]) -> None:
+    await waiting
 
 
 class LogLivesSuite(LogCase):
@@ -178,6 +183,83 @@ class LogLivesSuite(LogCase):
             life.pump.run(life.log.drop(generation.id))
         assert 100_000 - 12_500 - 2000 <= life.log.size <= 100_000
         assert life.log.due(life.clock.now) == []
+
+    def test_the_oldest_are_due_when_the_grid_has_no_more_room(self, life: Life) -> None:
+        """Whatever the configuration allows, in generations that are small enough for it; of all classes together."""
+        life = life.next(LogSettings(topics=(TopicRetention("own/#", bytes=0, seconds=0),)))
+        life.log.limit(100_000)
+        for number in range(300):
+            life.append(("a/b", "own/a")[number % 2], text="x" * 1000)
+            life.commit()
+        generations = life.log.generations()
+        due = life.log.due(life.clock.now)
+        assert [one.id for one in due] == [one.id for one in generations[: len(due)]]
+        assert {one.retention_class for one in due} == {0, 1}
+        for generation in due:
+            life.pump.run(life.log.drop(generation.id))
+        assert 100_000 - 2 * 12_500 - 2000 <= life.log.size <= 100_000
+        assert life.log.due(life.clock.now) == []
+        life.log.limit(0)
+        life.append("a/b", text="x" * 50_000)
+        life.commit()
+        assert life.log.due(life.clock.now) == []
+
+    def test_the_oldest_is_due_while_the_grid_is_nearly_full(self, life: Life) -> None:
+        """One at a time; down to a rest that is not what fills the grid. What is open is closed for it."""
+        life = life.next(LogSettings())
+        life.log.limit(80_000)
+        pressed = [False]
+        life.log.ceiling.pressed = lambda: pressed[0]
+        life.append("a/b", text="x" * 9_000)
+        life.commit()
+        assert life.log.due(life.clock.now) == []
+        pressed[0] = True
+        assert life.log.due(life.clock.now) == []
+        assert not life.log.generations()[0].closed, "a rest is left alone"
+        life.append("a/b", text="x" * 1_500)
+        life.commit()
+        assert life.log.due(life.clock.now) == []
+        first = life.log.generations()[0]
+        assert first.closed
+        life.append("a/b", text="x" * 1_500)
+        life.commit()
+        assert [one.id for one in life.log.due(life.clock.now)] == [first.id]
+        life.pump.run(life.log.drop(first.id))
+        assert life.log.due(life.clock.now) == []
+
+    def test_a_generation_makes_room_while_a_commit_cannot(self, life: Life) -> None:
+        """A full grid takes nothing until there is room; the drop waits for no commit that has nothing of it."""
+        life = life.next(LogSettings(generation_seconds=100))
+        fill(life, turns=20)
+        life.clock.now += 101
+        life.append("a/b", text="new")
+        life.commit()
+        old, _ = life.log.generations()
+        life.between.holding = True
+        life.append("a/b", text="waits")
+        life.store.flush()
+        life.pump.run(life.log.drop(old.id))
+        assert [one.id for one in life.log.generations()] != [old.id]
+        life.between.release()
+        life.commit()
+        assert [payload for _, payload in told(life.everything("a/b"))] == [b"new", b"waits"]
+        assert len(life.next(SETTINGS).log.generations()) == 1
+
+    def test_a_generation_waits_for_a_commit_that_has_something_of_it(self, life: Life) -> None:
+        """What would be written behind the removal would stay for ever."""
+        life = life.next(LogSettings(generation_seconds=100))
+        life.between.holding = True
+        life.append("a/b", text="old")
+        life.store.flush()
+        life.clock.now += 101
+        old = life.log.generations()[0]
+        life.log.due(life.clock.now)
+        dropping = Deferred.fromCoroutine(life.log.drop(old.id))
+        assert not dropping.called
+        life.between.release()
+        life.pump.run(_await(dropping))
+        assert life.log.generations() == []
+        assert life.pump.run(life.between.page(CacheName.LOG)) == []
 
     def test_topics_may_have_a_retention_of_their_own(self, life: Life) -> None:
         """The first filter that matches counts; each class has generations of its own, also in another life."""

@@ -295,7 +295,10 @@ KEYS = {
     "log.shards": "Parts of the log of messages, by publisher. May be changed: it says where new messages go.",
     "log.generation": "Seconds of messages that are kept, and later dropped, together.",
     "log.retention": "Seconds that messages are kept for durable sessions and replays; 0: as long as there is room.",
-    "log.retention_bytes": "Bytes of messages that are kept at most; the oldest are dropped and counted. 0: no limit.",
+    "log.retention_bytes": (
+        "Bytes of messages that are kept at most, and no more than a shared grid has room for; the oldest are dropped "
+        "and counted. 0: no limit."
+    ),
     "log.topics": "Exceptions, as a list of {filter, retention, retention_bytes}; the first that matches counts.",
     "log.record": "Filters whose messages are logged for replays even if no durable session wants them.",
     "log.batch_size": "Messages that one session reads from the log at once.",

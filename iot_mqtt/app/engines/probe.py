@@ -20,6 +20,7 @@ _THIN_CLIENT = 2
 _GET_STATE, _CHANGE_STATE = 5000, 5001
 _FLAG_ERROR, _FLAG_TOPOLOGY = 1, 2
 _ACTIVE = 1
+_GATEWAY_VERSION = 2
 _HELLO, _WELCOME, _REFUSED, _TOPOLOGY = 0x01, 0x81, 0x82, 0x85
 _MODE = re.compile(r"^Mode: (\w+)", re.MULTILINE)
 _METADATA = 3
@@ -92,7 +93,7 @@ def _little(body: bytes) -> bytes:
 def gateway(port: int, token: str, *, host: str = HOST) -> Servers:
     """What the messaging gateway says of the Ignite servers (cluster/gateway/PROTOCOL.md). Node 0 disturbs nobody."""
     text = token.encode()
-    hello = struct.pack(">BBH", _HELLO, 1, len(text)) + text + struct.pack(">HQI", 0, 0, 0)
+    hello = struct.pack(">BBH", _HELLO, _GATEWAY_VERSION, len(text)) + text + struct.pack(">HQI", 0, 0, 0)
     with _Conversation(port, host) as peer:
         peer.send(struct.pack(">I", len(hello)) + hello)
         while frame := peer.frame(">I"):

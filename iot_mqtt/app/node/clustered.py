@@ -113,6 +113,10 @@ class Clustered:
         if self._node is not None:
             self._node.reachable_at(dict(addresses))
 
+    def count(self) -> int:
+        """How many nodes are there, this one included."""
+        return max(1, len(self._registry.members))
+
     def refresh(self, lag: float) -> None:
         """Show the others how this node is."""
         if self._node is not None and self._broker is not None:

@@ -14,7 +14,7 @@ from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import AdminConfig, Config, ListenerConfig, LogConfig
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
-from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
@@ -89,7 +89,16 @@ def make_registry(config: Config, clock: Clock, cross: Callable[[Callable[[], No
 
 def disk_meter(grid: Grid) -> DiskMeter | None:
     """What measures the room that the grid takes; None where it takes none."""
+    if isinstance(grid, IgniteGrid):
+        return grid.room_use
     return grid.disk_use if isinstance(grid, EmbeddedGrid) else None
+
+
+def budget_settings(config: LogConfig, grid: Grid) -> BudgetSettings:
+    """What may be filled. The servers of a shared grid keep a reserve of their own."""
+    if isinstance(grid, IgniteGrid):
+        return BudgetSettings(config.disk_limit, subject="grid")
+    return BudgetSettings(config.disk_limit, config.disk_reserve)
 
 
 def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock, number: int = 0) -> GridLog:

@@ -23,9 +23,11 @@ from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.clustered import Clustered
 from iot_mqtt.app.node.gateways import Gateways
+from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.inbox import make_letters
 from iot_mqtt.app.node.parts import (
     bound,
+    budget_settings,
     disk_meter,
     make_admin_limits,
     make_grid,
@@ -42,7 +44,7 @@ from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
 from iot_mqtt.broker.loading import load
-from iot_mqtt.broker.settings import BudgetSettings, LogUse
+from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.view import View
 from iot_mqtt.devices import SWEEP_SECONDS, Accompanied
@@ -152,6 +154,8 @@ class Service:
             gc.set_threshold(self._config.node.gc_threshold, 100, 100)
         gc.freeze()
         self._repeat(DISK_SECONDS, self.broker.budget.measure)
+        if isinstance(self._grid, IgniteGrid) and self._cluster is not None:
+            GridRoom(self._grid, self.broker, messages, self._cluster.count, self.clock).begin()
         if before_listening is not None:
             await before_listening()
         ports = self._listen()
@@ -182,7 +186,7 @@ class Service:
             store=self._store,
             log=messages,
             log_use=LogUse(config.log.batch_size, config.log.record, config.durable_sessions.progress_delay),
-            budget=BudgetSettings(config.log.disk_limit, config.log.disk_reserve),
+            budget=budget_settings(config.log, self._grid),
             disk=disk_meter(self._grid),
             counters=self.counters,
             clock=self.clock,

@@ -17,6 +17,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from iot_mqtt.grid.ignite.frames import (
+    VERSION,
     BadFrame,
     Deliver,
     Done,
@@ -24,6 +25,7 @@ from iot_mqtt.grid.ignite.frames import (
     FrameReader,
     Incoming,
     Refused,
+    Room,
     Status,
     Topology,
     Welcome,
@@ -74,6 +76,8 @@ class Owner(TypingProtocol):
     def delivered(self, topic: str, payload: bytes) -> None: ...
 
     def topology(self, topology: Topology) -> None: ...
+
+    def room_changed(self, room: Room) -> None: ...
 
 
 class _Pending:
@@ -217,6 +221,13 @@ class Connection(Protocol):
                 self._found(frame)
             case Deliver():
                 self._owner.delivered(frame.topic, frame.payload)
+            case Welcome(version) if version != VERSION:
+                reason = (
+                    f"it speaks version {version} of its protocol and this node version {VERSION}: "
+                    "node and Ignite server have to be of the same release"
+                )
+                self._refused = Refused(Status.UNKNOWN_VERSION, reason)
+                self.abort(reason)
             case Welcome() if self.welcome is None:
                 self.welcome = frame
                 self._answered_at = self._clock.monotonic()
@@ -226,6 +237,8 @@ class Connection(Protocol):
                 self.transport.loseConnection()
             case Topology():
                 self._owner.topology(frame)
+            case Room():
+                self._owner.room_changed(frame)
             case _:
                 self.abort("the gateway sent a second WELCOME")
 

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from iot_mqtt.ports.grid import Pair
 
-VERSION: Final = 1
+#: Of everything in here: whoever changes a frame gives it another number, and keeps its samples under that number.
+VERSION: Final = 2
 #: In the place of a length: there is no value.
 NONE: Final = b"\xff\xff\xff\xff"
 LONGEST_KEY: Final = 0xFFFF
@@ -28,6 +29,7 @@ _WORD = struct.Struct(">I")
 _IDENTITY = struct.Struct(">HQI")
 _LIFE = struct.Struct(">HQ")
 _TOPOLOGY = struct.Struct(">QHI")
+_ROOM = struct.Struct(">QQQ")
 _UNKNOWN: Final = 0xFFFF_FFFF
 _DONE = struct.Struct(">IB")
 _MANY = struct.Struct(">IH")
@@ -54,6 +56,7 @@ class Op(IntEnum):
     TOPOLOGY = 0x85
     FOUND = 0x86
     SWAPPED = 0x87
+    ROOM = 0x88
 
 
 class Status(IntEnum):
@@ -112,6 +115,16 @@ class Topology(NamedTuple):
     missing: int | None
 
 
+class Room(NamedTuple):
+    """Bytes: of the fullest server what is used and how much it offers, and what all of them offer together, their
+    copies taken off. An offer of 0: not known.
+    """
+
+    used: int
+    offered: int
+    capacity: int
+
+
 class Page(NamedTuple):
     """Entries, and whether there may be others behind the last one."""
 
@@ -126,7 +139,7 @@ class Found(NamedTuple):
     pages: list[Page]
 
 
-Incoming = Welcome | Refused | Done | Deliver | Topology | Found
+Incoming = Welcome | Refused | Done | Deliver | Topology | Room | Found
 #: A compare-and-set: (cache, key, expected, new).
 Swap = tuple[str, bytes, "bytes | None", "bytes | None"]
 #: A page (cache, prefix, after, limit) or, with a limit of 0, the entry whose key is the prefix.
@@ -159,8 +172,9 @@ def encode_hello(token: str, node: int, boot: int, connection: int) -> bytes:
     return _frame(Op.HELLO, bytes((VERSION,)), _text(token), _IDENTITY.pack(node, boot, connection))
 
 
-def encode_commit(id: int, stretches: Sequence[Stretch]) -> bytes:
-    parts = [_ID.pack(id), _SHORT.pack(len(stretches))]
+def encode_commit(id: int, stretches: Sequence[Stretch], needed: bool = False) -> bytes:
+    """``needed``: it may use the room that is kept for going on, and for making room."""
+    parts = [_ID.pack(id), bytes((needed,)), _SHORT.pack(len(stretches))]
     for cache, entries in stretches:
         parts += (_text(cache), _WORD.pack(len(entries)))
         for key, value in entries.items():
@@ -283,6 +297,9 @@ def decode(op: int, data: bytes) -> Incoming:
             frame = Deliver(topic, body.raw(length))
         case Op.WELCOME:
             (version,) = body.raw(1)
+            if version != VERSION:
+                # What follows is of that version.
+                return Welcome(version, b"", 0)
             server = body.raw(16)
             (longest,) = body.take(_WORD)
             frame = Welcome(version, server, longest)
@@ -292,6 +309,8 @@ def decode(op: int, data: bytes) -> Incoming:
         case Op.TOPOLOGY:
             number, servers, missing = body.take(_TOPOLOGY)
             frame = Topology(number, servers, None if missing == _UNKNOWN else missing)
+        case Op.ROOM:
+            frame = Room(*body.take(_ROOM))
         case Op.SWAPPED:
             id, count = body.take(_MANY)
             frame = Done(id, Status.DONE, "", body.raw(count))

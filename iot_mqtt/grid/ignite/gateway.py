@@ -26,6 +26,7 @@ from iot_mqtt.grid.ignite.faults import Fenced
 from iot_mqtt.grid.ignite.frames import (
     Done,
     Refused,
+    Room,
     Status,
     Topology,
     Welcome,
@@ -79,6 +80,8 @@ class Gateway:
         self._asked: dict[str, list[Deferred[None]]] = {}
         self._unanswered: set[str] = set()
         self._flowing = False
+        # The connection ends because this node has got another identity: nobody has lost it.
+        self._renaming = False
         self._stopped: Deferred[None] | None = None
         self.identity: Identity = NOBODY
         self.on_flow: Callable[[bool], None] = _ignore
@@ -93,6 +96,9 @@ class Gateway:
         self.servers = 0
         #: Partitions that have fewer copies than they should, as the last gateway said; None: not known.
         self.missing: int | None = None
+        #: How full the servers are, as a gateway said last.
+        self.room: Room | None = None
+        self.on_room: Callable[[], None] = _nothing
         self.connects = self.losses = self.sent = self.received = self.dropped = 0
         self._bytes_out = self._bytes_in = 0
 
@@ -122,6 +128,7 @@ class Gateway:
         self.identity = identity
         self.fenced = None
         if self._connection is not None:
+            self._renaming = True
             self._connection.abort("it gets another identity")
         elif self._running:
             self._forget_attempt()
@@ -246,7 +253,8 @@ class Gateway:
         self._connection = None
         self.missing = None
         was_there = connection.welcome is not None
-        if was_there and self._running:
+        renaming, self._renaming = self._renaming, False
+        if was_there and self._running and not renaming:
             self.losses += 1
             log.warning("the connection to the gateway is lost: %s", why)
             # One that breaks as soon as it is there is no success.
@@ -276,6 +284,10 @@ class Gateway:
     def topology(self, topology: Topology) -> None:
         self.servers, self.missing = topology.servers, topology.missing
         self.on_topology(topology.servers)
+
+    def room_changed(self, room: Room) -> None:
+        self.room = room if room.offered else None
+        self.on_room()
 
     # Connecting.
 
@@ -309,9 +321,11 @@ class Gateway:
             return
         if refused.status in (Status.WRONG_TOKEN, Status.UNKNOWN_VERSION, Status.BAD_REQUEST):
             address = self._settings.gateways[self._next]
+            hint = "; check grid.ignite.token" if refused.status == Status.WRONG_TOKEN else ""
+            refusal = f"the gateway {address} refuses this node: {refused.reason}{hint}"
             if self.refusal is None:
-                log.error("the gateway %s refuses this node: %s", address, refused.reason)
-            self.refusal = f"the gateway {address} refuses this node: {refused.reason}"
+                log.error("%s", refusal)
+            self.refusal = refusal
         self._fail(refused.reason, count=True)
 
     def _fail(self, why: str, *, count: bool) -> None:

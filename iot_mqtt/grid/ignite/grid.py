@@ -29,6 +29,7 @@ from iot_mqtt.grid.ignite.whole import Finisher, Life
 from iot_mqtt.grid.ignite.writing import Writer
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ Done = Callable[[BaseException | None], None]
 
 #: Seconds between two looks at whether the servers are there, while the grid is being opened.
 LOOK: Final = 0.02
+#: Bytes that there are while nobody has said how many.
+UNKNOWN_ROOM: Final = 1 << 62
 #: Caches whose values may be large, and are read by a connection of their own: nobody waits behind them. An entry of
 #: these never changes while it is there.
 LARGE: Final = frozenset((CacheName.LOG, CacheName.LOG_INDEX))
@@ -64,6 +67,11 @@ class IgniteGrid:
         self.on_fenced: Callable[[str], None] = _ignore
         self.gateway.on_connected = self._connected
         self.gateway.on_fenced = self._fenced
+        self.gateway.on_room = self._room_changed
+        #: Called when the servers have said how full they are.
+        self.on_room: Callable[[], None] = _nothing
+        # What was put when they did.
+        self._kept_before = 0
         self._open = False
         self._closed: list[Deferred[None]] | None = None
         self._late: list[Done] = []
@@ -151,6 +159,19 @@ class IgniteGrid:
         """
         return self.gateway.missing
 
+    def room_use(self) -> DiskUse:
+        """Bytes of the fullest server: used, what was put since it said so included, and what it has to offer yet."""
+        room = self.gateway.room
+        if room is None:
+            return DiskUse(0, UNKNOWN_ROOM)
+        used = room.used + self.writer.kept - self._kept_before
+        return DiskUse(used, max(0, room.offered - used))
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that all servers together offer for what is put once; 0: not known."""
+        return 0 if self.gateway.room is None else self.gateway.room.capacity
+
     @property
     def identity(self) -> Life:
         """Who it writes as; (0, 0): nobody."""
@@ -231,6 +252,10 @@ class IgniteGrid:
         self.writer.connected()
         self.pages.connected()
 
+    def _room_changed(self) -> None:
+        self._kept_before = self.writer.kept
+        self.on_room()
+
     def _fenced(self, detail: str) -> None:
         self.writer.fenced()
         self.pages.fenced()
@@ -245,7 +270,7 @@ class IgniteGrid:
         if self.gateway.fenced is not None:
             raise Fenced(self.gateway.fenced)
         if self.gateway.refusal is not None:
-            raise RefusedByGateway(f"{self.gateway.refusal}; check grid.ignite.token")
+            raise RefusedByGateway(self.gateway.refusal)
         if self._clock.monotonic() >= until:
             raise NoServer(self._nobody())
         looked: Deferred[None] = Deferred()
@@ -276,6 +301,10 @@ def _settle(waiting: Deferred[None], error: BaseException | None) -> None:
         waiting.callback(None)
     else:
         waiting.errback(error)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 def _ignore(_: str) -> None:

@@ -202,6 +202,7 @@ class Finisher:
     async def _write(self, number: int, note: Note) -> None:
         batch = WriteBatch()
         batch.operations = note.operations
+        batch.needed = True
         await self._grid.commit(batch)
         over = WriteBatch()
         over.operations = [gone(number)]

@@ -57,6 +57,8 @@ Get = Callable[[CacheName, bytes], Awaitable["bytes | None"]]
 TURN_SWAPS: Final = 256
 #: Operations after which a turn takes no further commit: making its frames takes the reactor's time.
 TURN_OPERATIONS: Final = 2000
+#: What is kept for somebody. Everything else is needed to go on, or says how far it got, and takes little room.
+KEPT: Final = frozenset((CacheName.LOG, CacheName.RETAINED, CacheName.QUEUE, CacheName.SHADOWS, CacheName.COMMANDS))
 
 
 class _Entry:
@@ -73,12 +75,15 @@ class _Entry:
 class _Commit(_Entry):
     """A batch, as the stretches of a frame or of several."""
 
-    __slots__ = ("size", "trouble", "whole")
+    __slots__ = ("needed", "size", "trouble", "whole")
 
     def __init__(self, batch: WriteBatch, finished: Finished) -> None:
         super().__init__(finished)
         self.operations = batch.operations
         self.whole = batch.whole
+        self.needed = batch.needed or not any(
+            cache in KEPT and value is not None for cache, _, value in batch.operations
+        )
         self.size = 0
         self.trouble: Unavailable | None = None
         for _, key, value in batch.operations:
@@ -140,6 +145,8 @@ class Writer:
         self._turn: list[_Entry] = []
         self._frames: deque[list[Stretch]] = deque()
         self._turns = 0
+        #: The turn may use the room that is kept for going on.
+        self._needed = False
         #: Swaps whose answer was lost.
         self._doubtful: list[_Swap] = []
         self._doubt: Timer | None = None
@@ -147,6 +154,8 @@ class Writer:
         self._telling = False
         self._refusing: Timer | None = None
         self._idle: list[Deferred[None]] = []
+        #: Bytes that were put for keeping.
+        self.kept = 0
         self.commits = self.frames = self.failures = self.resolved = 0
 
     @property
@@ -255,9 +264,11 @@ class Writer:
         """Take commits for a turn, and make of them what fits into frames; or take one that fails, in its place."""
         packing = Packing(self._gateway.frame_limit)
         operations = 0
+        self._needed = isinstance(first := self._queue[0], _Commit) and first.needed
         while self._queue and (not self._turn or operations + len(self._queue[0].operations) <= TURN_OPERATIONS):
             commit = self._queue[0]
-            if not isinstance(commit, _Commit):
+            # What may be refused for want of room must not take with it what may not.
+            if not isinstance(commit, _Commit) or commit.needed is not self._needed:
                 break
             if commit.trouble is None:
                 commit.trouble = packing.refuses(commit.operations, commit.size)
@@ -271,6 +282,8 @@ class Writer:
             self._queue.popleft()
             self._queued -= commit.size
             self._turn.append(commit)
+            if not commit.needed:
+                self.kept += commit.size
             operations += len(commit.operations)
         if not self._note(packing):
             for commit in self._turn:
@@ -306,7 +319,7 @@ class Writer:
     def _send(self) -> None:
         self.frames += 1
         stretches = self._frames.popleft()
-        self._gateway.request(partial(frames.encode_commit, stretches=stretches), self._answered)
+        self._gateway.request(partial(frames.encode_commit, stretches=stretches, needed=self._needed), self._answered)
 
     def _answered(self, done: Done | None) -> None:
         trouble = self._trouble(done)

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.grid.log.caretaking import drop_over
+from iot_mqtt.grid.log.ceiling import Ceiling
 from iot_mqtt.grid.log.checking import Checker
 from iot_mqtt.grid.log.following import FollowedLog
 from iot_mqtt.grid.log.index import BlockIndex
@@ -53,7 +54,9 @@ class GridLog:
         self.writer = writer
         self.figures = LogFigures()
         self._selections = Selections()
-        self._catalogue = OwnCatalogue(writer, grid, settings)
+        #: What the grid has room for.
+        self.ceiling = Ceiling()
+        self._catalogue = OwnCatalogue(writer, grid, settings, self.ceiling)
         self._recent = Recent(writer)
         self._writer = Writer(writer, store, clock, settings, self._catalogue, self._recent, self.figures)
         self._pages = Pages(
@@ -61,7 +64,7 @@ class GridLog:
         )
         self._index = BlockIndex(grid, self._catalogue, self.figures)
         self._reader = Reader(self._catalogue, self._recent, self._index, self._pages, self._writer)
-        self._retention = Retention(writer, grid, store, settings, self._catalogue)
+        self._retention = Retention(writer, grid, store, settings, self._catalogue, self._writer, self.ceiling)
         self._checker = Checker(
             writer, grid, self._catalogue, self._recent, self._index, self._pages, self._reader, self._writer
         )
@@ -110,6 +113,12 @@ class GridLog:
         self._writer.committed(ticket)
 
     # Retention and tools.
+
+    def limit(self, size: int) -> None:
+        """So many bytes are there for this log in the grid."""
+        if size != self.ceiling.bytes:
+            self.ceiling.bytes = size
+            self._catalogue.limited()
 
     def due(self, wall: float) -> list[GenerationInfo]:
         return self._retention.due(wall)

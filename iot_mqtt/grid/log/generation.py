@@ -101,6 +101,7 @@ class Generation:
         "full_at",
         "counted",
         "unseen",
+        "ticket",
         "loaded",
         "streams",
         "in_order",
@@ -119,6 +120,8 @@ class Generation:
         #: When it is over: a time, and a number of bytes.
         self.until = self.full_at = inf
         self.counted = 0
+        #: Of the last batch that has anything of it.
+        self.ticket = 0
         #: Up to this turn its streams may have pages that their counters and ``last_turn`` know nothing of: only a
         #: reader of another's log misses turns.
         self.unseen = -1

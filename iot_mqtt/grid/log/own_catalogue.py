@@ -9,6 +9,7 @@ from math import inf
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.log.catalogue import Catalogue
+from iot_mqtt.grid.log.ceiling import Ceiling
 from iot_mqtt.grid.log.generation import Generation, Stream, read_generation, stage_record
 from iot_mqtt.grid.log.keys import generations_prefix
 from iot_mqtt.grid.log.records import CLOSED, OPEN
@@ -23,10 +24,11 @@ _NOWHERE = Placing(CATCH_ALL, 0, 1)
 class OwnCatalogue(Catalogue):
     """``current`` is the open generation of each retention class."""
 
-    def __init__(self, writer: int, grid: Grid, settings: LogSettings) -> None:
+    def __init__(self, writer: int, grid: Grid, settings: LogSettings, ceiling: Ceiling) -> None:
         super().__init__(grid)
         self._writer = writer
         self._settings = settings
+        self._ceiling = ceiling
         self.current: dict[int, Generation] = {}
         self.changed: dict[Generation | Stream, None] = {}
         self._next = (writer << WRITER_SHIFT) + 1
@@ -82,7 +84,16 @@ class OwnCatalogue(Catalogue):
     def _make_current(self, generation: Generation) -> None:
         self.current[generation.retention_class] = generation
         generation.until = generation.began_at + self._settings.generation_seconds
-        generation.full_at = self._settings.generation_bytes_of(generation.retention_class) or inf
+        self._limit(generation)
+
+    def limited(self) -> None:
+        """The ceiling has moved."""
+        for generation in self.current.values():
+            self._limit(generation)
+
+    def _limit(self, generation: Generation) -> None:
+        limits = (self._settings.generation_bytes_of(generation.retention_class), self._ceiling.generation_bytes)
+        generation.full_at = min((limit for limit in limits if limit), default=inf)
 
     def close(self, generation: Generation) -> None:
         """Nothing more is appended to it."""
@@ -96,12 +107,17 @@ class OwnCatalogue(Catalogue):
 
     def forget(self, generation: Generation) -> None:
         super().forget(generation)
+        self.written_off(generation)
+
+    def written_off(self, generation: Generation) -> None:
+        """It is being dropped: whoever does that writes what is to be written of it."""
         self.changed.pop(generation, None)
         for stream in generation.in_order:
             self.changed.pop(stream, None)
 
-    def stage(self, batch: WriteBatch, counted: int) -> None:
+    def stage(self, batch: WriteBatch, counted: int, ticket: int) -> None:
         """Add what changed to a batch, generations before their streams."""
         changed, self.changed = self.changed, {}
         for item in changed:
+            (item if isinstance(item, Generation) else item.generation).ticket = ticket
             stage_record(batch, item, counted)

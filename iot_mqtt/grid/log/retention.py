@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iot_mqtt.grid.log.ceiling import Ceiling
 from iot_mqtt.grid.log.generation import Generation, stage_record
 from iot_mqtt.grid.log.keys import (
     block_of,
@@ -13,6 +14,7 @@ from iot_mqtt.grid.log.keys import (
 from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.records import CLOSED, DROPPING, OPEN
 from iot_mqtt.grid.log.settings import LogSettings
+from iot_mqtt.grid.log.writing import Writer
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.log import GenerationInfo
 from iot_mqtt.ports.store import Store
@@ -23,8 +25,19 @@ _TIMES_PER_BATCH = 1000
 class Retention:
     """The rules, and the removal."""
 
-    def __init__(self, writer: int, grid: Grid, store: Store, settings: LogSettings, catalogue: OwnCatalogue) -> None:
+    def __init__(
+        self,
+        number: int,
+        grid: Grid,
+        store: Store,
+        settings: LogSettings,
+        catalogue: OwnCatalogue,
+        writer: Writer,
+        ceiling: Ceiling,
+    ) -> None:
+        self._number = number
         self._writer = writer
+        self._ceiling = ceiling
         self._grid = grid
         self._store = store
         self._settings = settings
@@ -36,18 +49,40 @@ class Retention:
         sizes: dict[int, int] = {}
         for generation in self._catalogue.generations.values():
             sizes[generation.retention_class] = sizes.get(generation.retention_class, 0) + generation.bytes
-        found = []
+        found: list[Generation] = []
         for generation in self._catalogue.generations.values():
             if self._is_due(generation, wall, sizes[generation.retention_class]):
                 sizes[generation.retention_class] -= generation.bytes
-                found.append(generation.info())
-        return found
+                found.append(generation)
+        found += self._over_ceiling(found)
+        return [generation.info() for generation in found]
+
+    def _over_ceiling(self, due: list[Generation]) -> list[Generation]:
+        """What else goes because the grid has no more room, the oldest first."""
+        left = [generation for generation in self._catalogue.generations.values() if generation not in due]
+        size, limit = sum(generation.bytes for generation in left), self._ceiling.bytes
+        closed = sorted((one for one in left if one.state == CLOSED), key=lambda one: one.ended_at)
+        found: list[Generation] = []
+        while closed and 0 < limit < size:
+            found.append(closed.pop(0))
+            size -= found[-1].bytes
+        if due or found or size <= self._ceiling.rest or not self._ceiling.pressed():
+            return found
+        if closed:
+            return closed[:1]
+        # Nothing of it could go; the next time this one can.
+        for generation in list(self._catalogue.current.values()):
+            self._close(generation)
+        return []
+
+    def _close(self, generation: Generation) -> None:
+        self._catalogue.close(generation)
+        self._store.reserve()
 
     def _close_old(self, wall: float) -> None:
         for generation in list(self._catalogue.current.values()):
             if wall >= generation.began_at + self._settings.generation_seconds:
-                self._catalogue.close(generation)
-                self._store.reserve()
+                self._close(generation)
 
     def _is_due(self, generation: Generation, wall: float, size: int) -> bool:
         if generation.state != CLOSED:
@@ -63,9 +98,12 @@ class Retention:
             return
         if generation.state == OPEN:
             raise ValueError(f"generation {id} still takes messages")
-        # From now on no batch writes anything of it; wait for those that do.
+        # From now on no batch writes anything of it; wait for those that do, but for no other: a full grid may take
+        # none until this has made room.
         generation.state = DROPPING
-        await self._store.settled()
+        self._catalogue.written_off(generation)
+        if generation.ticket > self._store.committed or generation.end > self._writer.committed_end:
+            await self._store.settled()
         batch = WriteBatch()
         stage_record(batch, generation, generation.counted)
         await self._grid.commit(batch)
@@ -84,5 +122,5 @@ class Retention:
         for start in range(first, behind, _TIMES_PER_BATCH):
             batch = WriteBatch()
             for block in range(start, min(start + _TIMES_PER_BATCH, behind)):
-                batch.remove(CacheName.LOG_META, times_key(self._writer, block))
+                batch.remove(CacheName.LOG_META, times_key(self._number, block))
             await self._grid.commit(batch)

@@ -168,11 +168,13 @@ class Writer:
         if self._gathering:
             turns.append((self.turn, self._gathering))
             self._begin(self.turn + 1)
-        self._catalogue.stage(batch, self._unstaged - 1)
+        self._catalogue.stage(batch, self._unstaged - 1, ticket)
         summaries = WriteBatch()
         for turn, gathered in turns:
             self._recent.stage(batch, ticket, turn)
             self._stage_turn(batch, summaries, turn, gathered)
+            for stream in gathered:
+                stream.generation.ticket = ticket
         batch.operations += summaries.operations
         self._unstaged = self.turn
 

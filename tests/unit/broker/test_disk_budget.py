@@ -328,7 +328,7 @@ def test_a_full_disk_still_delivers_what_is_stored() -> None:
 # Commits that do not come back.
 
 
-def crowded_node(**limits: int) -> Node:
+def crowded_node(**limits: Any) -> Node:
     """A node that lets little wait for a commit."""
     node = Node(budget=BudgetSettings(**limits))
     reader = node.connect("reader", expiry=600)

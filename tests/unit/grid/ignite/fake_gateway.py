@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.connection import Connection, Once
-from iot_mqtt.grid.ignite.frames import Op, Status
+from iot_mqtt.grid.ignite.frames import VERSION, Op, Status
 from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
@@ -94,6 +94,14 @@ class FakeServers:
         #: Partitions that have fewer copies than they should.
         self.missing = 0
         self.longest = LONGEST
+        #: Bytes that are used, offered by the fullest, offered by all.
+        self.room = (0, 0, 0)
+        #: What they say they speak.
+        self.version = VERSION
+        #: Whether each commit might use the room that is kept for going on.
+        self.needed: list[bool] = []
+        #: Commits that might not are answered "not ready".
+        self.full = False
         self.refuse: tuple[Status, str] | None = None
 
     def reach(self, address: Address, timeout: float) -> FakeEndpoint:
@@ -255,6 +263,11 @@ class Link:
         servers = self.servers
         match op:
             case Op.COMMIT:
+                needed = body.number(1) == 1
+                servers.needed.append(needed)
+                if servers.full and not needed:
+                    body.data = b""
+                    return Status.NOT_READY
                 for _ in range(body.number(2)):
                     cache, seen = servers.caches[body.text()], set()
                     for _ in range(body.number(4)):
@@ -319,7 +332,7 @@ class Link:
         version, token = body.number(1), body.text()
         identity = node, boot, _ = body.number(2), body.number(8), body.number(4)
         servers.hellos.append(identity)
-        if version != 1:
+        if version != VERSION:
             self.refused(Status.UNKNOWN_VERSION, f"version {version}")
         elif token != servers.token:
             self.refused(Status.WRONG_TOKEN, "wrong token")
@@ -332,8 +345,11 @@ class Link:
                 if node and link.identity is not None and link.identity[0] == node and link.identity < identity:
                     link.close()
             self.identity = identity
-            self.outgoing.append(frame(Op.WELCOME, b"\x01" + bytes(16) + struct.pack(">I", servers.longest)))
+            self.outgoing.append(
+                frame(Op.WELCOME, bytes((servers.version,)) + bytes(16) + struct.pack(">I", servers.longest))
+            )
             self.outgoing.append(frame(Op.TOPOLOGY, struct.pack(">QHI", 1, len(servers.gateways), servers.missing)))
+            self.outgoing.append(frame(Op.ROOM, struct.pack(">QQQ", *servers.room)))
 
     def refused(self, status: Status, reason: str) -> None:
         self.outgoing.append(frame(Op.REFUSED, bytes((status,)) + text(reason)))

@@ -8,7 +8,7 @@ import pytest
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Fenced, IgniteGrid, NoServer, RefusedByGateway
-from iot_mqtt.grid.ignite.frames import Op, Status
+from iot_mqtt.grid.ignite.frames import VERSION, Op, Status
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.unit.grid.ignite.fake_gateway import FakePump, make
 
@@ -60,12 +60,23 @@ def test_opening_waits_for_a_server(pump: FakePump) -> None:
     assert opening.result is None
 
 
-@pytest.mark.parametrize("status", [Status.WRONG_TOKEN, Status.UNKNOWN_VERSION])
-def test_a_refusal_is_told_at_once(pump: FakePump, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("status", "hint"), [(Status.WRONG_TOKEN, "; check grid.ignite.token"), (Status.UNKNOWN_VERSION, "")]
+)
+def test_a_refusal_is_told_at_once(pump: FakePump, status: Status, hint: str) -> None:
     """It is for a person to put right."""
     pump.servers.refuse = (status, "not like this")
     before = pump.clock.monotonic()
-    with pytest.raises(RefusedByGateway, match=r"gateway:\d refuses this node: not like this; check grid.ignite.token"):
+    with pytest.raises(RefusedByGateway, match=rf"gateway:\d refuses this node: not like this{hint}$"):
+        pump.run(make(pump).open())
+    assert pump.clock.monotonic() - before < 1
+
+
+def test_a_gateway_of_another_version_is_refused_by_the_node(pump: FakePump) -> None:
+    """One that lets everybody in, too: what it says next would be nonsense."""
+    pump.servers.version = VERSION + 1
+    before = pump.clock.monotonic()
+    with pytest.raises(RefusedByGateway, match=rf"it speaks version {VERSION + 1} of its protocol and this node "):
         pump.run(make(pump).open())
     assert pump.clock.monotonic() - before < 1
 
@@ -90,6 +101,13 @@ def test_a_lost_connection_is_made_again_at_once(pump: FakePump, grid: IgniteGri
     assert pump.servers.links[0].address != first
     assert [hello[2] for hello in pump.servers.hellos] == [1, 2]
     assert (grid.gateway.connects, grid.gateway.losses) == (2, 1)
+
+
+def test_a_new_identity_is_no_loss(pump: FakePump, grid: IgniteGrid, caplog: pytest.LogCaptureFixture) -> None:
+    """Every start of a node has one, and operators look for what was lost."""
+    pump.run(grid.identify(3, 1))
+    assert (grid.gateway.connects, grid.gateway.losses) == (2, 0)
+    assert not caplog.records
 
 
 def test_attempts_become_rarer(pump: FakePump, grid: IgniteGrid) -> None:

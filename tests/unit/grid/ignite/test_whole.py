@@ -87,7 +87,7 @@ def test_what_has_a_note_is_written_cache_by_cache() -> None:
 
     def request(encode: Encode, *others: Any) -> None:
         frame = encode(1)
-        packed.append(int.from_bytes(frame[9:11], "big"))
+        packed.append(int.from_bytes(frame[10:12], "big"))
         send(encode, *others)
 
     grid.gateway.request = request  # type: ignore[method-assign, assignment]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -13,7 +14,7 @@ from iot_mqtt.grid.ignite.faults import TooLarge
 from iot_mqtt.grid.ignite.frames import Op
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.seeds import seeds_of
-from tests.unit.grid.ignite.fake_gateway import FakePump, make
+from tests.unit.grid.ignite.fake_gateway import FakePump, frame, make
 
 A, B = CacheName.QUEUE, CacheName.META
 
@@ -66,6 +67,64 @@ def test_what_waits_goes_in_one_frame(pump: FakePump, grid: IgniteGrid) -> None:
     assert told.order == [(number, None) for number in range(50)]
     assert pump.servers.seen.count(Op.COMMIT) == 2
     assert (grid.writer.commits, grid.writer.frames) == (50, 2)
+
+
+@pytest.mark.parametrize(
+    ("cache", "value", "needed"),
+    [
+        (CacheName.LOG, b"v", False),
+        (CacheName.RETAINED, b"v", False),
+        (CacheName.QUEUE, b"v", False),
+        (CacheName.RETAINED, None, True),
+        (CacheName.LOG_META, b"v", True),
+        (CacheName.SESSIONS, b"v", True),
+        (CacheName.META, b"v", True),
+    ],
+)
+def test_a_commit_says_whether_it_is_needed_to_go_on(
+    pump: FakePump, grid: IgniteGrid, cache: CacheName, value: bytes | None, needed: bool
+) -> None:
+    """What is kept for others is not, what removes or says how far it got is."""
+    batch = WriteBatch()
+    batch.operations.append((cache, b"k", value))
+    pump.run(grid.commit(batch))
+    assert pump.servers.needed == [needed]
+    batch.needed = True
+    pump.run(grid.commit(batch))
+    assert pump.servers.needed == [needed, True]
+
+
+def test_what_makes_room_goes_on_while_the_grid_is_full(pump: FakePump, grid: IgniteGrid) -> None:
+    """It is in no frame with what is refused."""
+    told = Told()
+    pump.servers.full = True
+    removal = WriteBatch()
+    removal.remove(A, b"old")
+    told.commit(grid, 1)
+    pump.until(lambda: told.order == [(1, Unavailable)])
+    told.commit(grid, 2, removal)
+    told.commit(grid, 3, put(b"k", cache=B))
+    told.commit(grid, 4)
+    pump.until(lambda: len(told.order) == 4)
+    assert told.order[1:] == [(2, None), (3, None), (4, Unavailable)]
+
+
+def test_what_was_put_counts_until_the_servers_say_how_full_they_are(pump: FakePump, grid: IgniteGrid) -> None:
+    """A node does not take more than there is room for because nobody has looked yet."""
+    assert grid.room_use().free > 1 << 60
+    assert grid.capacity == 0
+    room_told: list[int] = []
+    grid.on_room = lambda: room_told.append(grid.room_use().used)
+    link = pump.servers.links[0]
+    link.outgoing.append(frame(Op.ROOM, struct.pack(">QQQ", 1000, 5000, 7000)))
+    pump.until(lambda: bool(room_told))
+    assert (room_told, grid.room_use(), grid.capacity) == ([1000], (1000, 4000), 7000)
+    pump.run(grid.commit(put(b"k", b"x" * 3000)))
+    used, free = grid.room_use()
+    assert 4000 < used < 4200
+    assert used + free == 5000
+    pump.run(grid.commit(put(b"j", b"x" * 3000)))
+    assert grid.room_use().free == 0
 
 
 def test_a_big_batch_goes_in_several_frames_in_order(pump: FakePump) -> None:

@@ -3,8 +3,9 @@ package iotmqtt.gateway;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import org.apache.ignite.Ignite;
 import org.apache.ignite.IgniteCluster;
-import org.apache.ignite.IgniteLogger;
+import org.apache.ignite.IgniteException;
 import org.apache.ignite.cluster.BaselineNode;
 import org.apache.ignite.cluster.ClusterNode;
 import org.apache.ignite.cluster.ClusterState;
@@ -17,55 +18,76 @@ import org.apache.ignite.cluster.ClusterState;
  * (the "baseline"); a server that leaves stays one, because its disk may come back, until an operator says otherwise. So a
  * cluster that was stopped is active again when all its servers are there, and not before: an earlier one could go on
  * without what only the later ones have.
+ *
+ * <p>The oldest server alone asks for it, one change at a time, and again when it was refused: changes that several ask
+ * for at once fail, and one that fails halfway may leave a server with a history that no other has.
  */
 final class Activation {
-    private static final int ATTEMPTS = 10;
-
     private final IgniteCluster cluster;
-    private final IgniteLogger log;
+    private final Complaint complaint;
 
-    Activation(IgniteCluster cluster, IgniteLogger log) {
-        this.cluster = cluster;
-        this.log = log;
+    Activation(Ignite ignite, Complaint complaint) {
+        this.cluster = ignite.cluster();
+        this.complaint = complaint;
     }
 
-    void run() {
-        if (cluster.state() == ClusterState.INACTIVE) {
-            Collection<BaselineNode> holders = cluster.currentBaselineTopology();
-            if (holders != null && !present(holders)) {
-                log.warning("the cluster is not active: of its servers " + names(holders) + " are not all there");
+    /** Does what is to be done next, if it is this server's turn; to be called again and again. May wait for long. */
+    void step() {
+        try {
+            if (!oldest()) {
                 return;
             }
-            cluster.state(ClusterState.ACTIVE);
-        }
-        if (!cluster.isBaselineAutoAdjustEnabled()) {
-            join();
+            String problem = cluster.state() == ClusterState.INACTIVE ? activate() : adopt();
+            if (problem != null) {
+                complaint.say(problem);
+                return;
+            }
+            complaint.over();
+        } catch (IgniteException e) {
+            complaint.say("the cluster cannot be made active, or its holders of data changed, yet: " + e.getMessage());
         }
     }
 
-    /** Two servers that join at once may overwrite each other's decision; so each looks whether it is in. */
-    private void join() {
-        ClusterNode self = cluster.localNode();
-        for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-            Collection<BaselineNode> holders = cluster.currentBaselineTopology();
-            if (holders != null && contains(holders, self)) {
-                return;
+    private boolean oldest() {
+        ClusterNode first = cluster.forServers().forOldest().node();
+        return first != null && first.isLocal();
+    }
+
+    private String activate() {
+        Collection<BaselineNode> holders = cluster.currentBaselineTopology();
+        if (holders != null) {
+            List<Object> absent = holders.stream()
+                    .map(BaselineNode::consistentId)
+                    .filter(id -> servers().stream().noneMatch(node -> node.consistentId().equals(id)))
+                    .toList();
+            if (!absent.isEmpty()) {
+                return "the cluster is not active: of its servers " + names(holders) + " these are not there: " + absent;
             }
-            List<BaselineNode> all = new ArrayList<>(holders == null ? List.of() : holders);
-            all.add(self);
+        }
+        cluster.state(ClusterState.ACTIVE);
+        return null;
+    }
+
+    /** Servers that are here and hold nothing become holders of data. */
+    private String adopt() {
+        if (cluster.isBaselineAutoAdjustEnabled()) {
+            return null;
+        }
+        Collection<BaselineNode> holders = cluster.currentBaselineTopology();
+        List<BaselineNode> all = new ArrayList<>(holders == null ? List.of() : holders);
+        for (ClusterNode server : servers()) {
+            if (all.stream().noneMatch(holder -> holder.consistentId().equals(server.consistentId()))) {
+                all.add(server);
+            }
+        }
+        if (holders == null || all.size() > holders.size()) {
             cluster.setBaselineTopology(all);
         }
-        log.warning("this server holds no data: it could not join the baseline");
+        return null;
     }
 
-    private boolean present(Collection<BaselineNode> holders) {
-        return holders.stream()
-                .allMatch(holder -> cluster.forServers().nodes().stream()
-                        .anyMatch(node -> node.consistentId().equals(holder.consistentId())));
-    }
-
-    private static boolean contains(Collection<BaselineNode> holders, ClusterNode node) {
-        return holders.stream().anyMatch(holder -> holder.consistentId().equals(node.consistentId()));
+    private Collection<ClusterNode> servers() {
+        return cluster.forServers().nodes();
     }
 
     private static List<Object> names(Collection<BaselineNode> holders) {

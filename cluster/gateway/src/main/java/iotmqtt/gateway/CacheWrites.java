@@ -46,13 +46,14 @@ final class CacheWrites {
     }
 
     void commit(Fields fields) throws Refusal {
+        boolean needed = need(fields.u8());
         List<Stretch> stretches = new ArrayList<>();
         for (int left = fields.u16(); left > 0; left--) {
             stretches.add(stretch(fields));
         }
         fields.end();
         if (stretches.stream().anyMatch(stretch -> !stretch.puts.isEmpty())) {
-            room.check();
+            room.check(needed);
         }
         for (Stretch stretch : stretches) {
             IgniteCache<byte[], byte[]> cache = ignite.cache(stretch.cache);
@@ -63,6 +64,13 @@ final class CacheWrites {
                 cache.removeAll(stretch.removals);
             }
         }
+    }
+
+    private static boolean need(int need) throws Refusal {
+        if (need > 1) {
+            throw Refusal.badRequest("a commit of an unknown kind, " + need);
+        }
+        return need == 1;
     }
 
     private static Stretch stretch(Fields fields) throws Refusal {

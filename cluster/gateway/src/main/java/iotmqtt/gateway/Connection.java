@@ -135,8 +135,12 @@ final class Connection {
             throw new IOException("the first frame is not HELLO");
         }
         Fields fields = new Fields(frame.body());
-        if (fields.u8() != Op.VERSION) {
-            throw new Refusal(Status.UNKNOWN_VERSION, "this gateway speaks version " + Op.VERSION);
+        int version = fields.u8();
+        if (version != Op.VERSION) {
+            throw new Refusal(
+                    Status.UNKNOWN_VERSION,
+                    "this gateway speaks version " + Op.VERSION + " of its protocol and the node version " + version
+                            + ": node and Ignite server have to be of the same release");
         }
         byte[] token = fields.text().getBytes(StandardCharsets.UTF_8);
         if (!MessageDigest.isEqual(token, services.options().token().getBytes(StandardCharsets.UTF_8))) {
@@ -163,6 +167,7 @@ final class Connection {
                         this,
                         Outgoing.welcome(
                                 services.ignite().cluster().localNode().id(), services.options().longestFrame()));
+        send(services.room().frame());
     }
 
     private void refuse(Refusal refusal) {

@@ -36,6 +36,7 @@ public final class Gateway implements LifecycleBean {
     private volatile boolean stopping;
     private Services services;
     private IgniteLogger log;
+    private Activation activation;
 
     @IgniteInstanceResource
     private Ignite ignite;
@@ -79,11 +80,13 @@ public final class Gateway implements LifecycleBean {
 
     private void start() {
         log = ignite.log().getLogger(Gateway.class);
-        new Activation(ignite.cluster(), log).run();
+        activation = new Activation(ignite, new Complaint(log, System::nanoTime));
+        activation.step();
         services = Services.of(ignite, log, options);
         keepQuorum();
         daemon(this::beat, "gateway-pulse");
         daemon(this::countCopies, "gateway-copies");
+        daemon(this::activate, "gateway-activation");
         ignite.events()
                 .localListen(
                         this::topologyChanged,
@@ -124,6 +127,7 @@ public final class Gateway implements LifecycleBean {
 
     /** Closes every connection after standing still: whoever is behind them finds a server that is not in doubt. */
     private void beat() {
+        Complaint complaint = new Complaint(log, System::nanoTime);
         while (!stopping) {
             if (services.pulse().beat() && !services.alone()) {
                 log.error("this server stood still for more than " + Pulse.STILL.toSeconds()
@@ -133,12 +137,25 @@ public final class Gateway implements LifecycleBean {
             try {
                 keepQuorum();
                 Thread.sleep(BEAT_MS);
-                services.room().tell();
+                services.room().beat();
+                complaint.over();
             } catch (InterruptedException e) {
                 return;
             } catch (RuntimeException e) {
                 // The cluster is changing, or this server is stopping; the next beat does it again.
-                log.warning("cannot look at the other servers, or tell them that this one is full: " + e.getMessage());
+                complaint.say("cannot look at the other servers, or tell them how full this one is: " + e.getMessage());
+            }
+        }
+    }
+
+    /** In a thread of its own: a change of state takes as long as it takes. */
+    private void activate() {
+        while (!stopping) {
+            try {
+                Thread.sleep(BEAT_MS);
+                activation.step();
+            } catch (InterruptedException | IllegalStateException e) {
+                return;
             }
         }
     }
@@ -146,15 +163,17 @@ public final class Gateway implements LifecycleBean {
     /** In a thread of its own: while the servers settle who has what, looking at that may have to wait. */
     private void countCopies() {
         Topology topology = services.topology();
+        Complaint complaint = new Complaint(log, System::nanoTime);
         while (!stopping) {
             try {
+                Thread.sleep(BEAT_MS);
                 long version = topology.version();
                 topology.lacks(version, services.copies().missing(services.alone()));
-                Thread.sleep(BEAT_MS);
+                complaint.over();
             } catch (InterruptedException e) {
                 return;
             } catch (RuntimeException e) {
-                log.warning("cannot count copies: " + e.getMessage());
+                complaint.say("cannot count copies: " + e.getMessage());
             }
         }
     }

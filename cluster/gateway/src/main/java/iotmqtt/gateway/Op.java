@@ -2,7 +2,7 @@ package iotmqtt.gateway;
 
 /** The operations of the protocol, as PROTOCOL.md numbers them. */
 final class Op {
-    static final int VERSION = 1;
+    static final int VERSION = 2;
 
     static final int HELLO = 0x01;
     static final int COMMIT = 0x02;
@@ -22,6 +22,7 @@ final class Op {
     static final int TOPOLOGY = 0x85;
     static final int FOUND = 0x86;
     static final int SWAPPED = 0x87;
+    static final int ROOM = 0x88;
 
     private Op() {}
 }

@@ -84,6 +84,12 @@ record Outgoing(byte[] head, byte[] body) {
                 NOTHING);
     }
 
+    /** Bytes: of the fullest server what is used and what it offers, and what all offer together. */
+    static Outgoing room(long used, long offered, long capacity) {
+        return new Outgoing(
+                head(Op.ROOM, 24).putLong(used).putLong(offered).putLong(capacity).array(), NOTHING);
+    }
+
     static Outgoing found(int id, List<Page> pages) {
         int length = 6;
         for (Page page : pages) {

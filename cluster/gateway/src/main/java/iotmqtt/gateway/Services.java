@@ -27,7 +27,7 @@ record Services(
         LocalServer here = LocalServer.of(ignite);
         Everywhere everywhere = new Everywhere(ignite);
         Pages pages = new Pages(ignite);
-        Room room = new Room(ignite);
+        Room room = new Room(ignite, here.connections());
         ClusterGroup servers = ignite.cluster().forServers();
         Quorum quorum = new Quorum(
                 options.quorum(),

@@ -42,6 +42,7 @@ final class Bench {
             if (i < count) {
                 String key = String.format("bench%04d", i % 1000);
                 int id = client.begin(Op.COMMIT, out -> {
+                    out.writeByte(0);
                     out.writeShort(2);
                     Client.text(out, "iot_log");
                     out.writeInt(1);

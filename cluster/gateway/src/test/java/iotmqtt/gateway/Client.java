@@ -149,6 +149,7 @@ final class Client implements AutoCloseable {
 
     static Body commitBody(String cache, String... entries) {
         return out -> {
+            out.writeByte(0);
             out.writeShort(1);
             text(out, cache);
             out.writeInt(entries.length / 2);

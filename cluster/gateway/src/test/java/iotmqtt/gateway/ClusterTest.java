@@ -61,6 +61,7 @@ class ClusterTest {
     void aCommitThatIsWrongAnywhereChangesNothing() throws IOException {
         try (Client one = client(0)) {
             int status = one.request(Op.COMMIT, out -> {
+                out.writeByte(0);
                 out.writeShort(2);
                 Client.text(out, "iot_wills");
                 out.writeInt(1);

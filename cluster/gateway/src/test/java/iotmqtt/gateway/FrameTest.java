@@ -10,9 +10,18 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.InputStream;
+import java.lang.reflect.Field;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.UUID;
 import org.junit.jupiter.api.Test;
 
 /** Frames and their fields, without a cluster. */
@@ -73,12 +82,13 @@ class FrameTest {
         CacheWrites writes = new CacheWrites(null, null, null, null);
         byte[] name = {0, 8, 'i', 'o', 't', '_', 'm', 'e', 't', 'a'};
         for (int round = 0; round < 20_000; round++) {
-            byte[] garbage = new byte[12 + random.nextInt(40)];
+            byte[] garbage = new byte[13 + random.nextInt(40)];
             random.nextBytes(garbage);
             garbage[0] = 0;
-            garbage[1] = 2;
+            garbage[1] = 0;
+            garbage[2] = 2;
             if (round % 2 == 0) {
-                System.arraycopy(name, 0, garbage, 2, name.length);
+                System.arraycopy(name, 0, garbage, 3, name.length);
             }
             assertThrows(Refusal.class, () -> writes.commit(new Fields(garbage)));
         }
@@ -104,6 +114,7 @@ class FrameTest {
                 Outgoing.refused(Status.WRONG_TOKEN, ""),
                 Outgoing.welcome(new java.util.UUID(1, 2), LIMIT),
                 Outgoing.topology(4, 2, -1),
+                Outgoing.room(1, 2, 3),
                 Outgoing.swapped(1, new Status[] {Status.DONE, Status.NOT_SWAPPED}),
                 Outgoing.found(1, List.of(page, page)),
                 Outgoing.deliver(new byte[] {0, 0, 0, 0, 0, 0}))) {
@@ -112,6 +123,54 @@ class FrameTest {
             byte[] bytes = out.toByteArray();
             assertEquals(bytes.length, 5 + read(bytes).body().length);
         }
+    }
+
+    /** What the nodes' side is tested against, too. */
+    @Test
+    void everyAnswerIsWrittenAsAgreed() throws Exception {
+        Map<String, Outgoing> answers = new LinkedHashMap<>();
+        answers.put("welcome", Outgoing.welcome(UUID.fromString("00112233-4455-6677-8899-aabbccddeeff"), 16 << 20));
+        answers.put("refused", Outgoing.refused(Status.FENCED, "node 7 is fenced up to boot 258"));
+        answers.put("done", Outgoing.done(1, Status.DONE, ""));
+        answers.put("done-not-ready", Outgoing.done(-1, Status.NOT_READY, "the grid is not active"));
+        answers.put("swapped", Outgoing.swapped(4, new Status[] {Status.DONE, Status.NOT_SWAPPED, Status.NOT_READY}));
+        answers.put("topology", Outgoing.topology(1L << 33, 3, 37));
+        answers.put("topology-unknown", Outgoing.topology(1L << 33, 3, -1));
+        answers.put("room", Outgoing.room(1L << 33, 1L << 34, 1L << 35));
+        List<byte[]> keys = List.of(new byte[0], new byte[] {'k', -1});
+        Page page = new Page(keys, List.of(new byte[] {'v'}, new byte[0]), true);
+        answers.put("found", Outgoing.found(9, List.of(page, new Page(List.of(), List.of(), false))));
+        Map<String, byte[]> samples = samples();
+        for (Map.Entry<String, Outgoing> answer : answers.entrySet()) {
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            answer.getValue().write(out);
+            assertArrayEquals(samples.get(answer.getKey()), out.toByteArray(), answer.getKey());
+        }
+    }
+
+    @Test
+    void everyOperationHasASample() throws Exception {
+        Set<Integer> sampled = new TreeSet<>();
+        samples().values().forEach(sample -> sampled.add(Byte.toUnsignedInt(sample[4])));
+        Set<Integer> known = new TreeSet<>();
+        for (Field field : Op.class.getDeclaredFields()) {
+            if (!field.getName().equals("VERSION")) {
+                known.add(field.getInt(null));
+            }
+        }
+        assertEquals(known, sampled);
+    }
+
+    private static Map<String, byte[]> samples() throws IOException {
+        Map<String, byte[]> samples = new LinkedHashMap<>();
+        try (InputStream table = FrameTest.class.getResourceAsStream("/frames-v" + Op.VERSION + ".txt")) {
+            for (String line : new String(table.readAllBytes(), StandardCharsets.UTF_8).split("\n")) {
+                if (!line.startsWith("#") && line.contains("|")) {
+                    samples.put(line.substring(0, line.indexOf('|')), HexFormat.of().parseHex(line.substring(line.indexOf('|') + 1)));
+                }
+            }
+        }
+        return samples;
     }
 
     private static Incoming read(byte[] bytes) throws IOException {
