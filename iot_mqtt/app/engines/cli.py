@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, snippet
+from iot_mqtt.app.engines.cluster import READY_SECONDS
 from iot_mqtt.app.terminal import field, number, table
 
 #: What ``up`` makes where nothing was said and nothing is there.
@@ -146,10 +147,14 @@ def kill(cluster: Cluster, what: str, name: str) -> None:
 @cluster_group.command()
 @_on_cluster
 @click.argument("what", nargs=-1)
-def start(cluster: Cluster, what: tuple[str, ...]) -> None:
-    """Start WHAT again (all that does not run unless named), on the ports and data of before."""
+@click.option("--timeout", type=float, default=READY_SECONDS, show_default=True, help="Seconds to wait for them.")
+def start(cluster: Cluster, what: tuple[str, ...], timeout: float) -> None:
+    """Start WHAT again (all that does not run unless named), on the ports and data of before.
+
+    It returns when all of it works, also what ran before. Servers that are not ready in time go on.
+    """
     members = [member for word in what for member in cluster.find(word)] if what else list(cluster.plan.members)
-    if not cluster.start(members):
+    if not cluster.start(members, timeout=timeout):
         click.echo("running already")
 
 

@@ -32,6 +32,8 @@ STOP_SECONDS = 15.0
 _GONE_SECONDS = 10.0
 #: Seconds for a port of a server that has just ended.
 _PORT_SECONDS = 2.0
+#: Seconds after which it is said that a server is there that had been started before.
+_LONG_SECONDS = 0.5
 
 State = Literal["running", "starting", "paused", "dead", "stopped"]
 
@@ -190,10 +192,16 @@ class Cluster:
             process = self.process(member)
             process.folder.mkdir(parents=True, exist_ok=True)
             process.spawn(KINDS[member.kind].prepare(plan, member, process.folder, self._places))
-        self._wait(missing, timeout)
+        # Those that ran before, too: an earlier command may have given up waiting for them.
+        self._wait([member for member in members if not self._is_paused(member)], timeout, missing)
         return missing
 
-    def _wait(self, members: list[Member], timeout: float) -> None:
+    def _is_paused(self, member: Member) -> bool:
+        life = self.process(member).life()
+        return life is not None and life.paused
+
+    def _wait(self, members: list[Member], timeout: float, started: list[Member]) -> None:
+        """``started``: those that somebody wants to hear of in any case."""
         began = time.monotonic()
         waiting = {member.name: member for member in members}
         while waiting:
@@ -202,6 +210,8 @@ class Cluster:
                 passed = time.monotonic() - began
                 if problem is None:
                     del waiting[member.name]
+                    if member not in started and passed < _LONG_SECONDS:
+                        continue
                     self._say(f"{member.name} is there after {passed:.1f} s")
                 elif passed > timeout:
                     raise self.process(member).failed(f"is not ready after {timeout:.0f} s ({problem})")

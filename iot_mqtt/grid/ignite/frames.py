@@ -342,8 +342,12 @@ class FrameReader:
                 raise BadFrame(f"a frame of {length} bytes; the limit is {self._limit}")
             if end - at < 4 + length:
                 break
-            frames.append(decode(buffer[at + 4], bytes(buffer[at + 5 : at + 4 + length])))
+            frame = decode(buffer[at + 4], bytes(buffer[at + 5 : at + 4 + length]))
+            frames.append(frame)
             at += 4 + length
+            if frame.__class__ is Welcome and frame.version != VERSION:
+                # What is behind it is of that version.
+                break
         if at:
             del buffer[:at]
         return frames

@@ -152,6 +152,7 @@ final class Connection {
         if (services.pulse().inDoubt() && !services.alone()) {
             throw Refusal.notReady("this server stood still and may not be of the cluster any more");
         }
+        services.activation().check();
         long begun = services.majority().begin();
         // First known, then examined: see Fences.
         services.here().connections().add(this);

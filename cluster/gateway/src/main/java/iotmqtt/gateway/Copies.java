@@ -17,8 +17,11 @@ final class Copies {
         this.ignite = (IgniteEx) ignite;
     }
 
-    /** @param alone there was never another server: one copy of everything is all there can be */
+    /** -1: nobody can tell. @param alone there was never another server: one copy of everything is all there can be */
     int missing(boolean alone) {
+        if (!ignite.cluster().state().active()) {
+            return Topology.UNKNOWN;
+        }
         int servers = ignite.cluster().forServers().nodes().size();
         int missing = 0;
         for (CacheGroupContext group : ignite.context().cache().cacheGroups()) {

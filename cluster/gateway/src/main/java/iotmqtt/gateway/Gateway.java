@@ -36,7 +36,6 @@ public final class Gateway implements LifecycleBean {
     private volatile boolean stopping;
     private Services services;
     private IgniteLogger log;
-    private Activation activation;
 
     @IgniteInstanceResource
     private Ignite ignite;
@@ -80,8 +79,6 @@ public final class Gateway implements LifecycleBean {
 
     private void start() {
         log = ignite.log().getLogger(Gateway.class);
-        activation = new Activation(ignite, new Complaint(log, System::nanoTime));
-        activation.step();
         services = Services.of(ignite, log, options);
         keepQuorum();
         daemon(this::beat, "gateway-pulse");
@@ -153,7 +150,7 @@ public final class Gateway implements LifecycleBean {
         while (!stopping) {
             try {
                 Thread.sleep(BEAT_MS);
-                activation.step();
+                services.activation().step();
             } catch (InterruptedException | IllegalStateException e) {
                 return;
             }

@@ -73,6 +73,11 @@ final class Quorum {
         return passed >= GRACE.toNanos() ? State.ALONE : State.FEW;
     }
 
+    /** Whether so many servers are one. */
+    boolean enough(int there) {
+        return there >= needed;
+    }
+
     /** Refuses if there are too few servers at this moment. */
     void check() throws Refusal {
         if (!trivial()) {

@@ -7,7 +7,7 @@ import org.apache.ignite.cluster.ClusterNode;
 /** Tells the connections which servers there are, and what they lack: at first, and whenever that changes. */
 final class Topology {
     /** Copies are looked for soon. */
-    private static final int UNKNOWN = -1;
+    static final int UNKNOWN = -1;
 
     private final Connections connections;
     private Outgoing present;

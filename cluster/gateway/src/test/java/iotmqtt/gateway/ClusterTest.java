@@ -300,9 +300,9 @@ class ClusterTest {
     void strangersAreRefused() throws IOException {
         int port = PORTS.get(0);
         for (Map.Entry<Integer, byte[]> hello : Map.of(
-                        5, Client.hello(1, "guess", 1, 1, 1),
-                        6, Client.hello(2, Client.TOKEN, 1, 1, 1),
-                        3, Client.frame(Op.HELLO, out -> out.writeByte(1)))
+                        5, Client.hello(Op.VERSION, "guess", 1, 1, 1),
+                        6, Client.hello(Op.VERSION - 1, Client.TOKEN, 1, 1, 1),
+                        3, Client.frame(Op.HELLO, out -> out.writeByte(Op.VERSION)))
                 .entrySet()) {
             try (Client client = new Client(port, hello.getValue())) {
                 assertEquals(hello.getKey(), client.refusal());

@@ -1,0 +1,65 @@
+"""Servers that keep their data on disk: the first start of all at once, and the start after a power loss."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.engines import CommandLine, command_line
+
+SERVERS = ("ignite-1", "ignite-2", "ignite-3")
+#: Lines of a server's log that are no noise; a start has about a hundred, most of them Ignite's.
+QUIET = 600
+#: From when a command says that servers are there to a status that is right.
+SETTLED_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    """Three fresh persistent servers, all started at the same moment."""
+    with command_line(tmp_path_factory.mktemp("persistent") / "cluster") as command:
+        command("up", "--nodes", "3", "--zookeeper", "1", "--no-kafka", "--persistence")
+        yield command
+
+
+def settled(cluster: CommandLine) -> bool:
+    """Whether each server is soon shown as it is: it runs, sees all, and lacks no copy."""
+    deadline = time.monotonic() + SETTLED_SECONDS
+    while True:
+        status = cluster.status()
+        found = [(status[name]["state"], status[name]["sees"], status[name]["copies_missing"]) for name in SERVERS]
+        if found == [("running", 3, 0)] * 3:
+            return True
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+
+
+def lines(cluster: CommandLine, name: str) -> list[str]:
+    return (cluster.folder / name / f"{name}.log").read_text(errors="replace").splitlines()
+
+
+def test_fresh_servers_become_one_grid(cluster: CommandLine) -> None:
+    """Each holds data, none ended on the way, and none asked for what another was asking for."""
+    assert settled(cluster)
+    for name in SERVERS:
+        assert not re.search("another state change|history", "\n".join(lines(cluster, name)))
+
+
+def test_after_a_power_loss_everything_is_there_again(cluster: CommandLine) -> None:
+    """One server comes back first and waits for the others; none is started twice, and the status is right at once."""
+    for name in SERVERS:
+        cluster("kill", name)
+    alone = cluster.run("start", "ignite-2", "--timeout", "2")
+    assert alone.returncode == 1
+    assert "ignite-2 is not ready after 2 s" in alone.stderr
+    pid = cluster.pids()["ignite-2"]
+    said = cluster("start")
+    assert "ignite-2 is there" in said
+    assert cluster.pids()["ignite-2"] == pid
+    assert settled(cluster)
+    assert cluster("start") == "running already\n"
+    for name in SERVERS:
+        assert len(lines(cluster, name)) < QUIET, name
