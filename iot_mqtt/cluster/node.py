@@ -33,8 +33,8 @@ from iot_mqtt.cluster.adoption import Adoption
 from iot_mqtt.cluster.channels import Channels
 from iot_mqtt.cluster.conversation import Conversation
 from iot_mqtt.cluster.fencing import Fences, SharedGrid
-from iot_mqtt.cluster.joining import Place, known_nodes
-from iot_mqtt.cluster.links import Request
+from iot_mqtt.cluster.joining import NoNumber, Place, known_nodes
+from iot_mqtt.cluster.links import Request, proto_v1
 from iot_mqtt.cluster.ownership import Ownership
 from iot_mqtt.cluster.releases import Releases
 from iot_mqtt.cluster.roster import Life, Roster
@@ -87,7 +87,8 @@ class ClusterNode:
         self._clock = clock
         self._stopping = False
         self._suspended = False
-        self._entry = Member(place.node_id, place.number, place.boot, version, addresses=addresses)
+        protocols = (proto_v1.VERSION,)
+        self._entry = Member(place.node_id, place.number, place.boot, version, protocols, addresses=addresses)
         self._shown = self._entry
         self._refreshing: Timer | None = None
         self._conversation = Conversation(place, messaging, clock, self.settings)
@@ -148,6 +149,7 @@ class ClusterNode:
         self._registry.on_state = self._on_state
         self._registry.on_members = self._on_members
         await self._registry.register(self._entry)
+        self._check_protocols()
         self._check()
         self._on_members()
         clients: set[str] = set()
@@ -194,6 +196,16 @@ class ClusterNode:
         if self._refreshing is not None:
             self._refreshing.cancel()
             self._refreshing = None
+
+    def _check_protocols(self) -> None:
+        """Nodes that do not understand each other are no cluster; whoever comes later goes."""
+        for member in self._registry.members.values():
+            if not set(member.protocols) & set(self._entry.protocols):
+                theirs, ours = (", ".join(map(str, one.protocols)) for one in (member, self._entry))
+                raise NoNumber(
+                    f"the node {member.node_id} (release {member.version}) speaks version {theirs} of the protocol "
+                    f"between nodes and this node (release {self._entry.version}) version {ours}: run a release of both"
+                )
 
     def _check(self) -> None:
         if self.over is not None:

@@ -11,6 +11,7 @@ routes, which ``RoutesAck`` tells: a cursor of a new route reads the log up to t
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
@@ -25,10 +26,14 @@ from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member
 
+log = logging.getLogger(__name__)
+
 #: What a request comes to: the body of its answer, or why there is none.
 Done = Callable[[bytes | LinkError], None]
 
 _REQUEST_IDS: Final = 1 << 32
+#: Different kinds of nonsense that are told; a bound, not a tuning knob.
+_MOST_COMPLAINTS: Final = 20
 
 
 def topic_of(number: int) -> str:
@@ -108,6 +113,7 @@ class Links:
         self.strangers = 0
         #: Datagrams that do not even say who sent them.
         self.malformed = 0
+        self._complained: set[str] = set()
         #: Members that speak no version of the protocol that we do, by node id.
         self.incompatible: tuple[str, ...] = ()
         self._messaging = messaging
@@ -319,8 +325,11 @@ class Links:
             return
         try:
             kind, head = proto_v1.read_head(payload)
-        except Malformed:
+        except Malformed as error:
             self.malformed += 1
+            if str(error) not in self._complained and len(self._complained) < _MOST_COMPLAINTS:
+                self._complained.add(str(error))
+                log.error("another node says what this one does not understand: %s", error)
             return
         peer = self._peers.get(head.sender)
         if peer is None or head.receiver != self.number:

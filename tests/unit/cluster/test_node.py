@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from iot_mqtt.cluster.joining import NoNumber
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import Reference
+from iot_mqtt.ports.registry import Member
 from iot_mqtt.values import Message
 from tests.simulation.messaging import Weather
 from tests.unit.cluster.links.linkskit import publishes
@@ -19,6 +23,20 @@ def test_nodes_that_start_are_up_for_each_other() -> None:
         others = {one.number for one in world.lives.values()} - {life.number}
         assert {entry[1] for entry in life.node.told("up")} == others
         assert all(peer.up and peer.hears_us and peer.routes_agree for peer in life.cluster.status().peers)
+
+
+def test_a_node_does_not_enter_among_nodes_that_it_cannot_talk_to() -> None:
+    """It says which they are and what they speak; they go on."""
+    world = World("a")
+    later = world["a"]
+    entry = Member("z", 9, 1, "7.0", protocols=(2, 3))
+    world.run(world.ensemble.registry("z").register(entry))
+    world.pass_time(0.5)
+    assert not later.over
+    with pytest.raises(
+        NoNumber, match=r"the node z \(release 7.0\) speaks version 2, 3 of .* this node \(release 1\) version 1"
+    ):
+        world.start("b")
 
 
 def test_what_one_wants_the_others_know() -> None:

@@ -304,7 +304,8 @@ def test_what_the_owner_does_while_it_is_told_comes_after_what_it_is_being_told(
     assert [entry[0] for entry in diary.told("received", "down")] == ["received", "down"]
 
 
-def test_strangers_and_rubbish_are_counted() -> None:
+def test_strangers_and_rubbish_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """And said once: a node of another release would say it for ever."""
     cluster = ready()
     end, two = cluster.ends[1], cluster.links[2]
     for payload in (
@@ -316,6 +317,9 @@ def test_strangers_and_rubbish_are_counted() -> None:
         end.send("iot.node.2", payload)
     cluster.pass_time(0.01)
     assert (two.malformed, two.strangers) == (2, 2)
+    end.send("iot.node.2", b"\x02" * 40)
+    cluster.pass_time(0.01)
+    assert caplog.text.count("link protocol version 2; this node speaks 1") == 1
 
 
 def test_a_member_that_speaks_no_version_of_ours_is_named_and_not_linked() -> None:
