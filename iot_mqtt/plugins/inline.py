@@ -84,6 +84,9 @@ class InlineRunner:
     def safe(self, token: int) -> None:
         self._send(lambda: self._calling.safe(token))
 
+    def settle(self, then: Callable[[], None]) -> None:
+        then()
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True

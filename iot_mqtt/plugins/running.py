@@ -64,6 +64,10 @@ class Runner(Protocol):
 
     def idle(self) -> None: ...
 
+    def settle(self, then: Callable[[], None]) -> None:
+        """``then`` is called once the sink heard what came of all calls before, or it is clear that it never will."""
+        ...
+
     def close(self) -> None:
         """The connection is gone; the sink is told nothing more. May be called twice."""
         ...

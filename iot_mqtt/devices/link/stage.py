@@ -100,6 +100,7 @@ class DeviceStage(Stage):
         "_unflushed",
         "_taking",
         "_spoke",
+        "_refusing",
         "_tap",
     )
 
@@ -126,6 +127,8 @@ class DeviceStage(Stage):
         self._taking = False
         #: Frames have come that the broker has not heard of.
         self._spoke = False
+        #: The codec was asked for last words, which leave before the connection is closed.
+        self._refusing = False
         #: Who writes down what is said, if anybody does.
         self._tap: Tap | None = None
 
@@ -179,6 +182,8 @@ class DeviceStage(Stage):
 
     def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
         self._end()
+        if self._opened is not None:
+            self._opened.runner.close()
         ctx.fire_inactive(reason)
         self._ctx = None
 
@@ -191,8 +196,6 @@ class DeviceStage(Stage):
         self._services.captures.closed(self)
         if self._tap is not None:
             self._tap.closed("" if self._ctx is None or self._ctx.channel.close_reason is None else "closed")
-        if self._opened is not None:
-            self._opened.runner.close()
         if self._downlink is not None:
             self._downlink.lost()
         if self._posting is not None and self._ctx is not None:
@@ -200,18 +203,36 @@ class DeviceStage(Stage):
 
     def _close(self, reason: str, detail: str) -> None:
         """From our side; what was written leaves."""
-        ctx = self._ctx
-        if ctx is None or self._phase is Phase.CLOSED:
+        if self._ctx is None or self._phase is Phase.CLOSED:
             return
-        if self._downlink is not None and self._opened is not None:
-            self._opened.runner.refuse(reason)
-        self._end()
-        self._flush()
-        ctx.close(CloseReason(reason, detail))
+        if self._downlink is not None:
+            self._refuse(reason)
+        self._part(CloseReason(reason, detail))
 
     def close(self, ctx: Context, reason: CloseReason) -> None:
+        self._part(reason)
+
+    def _refuse(self, reason: str) -> None:
+        if self._opened is not None:
+            self._refusing = True
+            self._opened.runner.refuse(reason)
+
+    def _part(self, reason: CloseReason) -> None:
+        """Close, once the codec's last words are written, if it was asked for some. The first reason counts."""
+        if self._phase is Phase.CLOSED:
+            return
         self._end()
-        ctx.close(reason)
+        if self._refusing and self._opened is not None:
+            self._opened.runner.settle(partial(self._leave, reason))
+        else:
+            self._leave(reason)
+
+    def _leave(self, reason: CloseReason) -> None:
+        if self._opened is not None:
+            self._opened.runner.close()
+        if self._ctx is not None:
+            self._flush()
+            self._ctx.close(reason)
 
     # From the gateway.
 
@@ -229,15 +250,16 @@ class DeviceStage(Stage):
         ctx.fire_read_complete()
 
     def event(self, ctx: Context, event: object) -> None:
-        if isinstance(event, IdleEvent) and self._opened is not None:
+        if isinstance(event, IdleEvent) and self._opened is not None and self._phase is not Phase.CLOSED:
             self._opened.runner.idle()
             self._flush()
         else:
             ctx.fire_event(event)
 
     def failed(self, ctx: Context, error: BaseException) -> None:
-        if isinstance(error, FrameRefused):
-            self.bad_frame(error.reason, error.detail)
+        if isinstance(error, FrameRefused) and self._opened is not None:
+            # Behind what came before it, which the codec may not have read yet.
+            self._opened.runner.settle(partial(self.bad_frame, error.reason, error.detail))
         else:
             ctx.fire_failed(error)
 
@@ -289,6 +311,8 @@ class DeviceStage(Stage):
         while self._stash and not self._taking and self._takes_more():
             events, self._stash = self._stash, deque()
             self._take(events)
+        # A codec in another process speaks when nobody reads.
+        self._flush()
         self._regulate()
 
     def _takes_more(self) -> bool:
@@ -428,8 +452,7 @@ class DeviceStage(Stage):
                 self._suback(item)
             case Disconnect(reason=reason):
                 self._counters.refused[reason.name.lower()] += 1
-                if self._opened is not None:
-                    self._opened.runner.refuse(reason.name.lower())
+                self._refuse(reason.name.lower())
             case _:
                 pass  # PINGRESP
 
@@ -440,8 +463,7 @@ class DeviceStage(Stage):
             told = {"gateway": self._gateway, "user": self._login.username, "peer": self._ctx.channel.peer}
             log.warning("a gateway's login was refused: %s", reason, extra=told)
             self._counters.refused[reason] += 1
-            self._opened.runner.refuse(reason)
-            self._flush()
+            self._refuse(reason)
             return
         found = connack.properties
         opened, services = self._opened, self._services

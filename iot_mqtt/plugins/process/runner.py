@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from iot_mqtt.plugins.process import wire
@@ -15,6 +16,8 @@ class Asking(Protocol):
     def ask(self, kind: int, runner: ProcessRunner, payload: bytes = b"") -> None: ...
 
     def decode(self, runner: ProcessRunner, frames: list[bytes]) -> bool: ...
+
+    def settle(self, then: Callable[[], None]) -> None: ...
 
     def close(self, runner: ProcessRunner) -> None: ...
 
@@ -72,6 +75,12 @@ class ProcessRunner:
 
     def idle(self) -> None:
         self._ask(wire.IDLE)
+
+    def settle(self, then: Callable[[], None]) -> None:
+        if self.open:
+            self._worker.settle(then)
+        else:
+            then()
 
     def close(self) -> None:
         if self.open:

@@ -97,6 +97,8 @@ class Worker:
         #: Of each unanswered operation: when it was sent, its connection and how many bytes of frames it holds.
         self._asked: deque[tuple[float, int, int]] = deque()
         self._answered = 0
+        #: How many operations have to be answered, since when that is waited for, and what is to be called then.
+        self._settling: deque[tuple[int, float, Callable[[], None]]] = deque()
         self._progress = clock.seconds()
         self._overdue = False
         self._hello: Hello | None = None
@@ -151,6 +153,12 @@ class Worker:
             self._paused.append(runner)
         return not full
 
+    def settle(self, then: Callable[[], None]) -> None:
+        if not self._asked:
+            then()
+            return
+        self._settling.append((self._answered + len(self._asked), self._clock.seconds(), then))
+
     def close(self, runner: ProcessRunner) -> None:
         if self._runners.pop(runner.number, None) is None:
             return
@@ -197,6 +205,7 @@ class Worker:
         if not self._alive or not done:
             return
         self._acknowledge(done)
+        self._settle()
         self._resume()
 
     def _acknowledge(self, done: int) -> None:
@@ -279,6 +288,12 @@ class Worker:
             case _:
                 raise wire.Garbled("a result of no known kind")
 
+    def _settle(self) -> None:
+        """Nobody waits longer than an answer may take: a busy worker may have much to do before."""
+        late = self._clock.seconds() - self._limits.answer_within
+        while self._settling and (self._settling[0][0] <= self._answered or self._settling[0][1] < late):
+            self._settling.popleft()[2]()
+
     def _resume(self) -> None:
         if not self._paused or self._in_flight > self._limits.worker_bytes // 2:
             return
@@ -310,6 +325,9 @@ class Worker:
             self._lose("timeout", f"its worker did not answer within {within:g} s")
             return
         self._overdue = bool(late)
+        self._settle()
+        if not self._alive:
+            return
         self._timer = self._clock.callLater(_TICK, self._watch)
 
     def _lose(self, kind: str, detail: str) -> None:
@@ -330,6 +348,8 @@ class Worker:
         self._asked.clear()
         if self._timer.active():
             self._timer.cancel()
+        while self._settling:
+            self._settling.popleft()[2]()
 
 
 def _bytes(text: str) -> bytes:

@@ -41,6 +41,10 @@ class Listener:
         """What came on topics that begin so."""
         return [payload for topic, payload in list(self.messages) if topic.startswith(start)]
 
+    def has(self, count: int) -> bool:
+        """So many messages came, neither fewer nor more."""
+        return len(self.messages) == count
+
     def close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()

@@ -29,7 +29,7 @@ MOSQUITTO = KIND == "mosquitto"
 #: A stop by SIGTERM takes no longer than this (``node.drain_seconds`` of the tests, and some air).
 DRAIN_SECONDS = 5
 _READY = re.compile(r"^ready\b.*$", re.MULTILINE)
-_BOUND = re.compile(r"(\w+)=[\w.\[\]:]*?:(\d+)(?=\s|$)")
+_BOUND = re.compile(r"([\w-]+)=[\w.\[\]:]*?:(\d+)(?=\s|$)")
 _FAULTS = ("Traceback (most recent call last)", "Unhandled Error", "Unhandled error", "never retrieved")
 
 

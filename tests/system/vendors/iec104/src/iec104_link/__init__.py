@@ -1,0 +1,1 @@
+"""Substations that speak IEC 60870-5-104."""
