@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from iot_mqtt.auth.acl import Rules, parse_rules
 from iot_mqtt.auth.chain import AnonymousStep, CertificateStep, Chain, PasswordStep, Step
 from iot_mqtt.auth.fair_queue import Allowance

@@ -140,8 +140,7 @@ class Broker:
         #: What it makes acknowledgements wait for, if they are to.
         self.holding: Holding | None = None
         self.connections: set[Connection] = set()
-        self.clients = 0
-        self.most_clients = 0
+        self.clients = self.most_clients = 0
         self._closed_bytes = [0, 0]
         self._dirty: list[Connection] = []
         self._turn_planned = False

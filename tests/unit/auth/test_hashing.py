@@ -13,8 +13,8 @@ from iot_mqtt.auth import argon
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.hashing import HashPool, Question
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
-from tests.reactor import reactor
 from iot_mqtt.pipeline import ManualClock
+from tests.reactor import reactor
 from tests.unit.auth.authkit import Threads, outcome
 
 
