@@ -42,11 +42,8 @@ class Owners:
 
     def check_name(self, connection: Connection, client_id: str) -> None:
         """Raise ``Refused`` unless this client may use the id that it brought, or the name of its gateway."""
-        permissions = connection.permissions
-        assert permissions is not None
-        action = Action.GATEWAY if connection.patient else Action.CLIENT
-        if not permissions.unrestricted and not permissions.allows(action, client_id):
-            self._counters.denied[action.value] += 1
+        if not may_be_called(connection, client_id):
+            self._counters.denied[_asked(connection).value] += 1
             raise self._refusal(connection, client_id, "a name was asked for that the rules do not give to this user")
 
     def yields(self, client_id: str, owner: str) -> bool:
@@ -76,6 +73,17 @@ class Owners:
     def _refusal(self, connection: Connection, client_id: str, what: str) -> Refused:
         logger.warning(what, extra=_whose(connection, client_id))
         return Refused(_REFUSAL, ReasonCode.NOT_AUTHORIZED)
+
+
+def may_be_called(connection: Connection, client_id: str) -> bool:
+    """Whether the rules give this name to the client of a connection; its rights are known."""
+    permissions = connection.permissions
+    assert permissions is not None
+    return permissions.unrestricted or permissions.allows(_asked(connection), client_id)
+
+
+def _asked(connection: Connection) -> Action:
+    return Action.GATEWAY if connection.patient else Action.CLIENT
 
 
 def owner_of(connection: Connection) -> str:

@@ -8,7 +8,8 @@
 
 A subscription that is not allowed any more is withdrawn as a whole. Its client is not told, except if it is a member of
 a shared subscription: it is disconnected, so that what it has and did not confirm goes to other members. What waits for
-a session, withdrawn or not, is asked for each message when it is the next to be sent (``Connection.may_receive``).
+a session, withdrawn or not, is asked for each message when it is the next to be sent (``Connection.may_receive``). A
+client whose name is not its user's any more is disconnected.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import breath, done, drive
+from iot_mqtt.broker.owners import may_be_called
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.topics import parse_replay, parse_shared
@@ -77,6 +79,10 @@ class Rights:
         if permissions.unrestricted or connection.rights_version == permissions.version:
             return
         connection.rights_version = permissions.version
+        if _brought_its_name(connection) and not may_be_called(connection, session.client_id):
+            _log("a client was disconnected: the rules do not give its name to its user any more", connection)
+            connection.disconnect(ReasonCode.NOT_AUTHORIZED, "this client id is not allowed any more")
+            return
         lost = [filter for filter in session.subscriptions if not _may_subscribe(permissions, filter)]
         for filter in lost:
             self._broker.counters.denied["withdrawn"] += 1
@@ -97,6 +103,11 @@ class Rights:
         owner = session.owner or ""
         principal = Principal(session.client_id, owner or None, anonymous=not owner)
         drive(self._broker.authorizer.permissions(principal), then, failed)
+
+
+def _brought_its_name(connection: Connection) -> bool:
+    """Whether its name is to be asked for again: CONNECT asks for itself, and an id that the broker gave is free."""
+    return connection.connect is not None and bool(connection.connect.client_id) and not connection.connecting
 
 
 def _may_subscribe(permissions: Permissions, filter: str) -> bool:

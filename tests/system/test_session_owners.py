@@ -173,18 +173,16 @@ def test_a_foreign_connect_neither_fires_nor_cancels_nor_replaces_a_delayed_will
         watcher.expect_silence(0.2)
 
 
-def test_a_session_that_waits_in_the_store_is_still_its_owners(files: dict[str, Path], tmp_path: Path) -> None:
+def test_a_session_that_waits_in_the_store_is_still_its_owners(guarded: BrokerProcess) -> None:
     """After kill -9 its record says whose it is."""
-    with brokers(tmp_path) as start:
-        broker = start(settings={**files, "auth.allow_anonymous": "true"})
-        leave(broker, "alice-1", "secret/1")
-        feed(broker, "secret/1", b"kept")
-        broker.restart()
-        for intruder in ("bob", ANONYMOUS):
-            refused(broker, intruder, "alice-1")
-            refused(broker, intruder, "alice-1", clean=True)
-        with enter(broker, "alice", "alice-1", kept=True) as alice:
-            assert collect(alice, "secret/1") == b"kept"
+    client_id, topic = unique("alice"), f"secret/{unique('t')}"
+    leave(guarded, client_id, topic)
+    feed(guarded, topic, b"kept")
+    guarded.restart()
+    refused(guarded, "bob", client_id)
+    refused(guarded, ANONYMOUS, client_id, clean=True)
+    with enter(guarded, "alice", client_id, kept=True) as alice:
+        assert collect(alice, topic) == b"kept"
 
 
 def test_the_attempt_is_counted_and_logged_with_user_and_address(guarded: BrokerProcess) -> None:

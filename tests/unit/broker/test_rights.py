@@ -27,8 +27,10 @@ class Held:
 
     def allows(self, action: Action, asked: str) -> bool:
         self._book.asked += 1
-        if action in OF_NAMES or self._owner == "feeder":
+        if self._owner == "feeder":
             return True
+        if action in OF_NAMES:
+            return asked not in self._book.names
         plain = asked.split("/", 2)[2] if asked.startswith(("$share/", "$replay/")) else asked
         return not any(plain == filter or matches(filter, plain) for filter in self._book.denied.get(action, ()))
 
@@ -40,6 +42,7 @@ class Book:
         self.given: list[Held] = []
         self.asked = 0
         self.denied: dict[Action, tuple[str, ...]] = {}
+        self.names: tuple[str, ...] = ()
         self.broken = False
 
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
@@ -120,6 +123,21 @@ def test_a_change_disconnects_whoever_is_gone_and_nobody_else(town: Town) -> Non
     assert alice.closed
     assert not bob.closed
     assert town.node.broker.clients == 1
+
+
+def test_a_name_that_is_taken_back_ends_the_connection(town: Town) -> None:
+    """0x87; the session stays its owner's."""
+    client, other = town.enter("plc-1", expiry=600), town.enter("c")
+    client.subscribe("t", qos=1)
+    town.book.names = ("plc-1",)
+    town.book.deny()
+    town.change()
+    assert client.farewell is ReasonCode.NOT_AUTHORIZED
+    assert not other.closed
+    assert town.node.session("plc-1").owner == "alice"
+    again = town.enter("plc-1", clean=False, expiry=600)
+    assert again.connack is not None
+    assert again.connack.reason is ReasonCode.NOT_AUTHORIZED
 
 
 def test_a_message_that_waits_for_room_is_dropped_and_counted(town: Town) -> None:
