@@ -279,11 +279,13 @@ class Outflow:
             return Leave.WAIT
         else:
             topic = item.publication.topic
+        if topic.startswith(DOWN) and (leave := self._accompany(session, item)) is not Leave.YES:
+            return leave
         assert session.connection is not None
-        if not session.connection.may_receive(topic):
-            self._withhold(session, sending, item)
-            return Leave.NEVER
-        return self._accompany(session, item) if topic.startswith(DOWN) else Leave.YES
+        if session.connection.may_receive(topic):
+            return Leave.YES
+        self._withhold(session, sending, item)
+        return Leave.NEVER
 
     def _withhold(self, session: Session, sending: deque[Delivery | Piece], item: Delivery | Piece) -> None:
         """Give the next one up: the right to it is gone since it was taken for this client."""

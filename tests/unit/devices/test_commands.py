@@ -7,6 +7,7 @@ import pytest
 from iot_mqtt.codec import Ack, PacketType
 from iot_mqtt.devices import DevicesSettings, NewCommand
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import V311, run
@@ -69,6 +70,30 @@ def test_offline_it_waits_over_a_restart() -> None:
     device = node.connect("d1", clean=False, expiry=3600)
     confirm(device, device.messages())
     assert states(listener) == ["sent", "acked"]
+
+
+def test_a_device_that_may_not_have_it_any_more_fails_its_commands() -> None:
+    """The right to its topic was taken back while it was away; its sender hears why."""
+
+    class Rights:
+        unrestricted, version, taken = False, 1, False
+
+        def allows(self, action: Action, asked: str) -> bool:
+            return not (self.taken and asked.startswith("down/d1"))
+
+        async def permissions(self, _principal: Principal) -> Permissions:
+            return self
+
+    rights = Rights()
+    node = DeviceNode(authorizer=rights)
+    listener = node.listener()
+    node.device().lose()
+    order(node.connect("s"), "d1")
+    rights.taken = True
+    device = node.connect("d1", clean=False, expiry=3600)
+    assert not device.messages()
+    last = statuses(listener)[-1]
+    assert (last["state"], last["detail"]) == ("failed", "it could not be sent: not_authorized")
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["reconnect", "restart"])
