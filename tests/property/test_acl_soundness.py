@@ -6,6 +6,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from iot_mqtt.auth.acl import Rule, decide, overlaps, parse_rules
+from iot_mqtt.auth.names import NameRule
 from iot_mqtt.ports.access import Action, Principal
 from iot_mqtt.topics.filters import covers
 
@@ -111,6 +112,14 @@ def test_no_name_widens_an_allow_rule(filter: str, who: Principal, topic: str) -
     widest = "/".join("+" if level in ("%c", "%u") else level for level in filter.split("/"))
     if rule.decides(who, Action.PUBLISH, topic):
         assert naive(widest, topic)
+
+
+@given(st.text(st.sampled_from("ab*?[]!-"), max_size=4), st.text(st.sampled_from("ab*?[]!-"), max_size=6))
+def test_no_user_name_widens_a_rule_about_names(user: str, name: str) -> None:
+    """Whatever a user is called: ``%u`` is that, sign for sign."""
+    rule = NameRule(allow=True, action=Action.CLIENT, pattern="%u-x")
+    assert rule.fits(Principal("c", user), name) == (bool(user) and name == f"{user}-x")
+    assert rule.fits(Principal("c", user), f"{user}-x") == bool(user)
 
 
 @given(RULES, PRINCIPALS, PLAIN)
