@@ -174,6 +174,10 @@ def test_what_a_kept_session_is_owed_is_asked_for(town: Town, qos: int) -> None:
     assert town.filters() == ["b"]
     assert town.node.dropped() == {"not_authorized": 3}
     assert town.node.waiting == 0
+    counters = town.node.counters
+    assert counters.messages_matched == counters.messages_delivered + 3
+    town.node.restart()
+    assert town.node.waiting == 0, "nothing of it is kept"
 
 
 def test_a_member_of_a_shared_group_leaves_what_it_has_to_others(town: Town) -> None:
