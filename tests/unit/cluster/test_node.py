@@ -10,7 +10,7 @@ from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.registry import Member
-from iot_mqtt.values import Message
+from iot_mqtt.values import Message, Origin
 from tests.simulation.messaging import Weather
 from tests.unit.cluster.links.linkskit import publishes
 from tests.unit.cluster.nodekit import World
@@ -73,17 +73,20 @@ def test_a_peer_that_does_not_answer_is_waited_for_only_so_long() -> None:
 
 
 def test_what_is_forwarded_comes_with_the_end_of_the_log() -> None:
-    """Once, in order, with the members that were picked."""
+    """Once, in order, with the members that were picked and who answers for it."""
     world = World("a", "b")
     a, b = world["a"], world["b"]
     run = publishes(b"t", [b"1", b"2"])
-    item = Forwarded(run, b"t", "p", 5.0, None, plain=True, members=(("$share/g/t", "x"),))
+    item = Forwarded(
+        run, b"t", "p", 5.0, None, plain=True, members=(("$share/g/t", "x"),), origin=Origin("anna", reading=True)
+    )
     a.cluster.forward(b.number, item)
     a.node.end = 77
     a.cluster.flush()
     world.pass_time(0.1)
     ((_, peer, got),) = b.node.told("received")
     assert peer == a.number and got.run.wire == run.wire and got.members == item.members and got.plain
+    assert got.origin == item.origin
     assert b.node.told("end")[-1] == ("end", a.number, 77)
 
 

@@ -12,7 +12,8 @@ from iot_mqtt.devices.link import DeviceStage
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.sdk import Line, Readings
-from tests.unit.broker.harness import Node
+from iot_mqtt.values import NOBODY, Origin
+from tests.unit.broker.harness import Node, run
 from tests.unit.devices.link.linkkit import World
 
 
@@ -100,6 +101,24 @@ def test_what_is_said_before_it_is_known_what_came_before_waits() -> None:
     world.node.turn()
     assert gateway.heard() == ["beat", "safe 1"]
     assert len(reader.messages()) == 1 and gateway.wire.channel.reading
+
+
+def test_the_log_says_what_a_codec_made() -> None:
+    """And of what a client published, to the same topic and word by word the same, that nobody's codec did."""
+    world = World()
+    reader = world.node.connect("reader", clean=False, expiry=600)
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    gateway.say('r d {"t": 1} 1')
+    (message,) = reader.messages()
+    gateway.hang_up()
+    world.node.connect("line-1").publish("up/line-1/d", message.payload, qos=1)
+    found = run(world.node.broker.log.read(("#",), 0, 100, 1 << 20)).runs
+    assert [(one.publisher, one.topic, one.origin) for one in found] == [
+        ("line-1", b"up/line-1/d", Origin(reading=True)),
+        ("line-1", b"up/line-1/d", NOBODY),
+    ]
+    assert found[0].run.payloads() == found[1].run.payloads()
 
 
 def test_data_without_a_login_closes_the_connection() -> None:
@@ -213,6 +232,7 @@ def test_a_gateway_that_is_not_let_in_is_refused_in_its_own_words() -> None:
     gateway.say("login line-1")
     assert gateway.heard() == ["refused server_unavailable"] and gateway.closed
     assert world.counters.refused == {"server_unavailable": 1}
+    assert world.notes.log == [], "somebody heard of it"
 
 
 def command(world: World, body: bytes, device: str = "press", **properties: Any) -> None:
