@@ -23,7 +23,7 @@ from itertools import repeat
 from iot_mqtt import native
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode, Record
-from iot_mqtt.uplink.rules import MISSING, Facts, Rules
+from iot_mqtt.uplink.rules import MISSING, Facts, Rules, client_key
 from iot_mqtt.values import Origin
 
 #: Headers, and beginnings of lines, kept ready; bounds, not tuning knobs.
@@ -114,6 +114,8 @@ class RulePlan:
         rule.figures.matched += count
         rule.figures.sent += count
         to, key = rule.to, run.topic.decode() if rule.key == "topic" else publisher
+        if rule.key == "device":
+            key = client_key(publisher)
         if count == 1 and not readings:
             return [_record((to, key, values[0], self._plain, came, first))]
         found: list[Record] = []

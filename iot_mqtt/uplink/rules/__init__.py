@@ -4,7 +4,7 @@
 ``truth``), ``patterns`` and ``templates`` are what entries are made of.
 """
 
-from iot_mqtt.uplink.rules.choice import MAX_NAMES, MAX_TOPICS, Choice, Facts, Names, Rules
+from iot_mqtt.uplink.rules.choice import MAX_NAMES, MAX_TOPICS, Choice, Facts, Names, Rules, client_key
 from iot_mqtt.uplink.rules.entry import KEYS, NAMES, Figures, Rule, rule_of, rules_of
 from iot_mqtt.uplink.rules.expression import Condition, parse
 from iot_mqtt.uplink.rules.tokens import ExpressionError
@@ -24,6 +24,7 @@ __all__ = [
     "Names",
     "Rule",
     "Rules",
+    "client_key",
     "parse",
     "rule_of",
     "rules_of",

@@ -168,9 +168,14 @@ def key_of(by: str, source: Source) -> str:
     """A record's key by one of ``entry.BY``."""
     if by == "topic":
         return source.topic
-    if by == "device" and source.reading is not None:
-        return f"{source.client}/{source.reading['device']}"
+    if by == "device":
+        return client_key(source.client) if source.reading is None else f"{source.client}/{source.reading['device']}"
     return source.client
+
+
+def client_key(client: str) -> str:
+    """Where a client stands for the device: never what the key of a device behind a gateway could be."""
+    return f"$mqtt/{client}" if "/" in client else client
 
 
 def _fits(rule: Rule, reading: Mapping[str, object] | None) -> bool:

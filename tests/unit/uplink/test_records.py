@@ -13,7 +13,7 @@ from iot_mqtt.codec.runs import run_of
 from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.ports.uplink import Mode, Record
 from iot_mqtt.uplink.records import RulePlan
-from iot_mqtt.uplink.rules import Rule, Rules
+from iot_mqtt.uplink.rules import Rule, Rules, rule_of
 from iot_mqtt.values import NOBODY, Origin
 
 SPOOL = "0.0a1b2c3d"
@@ -135,6 +135,15 @@ def test_a_codec_speaks_for_the_device_of_its_topic_only(topic: bytes, payload: 
     found = records(b"1", body, topic=topic, publisher="gw", origin=Origin("", reading=True))
     assert [json.loads(one.value)["client"] for one in found] == ["gw", "gw"]
     assert {one.key for one in found} == {"gw"}
+
+
+@pytest.mark.parametrize("options", [{}, {"condition": "topic != 'x'"}], ids=["plain", "chosen"])
+def test_no_clients_key_is_that_of_a_gateways_device(options: dict[str, str]) -> None:
+    """Whoever calls himself so does not stand in its place, as the last word in a topic that is compacted."""
+    rule = rule_of({"when": options["condition"], "filter": "up/#"}) if options else Rule("up/#")
+    run = run_of(b"up/own/x", [b"1", b"2"], [])
+    logged = LogRun(Reference(0, 0, 1000, 2), run, run.topic, "gw/d1", 1.0)
+    assert [one.key for one in RulePlan(Rules([rule]), "n").records(logged, SPOOL)] == ["$mqtt/gw/d1"] * 2
 
 
 def test_a_line_stays_a_line() -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from iot_mqtt.ports.uplink import Mode
-from iot_mqtt.uplink.rules import MAX_NAMES, MAX_TOPICS, MISSING, Facts, Rule, Rules, rule_of, rules_of
+from iot_mqtt.uplink.rules import MAX_NAMES, MAX_TOPICS, MISSING, Facts, Rule, Rules, client_key, rule_of, rules_of
 from iot_mqtt.uplink.rules.entry import MAX_RULES, overlap
 from iot_mqtt.uplink.rules.patterns import MAX_TEXT, Pattern
 
@@ -223,7 +223,7 @@ def test_a_topic_may_be_made_of_what_a_message_says(to: str, message: Facts, nam
 
 def chosen_key(message: Facts) -> tuple[str]:
     device = message.reading["device"] if message.reading else None
-    key = message.client if message.reading is None else f"{message.client}/{device}"
+    key = client_key(message.client) if message.reading is None else f"{message.client}/{device}"
     return (key.encode("utf-8", "replace").decode(),)
 
 
