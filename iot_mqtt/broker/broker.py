@@ -53,7 +53,7 @@ from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.ports.store import Store
 from iot_mqtt.ports.uplink import Mode
 from iot_mqtt.topics import POLICIES, Routes, matches
-from iot_mqtt.values import Message
+from iot_mqtt.values import NOBODY, Message, Origin
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
@@ -367,9 +367,9 @@ class Broker:
 
     # Publishing as the node itself.
 
-    def publish(self, message: Message) -> Outcome:
-        """Publish a message that no connection brought: a will, the API's, ``$SYS``."""
-        publication = publication_of(message, self.clock.wall())
+    def publish(self, message: Message, user: str = "") -> Outcome:
+        """Publish a message that no connection brought: a will, the API's, ``$SYS``. ``user``: who answers for it."""
+        publication = publication_of(message, self.clock.wall(), Origin(user) if user else NOBODY)
         if self.accompanying is not None and message.qos and message.topic.startswith(SPECIAL):
             taken = self.accompanying.published(publication, None)
             if taken is not None:

@@ -197,7 +197,7 @@ def logged_publication(run: LogRun) -> Publication:
     return Publication(run.run, run.topic, run.publisher, run.arrived, run.origin)
 
 
-def publication_of(message: Message, wall: float) -> Publication:
+def publication_of(message: Message, wall: float, origin: Origin = NOBODY) -> Publication:
     """A message that did not come over a connection (a will, the API, ``$SYS``), on the same path as all."""
     expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))
     wire = encode_publish(
@@ -214,4 +214,4 @@ def publication_of(message: Message, wall: float) -> Publication:
     if not isinstance(run, PublishRun):
         assert isinstance(run, Exception)
         raise run
-    return Publication(run, message.topic, message.publisher, wall)
+    return Publication(run, message.topic, message.publisher, wall, origin)

@@ -76,7 +76,7 @@ class Wills:
         client_id, owner = session.client_id, session.owner
         if owner is None:
             # Kept before there were owners; it was allowed at CONNECT.
-            self._go(client_id, will)
+            self._go(client_id, will, "")
         else:
             # Rights may be gone since CONNECT.
             self._broker.rights.of(
@@ -86,7 +86,7 @@ class Wills:
     def _judged(self, client_id: str, owner: str, will: Will, permissions: Permissions) -> None:
         topic = will.message.topic.decode()
         if permissions.unrestricted or permissions.allows(Action.PUBLISH, topic):
-            self._go(client_id, will)
+            self._go(client_id, will, owner)
             return
         self._broker.counters.denied["will"] += 1
         logger.warning(
@@ -98,8 +98,8 @@ class Wills:
         self._broker.counters.denied["will"] += 1
         logger.error("a will was not published: nobody says who may: %s", error, extra={"client": client_id})
 
-    def _go(self, client_id: str, will: Will) -> None:
-        self._broker.publish(will_message(will, client_id, self._broker.clock.wall()))
+    def _go(self, client_id: str, will: Will, owner: str) -> None:
+        self._broker.publish(will_message(will, client_id, self._broker.clock.wall()), owner)
 
 
 def will_message(will: Will, client_id: str, now: float) -> Message:

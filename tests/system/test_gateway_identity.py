@@ -218,11 +218,15 @@ def test_a_reading_is_what_a_codec_made_and_not_what_looks_like_one(broker: Brok
     words += ["-P", password_of("bob"), "-t", "up/own/press", "-D", "publish", "user-property", "gateway", "line-7"]
     for number, more in enumerate((["-q", "0"], ["-q", "1", "-r"], ["-q", "2"])):
         subprocess.run([*words, *more, "-m", json.dumps(forged("line-7", number))], check=True, timeout=10)
+    will = ("up/own/press", json.dumps(forged("line-7", 3)).encode(), 1, False)
+    dying, answer = attempt(broker, "bob", "line-7", version=5, will=will)
+    assert answer.reason() == 0
+    dying.sock.close()
     with Gateway(broker, "line-8", "plant").let_in() as real:
         for number in range(1, 4):
             real.post(number)
     wait_until(lambda: len([one for one in records(broker) if one.get("gateway") == "line-8"]) == 3)
-    wait_until(lambda: len([one for one in records(broker) if one.get("client") == "line-7"]) == 3)
+    wait_until(lambda: len([one for one in records(broker) if one.get("client") == "line-7"]) == 4)
     found = records(broker)
     assert [one for one in found if one.get("gateway") == "line-7"] == []
     for one in found:
