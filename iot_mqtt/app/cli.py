@@ -6,6 +6,7 @@ wrong, which is click's own.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -36,8 +37,10 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     """Run a node until it gets SIGTERM or SIGINT.
 
     Without --config, ./application.yaml is read if there is one. Prints one line that begins with `ready` when
-    every listener accepts.
+    every listener accepts. SIGHUP has it read users, rules and certificates again, and open its log anew.
     """
+    # Until there is somebody to hear it: to have it end a node that starts, or serves, would surprise people.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         config = load_config(path, sets)
     except ConfigError as error:

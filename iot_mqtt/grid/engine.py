@@ -78,7 +78,7 @@ class Engine:
 
     def open(self) -> None:
         """Open, recover, check the format. Raises ``OpenFault``, or ``OSError`` for the directory itself."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._database = self._recover()
         try:
             self._check_format()

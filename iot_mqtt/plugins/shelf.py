@@ -88,7 +88,7 @@ class Shelf:
         for folder in list(self._folders()):
             if folder.name not in wanted:
                 self.discard(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self.folder / f"{_STATE}.new"
         with new.open("w", encoding="utf-8") as file:
             file.write(state)
@@ -106,7 +106,7 @@ class Shelf:
 
     def workplace(self) -> Path:
         """An empty folder for pip to install into; to be given to ``take_in`` or ``discard``."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(mkdtemp(prefix=".new-", dir=self.folder))
 
     def discard(self, folder: Path) -> None:

@@ -120,7 +120,7 @@ class Rounds:
             # Somebody has removed it, and with it what it kept others from.
             os.close(self._lock)
             self._lock = None
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

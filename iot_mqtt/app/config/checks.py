@@ -11,7 +11,7 @@ from pathlib import Path
 from iot_mqtt.app.config.errors import Layer, Problem
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.plugin_entries import entry_of
-from iot_mqtt.app.config.reading import LoadedConfig
+from iot_mqtt.app.config.reading import LoadedConfig, hidden
 from iot_mqtt.app.config.sections import ListenerConfig
 from iot_mqtt.pipeline.proxy_protocol import networks
 from iot_mqtt.pipeline.websocket.origins import ANY, OPAQUE, parse_origin
@@ -37,7 +37,8 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         _exposure,
         _collisions,
     )
-    return [problem for check in checks for problem in check(loaded)]
+    found = [problem for check in checks for problem in check(loaded)]
+    return hidden(found, (setting for settings in loaded.written.values() for setting in settings))
 
 
 def is_loopback(host: str) -> bool:

@@ -49,6 +49,10 @@ SECTIONS = {
 KEYS = {
     "node.id": "Name of this node; unique in a cluster, and the same after a restart.",
     "node.data_dir": "Directory of the embedded grid and of admin.token. A relative path starts where this file is.",
+    "node.readable_by": (
+        "Who may read what this node writes. owner: nobody else. group: the files of the uplink, the pipeline's tables "
+        "and log.file, too, for Spark as another user; never sessions, messages, plugins or admin.token."
+    ),
     "node.drain_seconds": "After SIGTERM, everything is committed and closed within this many seconds.",
     "node.gc_threshold": "Allocations between two runs of Python's garbage collector; 0 keeps Python's own setting.",
     "listeners.*.enabled": "Whether the port is opened.",

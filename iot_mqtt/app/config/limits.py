@@ -157,8 +157,6 @@ PATHS = {
 
 LISTENER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
-_SECRET_WORDS = ("password", "secret", "token", "credential")
-
 
 def pattern_of(key: str) -> str:
     """The key as the tables above spell it: ``listeners.mqtt.port`` is ``listeners.*.port``."""
@@ -166,24 +164,6 @@ def pattern_of(key: str) -> str:
     if parts[0] == "listeners" and len(parts) > 1:
         parts[1] = "*"
     return ".".join(parts)
-
-
-def is_secret(name: str) -> bool:
-    """Whether a value under this name is masked wherever it is printed."""
-    lowered = name.lower()
-    return any(word in lowered for word in _SECRET_WORDS)
-
-
-def masked(name: str, value: object) -> object:
-    """The value as it may be printed: secrets hidden, in nested mappings and lists too."""
-    # That there is none is no secret.
-    if is_secret(name) and isinstance(value, str) and value:
-        return "******"
-    if isinstance(value, dict):
-        return {inner: masked(str(inner), item) for inner, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [masked(name, item) for item in value]
-    return value
 
 
 def complaint(key: str, value: object) -> str | None:

@@ -17,6 +17,7 @@ from iot_mqtt.app.config.errors import DEFAULT, ConfigError, Layer, Origin, Prob
 from iot_mqtt.app.config.layers import (
     Setting,
     command_settings,
+    content_of,
     environment_settings,
     expanded,
     file_settings,
@@ -24,6 +25,7 @@ from iot_mqtt.app.config.layers import (
 from iot_mqtt.app.config.limits import PATHS, complaint, pattern_of
 from iot_mqtt.app.config.maps import gathered
 from iot_mqtt.app.config.plugins import folded
+from iot_mqtt.app.config.secrecy import is_secret, secrets_in, without
 from iot_mqtt.app.config.sections import Config, ListenerConfig, known_listeners
 from iot_mqtt.app.config.values import IllTyped, read
 
@@ -78,11 +80,17 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
         if (checked := _checked(setting, names, problems)) is not None:
             written[setting.key] = (*written.get(setting.key, ()), checked)
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(hidden(problems, settings))
     derived = _derived(written, names)
     winners = {key: setting.value for key, setting in derived.items()}
     winners.update((key, layers[-1].value) for key, layers in written.items())
     return LoadedConfig(_build(Config(), "", winners, names), written, derived, path)
+
+
+def hidden(problems: Iterable[Problem], settings: Iterable[Setting]) -> list[Problem]:
+    """The problems without what stands under the name of a secret in any of the settings."""
+    secrets = {secret for setting in settings for secret in secrets_in(setting.key, content_of(setting))}
+    return [dataclasses.replace(problem, text=without(problem.text, secrets)) for problem in problems]
 
 
 def default_of(key: str) -> object:
@@ -106,7 +114,8 @@ def _checked(setting: Setting, names: list[str], problems: list[Problem]) -> Set
     try:
         value = read(hint, setting.value, is_text=setting.is_text)
     except IllTyped as error:
-        problems.append(Problem(setting.origin, setting.key, str(error)))
+        wrong = str(error).partition(", not ")[0] if is_secret(setting.key) else str(error)
+        problems.append(Problem(setting.origin, setting.key, wrong))
         return None
     if (text := complaint(setting.key, value)) is not None:
         problems.append(Problem(setting.origin, setting.key, text))

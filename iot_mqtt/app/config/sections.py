@@ -24,6 +24,7 @@ class NodeConfig:
 
     id: str = "node-1"
     data_dir: str = "data"
+    readable_by: Literal["owner", "group"] = "owner"
     drain_seconds: float = 30.0
     gc_threshold: int = 10_000
 

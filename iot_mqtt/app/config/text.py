@@ -10,8 +10,9 @@ import yaml
 from iot_mqtt.app.config import schema
 from iot_mqtt.app.config.docs import KEYS, SECTIONS
 from iot_mqtt.app.config.errors import Layer
-from iot_mqtt.app.config.limits import CHOICES, RANGES, masked, pattern_of
+from iot_mqtt.app.config.limits import CHOICES, RANGES, pattern_of
 from iot_mqtt.app.config.reading import LoadedConfig, default_of
+from iot_mqtt.app.config.secrecy import masked
 from iot_mqtt.app.config.sections import known_listeners
 from iot_mqtt.app.config.values import describe
 

@@ -12,16 +12,16 @@ from typing import Any
 
 from structlog.typing import EventDict, WrappedLogger
 
+from iot_mqtt.app.config.secrecy import NAMES, masked_text
+
 #: Redacting it again changes nothing.
 MASK = "***"
 
-_SECRET = re.compile(
-    r"password|passwd|secret|token|credential|authorization|payload|correlation|auth(entication)?_data", re.IGNORECASE
-)
+_SECRET = re.compile(rf"{NAMES}|payload|correlation|auth(entication)?_data", re.IGNORECASE)
 
 #: The same words written into a sentence: ``password=hunter2``, ``"token": "abc"``, ``Bearer abc``.
 _IN_TEXT = re.compile(
-    r"(?P<name>\b\w*(?:password|passwd|secret|token|payload)\w*[\"']?\s*[=:]\s*)"
+    r"(?P<name>\b[\w.]*(?:passw|passphrase|secret|token|key\.pem|api_?key|payload)[\w.]*[\"']?\s*[=:]\s*)"
     r"(?P<value>b?\"[^\"]*\"|b?'[^']*'|[^\s,;)}\]]+)|(?P<bearer>\bBearer\s+)\S+",
     re.IGNORECASE,
 )
@@ -37,7 +37,7 @@ def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
 
 def redact_text(text: str) -> str:
     """A sentence without the values of secrets, and without bytes."""
-    text = _BYTES_IN_TEXT.sub(f"b{MASK}", text)
+    text = _BYTES_IN_TEXT.sub(f"b{MASK}", masked_text(text))
     return _IN_TEXT.sub(lambda found: f"{found['name'] or found['bearer']}{MASK}", text)
 
 

@@ -45,6 +45,17 @@ def configure_logging(config: LogConfig) -> None:
     globalLogBeginner.beginLoggingTo([cast(ILogObserver, observe_twisted)], redirectStandardIO=False)
 
 
+def reopen_log() -> None:
+    """Go on in the file of the configured name, which whoever rotates logs may have moved away."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, WatchedFileHandler):
+            try:
+                handler.reopenIfNeeded()
+            except OSError as error:
+                # As it is now, it still says why.
+                print(f"iot-mqtt: the log cannot be opened anew: {error}", file=sys.stderr, flush=True)
+
+
 def make_handler(config: LogConfig, stream: TextIO | None = None) -> logging.Handler:
     """The one handler: where to, in which form, redacted and thinned out."""
     target = stream or sys.stderr

@@ -19,8 +19,9 @@ from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from iot_mqtt.app.config.private_files import narrow, set_umask
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.logging import configure_logging
+from iot_mqtt.app.logging import configure_logging, reopen_log
 from iot_mqtt.app.node.rereading import Reread
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.pipeline.descriptors import raise_limit
@@ -86,6 +87,12 @@ class Lives:
             log.warning("the node is part of the cluster again")
             return
 
+    def look_again(self) -> None:
+        """SIGHUP: the log file is opened anew, and the files that may have changed are read again."""
+        reopen_log()
+        if self._service is not None and not self._stopping:
+            self._service.look_again()
+
     def stop(self) -> Deferred[None] | None:
         """The process is to end."""
         self._stopping = True
@@ -107,7 +114,11 @@ def at_ports(config: Config, ports: dict[str, int]) -> Config:
 
 def run(config: Config, reread: Reread | None = None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``reread`` reads the configuration again."""
+    set_umask(config)
+    told = narrow(config)
     configure_logging(config.log)
+    for line in told:
+        log.warning("%s", line)
     sys.setswitchinterval(SWITCH_INTERVAL)
     raise_limit()
     reactor: Any = install()
@@ -124,6 +135,7 @@ def run(config: Config, reread: Reread | None = None) -> int:
     reactor.addSystemEventTrigger("before", "shutdown", lives.stop)
     reactor.callWhenRunning(lives.begin)
     _stop_on_signals(reactor)
+    _look_again_on_hangup(reactor, lives)
     _reap_children(reactor)
     reactor.run(installSignalHandlers=False)
     return exit_codes[0]
@@ -144,6 +156,11 @@ def _stop_on_signals(reactor: Any) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+
+
+def _look_again_on_hangup(reactor: Any, lives: Lives) -> None:
+    """SIGHUP ends nothing: daemons read their files again when they get one, and so does a node."""
+    signal.signal(signal.SIGHUP, lambda _number, _frame: reactor.callFromThread(lives.look_again))
 
 
 def _reap_children(reactor: Any) -> None:

@@ -74,6 +74,7 @@ from iot_mqtt.pipeline import (
     listen,
 )
 from iot_mqtt.pipeline.reactor import TurnReactor
+from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import Message
 
@@ -364,6 +365,26 @@ class Service:
     def _reload_access(self) -> None:
         for error in self._access.reload_if_changed():
             log.error("access rules were not reloaded, the old ones stay: %s", error)
+
+    def look_again(self) -> None:
+        """Read again what may have changed: users, rules, certificates, the uplink's rules. What is wrong stays as it
+        was before, and the log says why; connections that are there stay.
+        """
+        for error in self._access.reload():
+            log.error("access rules were not reloaded, the old ones stay: %s", error)
+        for listening in self._listening:
+            if listening.tls is not None:
+                self._renew_certificate(listening.name, listening.tls)
+        if self._desk is not None and self.reread is not None:
+            reading = ensureDeferred(self._desk.reload())
+            reading.addErrback(lambda failure: log.error("the uplink's rules stay: %s", failure.getErrorMessage()))
+        log.info("users, rules and certificates were read again")
+
+    def _renew_certificate(self, name: str, tls: TlsContext) -> None:
+        try:
+            tls.reload()
+        except TlsConfigurationError as error:
+            log.error("the certificate of listener %s was not read again, the old one stays: %s", name, error)
 
     async def stop(self) -> None:
         """Let clients go, commit, close; within ``node.drain_seconds``."""

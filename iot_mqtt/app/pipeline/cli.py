@@ -15,6 +15,7 @@ import click
 from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
 from iot_mqtt.app.config.folders import pipeline_dir
+from iot_mqtt.app.config.private_files import set_umask
 from iot_mqtt.app.pipeline import launching
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.settings import settings_of, text_of, uses_kafka, write_settings
@@ -59,6 +60,7 @@ def run(config: Config, job: str, extra: tuple[str, ...], once: bool) -> None:
 
     What stands behind `--` goes to spark-submit, such as `-- --conf spark.sql.shuffle.partitions=4`.
     """
+    set_umask(config)
     settings = settings_of(config)
     folder = launching.find_folder(os.environ)
     launching.check_pyspark()
