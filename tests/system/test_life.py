@@ -173,3 +173,17 @@ def test_listening_to_the_world_without_authentication_is_refused(tmp_path: Path
     )
     assert run.returncode != 0
     assert "allow_anonymous" in run.stderr + run.stdout
+
+
+@pytest.mark.skipif(MOSQUITTO, reason="mosquitto has other keys")
+def test_keys_without_effect_are_refused(start_broker: StartBroker, tmp_path: Path) -> None:
+    """Whoever writes a limit that nobody keeps is told, with file, line and what to do; nothing is started."""
+    file = tmp_path / "application.yaml"
+    file.write_text(
+        "grid: {kind: memory}\nlog:\n  disk_limit: 1000000\nuplink:\n  kafka:\n    bootstrap_servers: [kafka:9092]\n"
+    )
+    with pytest.raises(AssertionError) as refused:
+        start_broker(config=file)
+    said = str(refused.value)
+    assert f"{file}:3:3: log.disk_limit: has no effect with grid.kind: memory" in said
+    assert f"{file}:6:5: uplink.kafka.bootstrap_servers: has no effect with uplink.kind: file; set uplink.kind" in said

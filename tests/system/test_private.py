@@ -16,9 +16,11 @@ from systemkit import wire
 from systemkit.access import attempt, password_of, set_password
 from systemkit.certificates import Authority
 from systemkit.plain import Plain
-from systemkit.process import BrokerProcess, Options, ServerTls, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, Options, ServerTls, clean_environment, our_command
 from systemkit.starting import StartBroker
 from systemkit.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(MOSQUITTO, reason="it is about our own files")
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n-----END PRIVATE KEY-----\n"
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from iot_mqtt.app.config.effects import without_effect
 from iot_mqtt.app.config.errors import Layer, Problem
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.plugin_entries import entry_of
@@ -22,6 +23,7 @@ from iot_mqtt.uplink.rules import rules_of
 def serving_problems(loaded: LoadedConfig) -> list[Problem]:
     """Everything that keeps this configuration from being served."""
     checks = (
+        without_effect,
         _cluster,
         _log_topics,
         uplink_rule_problems,

@@ -241,8 +241,12 @@ KEYS = {
     "mqtt.server_keep_alive": "Keep-alive in seconds that v5 clients have to use; 0: their own.",
     "mqtt.session_expiry_interval": "Longest time in seconds that the session of an absent client is kept.",
     "mqtt.connect_timeout": "Seconds from accepting a connection to its CONNECT.",
-    "mqtt.max_queued_messages": "Messages that may wait for one session; more are dropped and counted.",
-    "mqtt.max_queued_bytes": "Bytes of messages that may wait for one session.",
+    "mqtt.max_queued_messages": (
+        "Messages that may wait for one session in memory: one that ends with its connection, or with the node "
+        "(durable_sessions). More are dropped and counted. What waits for a durable session lies in the log and has "
+        "its bounds: log.retention, log.retention_bytes."
+    ),
+    "mqtt.max_queued_bytes": "Bytes of messages that may wait for such a session.",
     "mqtt.max_inflight": "QoS 1 and 2 messages under way to one client; its own Receive Maximum also holds.",
     "mqtt.max_connect_size": "Bytes of a CONNECT, at most.",
     "mqtt.max_connecting_bytes": (

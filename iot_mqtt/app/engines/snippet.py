@@ -28,6 +28,7 @@ def settings(plan: Plan) -> dict[str, object]:
         found["registry.kind"] = "zookeeper"
         found["registry.zookeeper.hosts"] = plan.addresses("zookeeper")
     if plan.count("kafka"):
+        found["uplink.kind"] = "kafka"
         found["uplink.kafka.bootstrap_servers"] = plan.addresses("kafka")
     return found
 

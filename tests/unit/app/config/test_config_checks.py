@@ -81,9 +81,6 @@ def test_a_cluster_can_be_configured() -> None:
     [
         "grid.kind=memory",
         "listeners.gateway.port=0",
-        "grid.ignite.addresses=a:1",
-        "registry.zookeeper.hosts=a:1",
-        "uplink.kafka.bootstrap_servers=a:1",
         "uplink.rules=[{filter: a, to: b}]",
     ],
 )

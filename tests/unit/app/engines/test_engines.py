@@ -104,19 +104,19 @@ def test_a_broker_is_told_of_what_there_is(tmp_path: Path) -> None:
             },
         },
         "registry": {"kind": "zookeeper", "zookeeper": {"hosts": ["127.0.0.1:2181"]}},
-        "uplink": {"kafka": {"bootstrap_servers": ["127.0.0.1:9092"]}},
+        "uplink": {"kind": "kafka", "kafka": {"bootstrap_servers": ["127.0.0.1:9092"]}},
     }
     config = load_config(str(tmp_path / "broker.yaml"), ["node.id=node-1"])
     assert config.grid.ignite.gateway == ("127.0.0.1:10900", "127.0.0.1:10901")
     words = shlex.split(" ".join(snippet.options(plan)))
-    assert words[::2] == ["--set"] * 7
+    assert words[::2] == ["--set"] * 8
     pairs = dict(word.split("=", 1) for word in words[1::2])
     assert {key: yaml.safe_load(value) for key, value in pairs.items()} == snippet.settings(plan)
 
 
 def test_a_broker_is_not_told_of_what_there_is_not() -> None:
     """A directory with Kafka alone says nothing of a grid."""
-    assert list(snippet.settings(Plan.make(kafka=1))) == ["uplink.kafka.bootstrap_servers"]
+    assert list(snippet.settings(Plan.make(kafka=1))) == ["uplink.kind", "uplink.kafka.bootstrap_servers"]
 
 
 def test_a_lone_zookeeper_is_no_ensemble(tmp_path: Path, checkout: Places) -> None:
