@@ -5,12 +5,19 @@ A ``!`` before the hash disables the user: nobody is let in by that name, and wh
 
 from __future__ import annotations
 
+import hashlib
+import secrets
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.files import FileError
+
+#: For as long as the process lives, so that a name's decoy stays what it was when the file is read again.
+_KEY = secrets.token_bytes(16)
 
 #: Stands before the hash of a user who is disabled.
 DISABLED = "!"
@@ -26,16 +33,21 @@ class Entry(NamedTuple):
 
 
 class Users:
-    """Names and their hashes, as read. ``decoy`` stands for the hash of every name that is not there."""
+    """Names and their hashes, as read. A decoy stands for the hash of every name that is not there.
 
-    __slots__ = ("_hashes", "_disabled", "decoy")
+    Hashes of one file may differ in cost, by when they were made. Names that are not there have the costs of those that
+    are, in the same proportions, and each of them always the same: the time of an answer does not tell who exists.
+    """
+
+    __slots__ = ("_decoys", "_disabled", "_hashes", "_shares")
 
     def __init__(self, hashes: dict[str, str], disabled: frozenset[str] = frozenset()) -> None:
         self._hashes = hashes
         self._disabled = disabled
-        costs = Counter(map(argon.cost, hashes.values())).most_common(1)
-        # As dear as most of the real ones, so that the time of an answer does not tell who exists.
-        self.decoy = argon.decoy(costs[0][0]) if costs else argon.decoy()
+        costs = sorted(Counter(map(argon.cost, hashes.values())).items())
+        self._decoys = [argon.decoy(cost) for cost, _ in costs] or [argon.decoy()]
+        #: Where in 0…1 each decoy's part ends.
+        self._shares = [ends / len(hashes) for ends in accumulate(count for _, count in costs)] or [1.0]
 
     def __contains__(self, name: str) -> bool:
         """Whether there is such a user who may come in."""
@@ -54,7 +66,12 @@ class Users:
 
     def hash_of(self, name: str) -> str:
         """The hash to verify a password against, whether or not there is such a user."""
-        return self._hashes.get(name, self.decoy)
+        known = self._hashes.get(name)
+        return self._decoy(name) if known is None else known
+
+    def _decoy(self, name: str) -> str:
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=_KEY, digest_size=6).digest()
+        return self._decoys[min(bisect_right(self._shares, int.from_bytes(digest) / 2**48), len(self._decoys) - 1)]
 
 
 def parse_users(text: str, path: str) -> Users:

@@ -94,7 +94,7 @@ def test_the_same_question_is_worked_on_once(pool: HashPool, threads: Threads, b
 
 
 def test_the_same_password_for_another_name_is_another_question(pool: HashPool, threads: Threads, book: Book) -> None:
-    """All unknown names have one hash, the decoy's: they must not be answered together where users are not."""
+    """Unknown names share the hashes of decoys: they must not be answered together where users are not."""
     verdicts = [ask(pool, "decoy", b"x", name) for name in ("zoe", "yan", "xia")]
     threads.turn()
     assert [outcome(verdict) for verdict in verdicts] == [False] * 3

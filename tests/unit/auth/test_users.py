@@ -23,10 +23,16 @@ def test_users_comments_and_blank_lines() -> None:
 
 
 def test_an_unknown_name_costs_what_known_ones_cost() -> None:
-    """The decoy has the cost of most hashes in the file, not that of new ones."""
-    users = parse_users(f"a:{HASH}\nb:{cheap_hash('x')}\nc:{argon.hash_password(b'x')}", "users")
-    assert argon.cost(users.hash_of("nobody")) == argon.cost(HASH)
-    assert "nobody" not in users
+    """Two of three hashes are cheap: so are two of three names that are not there, and always the same ones."""
+    dear = argon.hash_password(b"x")
+    text = f"a:{HASH}\nb:{cheap_hash('x')}\nc:{dear}"
+    users, again = parse_users(text, "users"), parse_users(text, "users")
+    names = [f"nobody-{number}" for number in range(900)]
+    costs = [argon.cost(users.hash_of(name)) for name in names]
+    assert set(costs) == {argon.cost(HASH), argon.cost(dear)}
+    assert 500 < costs.count(argon.cost(HASH)) < 700
+    assert costs == [argon.cost(again.hash_of(name)) for name in names]
+    assert "nobody-1" not in users
 
 
 def test_an_empty_file_is_a_file_without_users() -> None:
