@@ -14,6 +14,7 @@ from iot_mqtt.admin.routes import Route
 from iot_mqtt.broker.facade import (
     DEFAULT_RATE,
     MAX_RATE,
+    AttemptInfo,
     BacklogInfo,
     BrokerInfo,
     ClientInfo,
@@ -125,6 +126,8 @@ def _responses(route: Route) -> Json:
 def _schemas() -> Json:
     status = _object_of(BrokerInfo)
     status["properties"] |= {"uptime": {"type": "number"}, "counters": {"type": "object"}}
+    session = _object_of(SessionInfo)
+    session["properties"]["last_disconnect_text"] = {"type": ["string", "null"], "description": "The same for people."}
     subscription = _object_of(Subscription)
     subscription["properties"] = {"client_id": {"type": "string"}, **subscription["properties"]}
     message: Json = {
@@ -140,7 +143,8 @@ def _schemas() -> Json:
         "Error": _object({"error": {"type": "string"}, "detail": {"type": "string"}}),
         "Status": status,
         "Client": _object_of(ClientInfo),
-        "Session": _object_of(SessionInfo),
+        "Session": session,
+        "Attempts": _object({"items": {"type": "array", "items": _object_of(AttemptInfo)}}),
         "Backlog": _object_of(BacklogInfo),
         "Log": _object_of(LogInfo),
         "LogShard": _object_of(ShardInfo),

@@ -60,6 +60,13 @@ class Resources:
             Route("GET", "clients", "Connected clients.", self._clients, _PAGE, "Client", paged=True),
             Route("GET", "clients/{client_id}", "One connected client.", self._client, answer="Client"),
             Route("DELETE", "clients/{client_id}", "Close a client's connection.", self._kick),
+            Route(
+                "GET",
+                "clients/{client_id}/attempts",
+                "What is remembered of a client that was refused, or whose session has ended.",
+                self._attempts,
+                answer="Attempts",
+            ),
             Route("GET", "sessions", "Sessions, connected or not.", self._sessions, _PAGE, "Session", paged=True),
             Route("GET", "sessions/{client_id}", "One session.", self._session, answer="Session"),
             Route(
@@ -129,6 +136,10 @@ class Resources:
         if client is None:
             raise not_found(f"no client {client_id!r} is connected")
         return shapes.of_client(client)
+
+    def _attempts(self, call: Call) -> Json:
+        found = self._view.attempts(call.path["client_id"])
+        return {"items": [shapes.of_attempt(attempt) for attempt in found]}
 
     async def _kick(self, call: Call) -> None:
         client_id = call.path["client_id"]

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from urllib.parse import quote, unquote
 
 from iot_mqtt.admin.errors import bad_request
-from iot_mqtt.broker.facade import BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.facade import AttemptInfo, BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
 from iot_mqtt.codec import PacketType, Properties
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.endings import end_text
 from iot_mqtt.values import Message
 
 Json = Mapping[str, object]
@@ -27,7 +28,12 @@ def of_client(client: ClientInfo) -> Json:
 
 
 def of_session(session: SessionInfo) -> Json:
-    return asdict(session)
+    last = session.last_disconnect
+    return {**asdict(session), "last_disconnect_text": None if last is None else end_text(last)}
+
+
+def of_attempt(attempt: AttemptInfo) -> Json:
+    return asdict(attempt)
 
 
 def of_subscription(info: SubscriptionInfo) -> Json:

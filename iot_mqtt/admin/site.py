@@ -192,8 +192,8 @@ class _Root(Resource):
 
     def _ready(self, request: WebRequest) -> bytes:
         # Whoever asks is about to send clients here.
+        ready = self._view.serving
         draining = self._view.cluster.progress().refusing
-        ready = self._view.ready and not draining
         status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
         return _write_json(request, status, {"ready": ready, "draining": True} if draining else {"ready": ready})
 

@@ -12,6 +12,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.accompanying import SPECIAL, Accompanying
+from iot_mqtt.broker.attempts import Attempts
 from iot_mqtt.broker.borrowing import Borrowing
 from iot_mqtt.broker.budget import Budget, Pause
 from iot_mqtt.broker.census import Census
@@ -139,6 +140,7 @@ class Broker:
         self.uplink: Uplink | None = None
         #: What it makes acknowledgements wait for, if they are to.
         self.holding: Holding | None = None
+        self.attempts = Attempts(clock.wall)
         self.connections: set[Connection] = set()
         self.clients = self.most_clients = 0
         self._closed_bytes = [0, 0]
@@ -263,11 +265,14 @@ class Broker:
         """The client said goodbye; it closes next, and so do we [MQTT-3.14.4-2]."""
         connection.leave_quietly(reason)
 
-    def connection_leaving(self, connection: Connection, reason: ReasonCode) -> None:
-        """We close a connection: its session lets go of it at once, not when the socket is gone."""
-        self._detach(connection, reason.name.lower())
-        if connection.session is None and connection.connect is not None:
-            self.counters.connects_refused[reason.name] += 1
+    def connection_leaving(self, connection: Connection, end: str, error: MqttError | None = None) -> None:
+        """We close a connection: its session lets go of it at once, not when the socket is gone. ``error`` is why, if
+        the client did not ask for it.
+        """
+        self._detach(connection, end)
+        if error is not None and connection.session is None and connection.connect is not None:
+            self.counters.connects_refused[error.reason.name] += 1
+            self.attempts.refused(connection, end, error.detail)
 
     def connection_closed(self, connection: Connection, reason: CloseReason | None) -> None:
         """The socket is gone."""
@@ -294,6 +299,8 @@ class Broker:
         self.sessions.detach(session, connection, reason)
         if self.accompanying is not None:
             self.accompanying.client_left(connection)
+        if session.ended:
+            self.attempts.ended(session.client_id, session.username, reason, connection)
         if self.store.latest > self.store.committed:
             self.plan_turn()
 

@@ -21,6 +21,7 @@ from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, Stage
 from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.endings import by_client, by_node
 from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases, Piece
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
 from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
@@ -506,7 +507,7 @@ class Connection(Stage):
         self.write_out()
         self.closed = True
         self.writable = False
-        self.broker.connection_leaving(self, reason)
+        self.broker.connection_leaving(self, by_client(reason))
         if self.ctx is not None:
             self.ctx.close(CloseReason("client_disconnected", ""))
 
@@ -535,6 +536,6 @@ class Connection(Stage):
         self.closed = True
         self.writable = False
         ctx = self.ctx
-        self.broker.connection_leaving(self, error.reason)
+        self.broker.connection_leaving(self, by_node(error.reason), error)
         if ctx is not None:
             ctx.close(CloseReason(error.reason.name, error.detail))

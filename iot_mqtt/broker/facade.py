@@ -75,6 +75,24 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptInfo:
+    """What became of a client that is not there: a CONNECT that was refused, or a session that has ended."""
+
+    client_id: str
+    #: "refused" or "ended".
+    kind: str
+    at: float
+    #: A name, for programs.
+    reason: str
+    #: The same for people.
+    text: str
+    username: str | None
+    #: Empty where nobody was connected when the session ended.
+    peer: str
+    listener: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimInfo:
     """What a session, or a group it is in, is owed from the log for one filter."""
 
@@ -120,12 +138,18 @@ class BrokerInfo:
     node_id: str
     version: str
     started_at: float
+    #: Every listener accepts, all that is stored is loaded, and newcomers are let in.
     ready: bool
+    #: "starting", "serving", "draining", "drained", "rebalancing", or "apart" (not part of the cluster now).
+    state: str
     clients: int
     sessions: int
     subscriptions: int
+    #: Without those of topics that begin with "$", which no list of "#" shows either.
     retained: int
     retained_bytes: int
+    #: Those of the node's own topics, ``$SYS`` above all.
+    retained_system: int
     #: Messages in queues and in the log that wait for a session or a group.
     queued: int
     inflight: int
@@ -455,8 +479,11 @@ class BrokerView(Protocol):
     """The facade. ``after`` is the last key of the page before."""
 
     counters: Counters
-    #: Every listener accepts, and all that is stored is loaded.
-    ready: bool
+
+    @property
+    def serving(self) -> bool:
+        """Every listener accepts, all that is stored is loaded, and newcomers are let in."""
+        ...
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -478,6 +505,10 @@ class BrokerView(Protocol):
     def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]: ...
 
     def client(self, client_id: str) -> ClientInfo | None: ...
+
+    def attempts(self, client_id: str) -> list[AttemptInfo]:
+        """What is remembered of a client that was refused, or whose session has ended; the newest first."""
+        ...
 
     def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]: ...
 

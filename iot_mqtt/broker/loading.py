@@ -23,6 +23,7 @@ from iot_mqtt.broker.group_homes import read_part
 from iot_mqtt.broker.group_names import home_of
 from iot_mqtt.broker.repeating import Doubt
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.endings import NODE_RESTARTED
 from iot_mqtt.ports.store import StoredDelivery, StoredFlight, StoredReplay, StoredSession
 from iot_mqtt.session import RELEASED, Delivery, Flight, Segment
 from iot_mqtt.topics import parse_replay, parse_shared
@@ -266,7 +267,7 @@ class _Loading:
         for session in self.loaded:
             if session.disconnected_at is None:
                 session.disconnected_at = now
-                session.last_disconnect = "node_restarted"
+                session.last_disconnect = NODE_RESTARTED
                 broker.store.save_session(session.stored())
             if session.expiry_interval < NEVER:
                 broker.sessions.expire_after(session, session.disconnected_at + session.expiry_interval - now)

@@ -15,6 +15,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.endings import SESSION_EXPIRED
 from iot_mqtt.session import SENT_QOS1, SENT_QOS2, Delivery, Flight, Outbound
 from iot_mqtt.topics import SharedGroup, parse_shared
 from iot_mqtt.values import ProtocolVersion
@@ -186,6 +187,7 @@ class Sessions:
     def _expire(self, session: Session) -> None:
         session.expiry_timer = None
         if session.connection is None and not session.ended:
+            self._broker.attempts.ended(session.client_id, session.username, SESSION_EXPIRED)
             self.end(session, ReasonCode.SUCCESS)
             self._broker.plan_turn()
 

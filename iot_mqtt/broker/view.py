@@ -11,10 +11,19 @@ from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.cluster_view import ClusterView
 from iot_mqtt.broker.connection import Connection
-from iot_mqtt.broker.facade import BacklogInfo, BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo, UplinkInfo
+from iot_mqtt.broker.facade import (
+    AttemptInfo,
+    BacklogInfo,
+    BrokerInfo,
+    ClientInfo,
+    SessionInfo,
+    SubscriptionInfo,
+    UplinkInfo,
+)
 from iot_mqtt.broker.log_view import LogView
 from iot_mqtt.broker.session import Session
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.endings import by_node
 from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
 from iot_mqtt.values import Message
 
@@ -39,6 +48,17 @@ class View:
         self.further_alarms: list[Callable[[], tuple[str, ...]]] = []
 
     @property
+    def serving(self) -> bool:
+        """Whether clients should come here."""
+        return self.ready and self._broker.refusing is None
+
+    def _state(self) -> str:
+        if not self.ready:
+            return "starting"
+        state = self.cluster.progress().state
+        return "apart" if state == "serving" and self._broker.refusing is not None else state
+
+    @property
     def alarms(self) -> tuple[str, ...]:
         """What an operator should know."""
         uplink = self._broker.uplink
@@ -57,17 +77,19 @@ class View:
         """Figures for the node as a whole."""
         broker = self._broker
         broker.count_bytes()
-        found = tally(broker)
+        found, retained = tally(broker), broker.retention.index
         return BrokerInfo(
             node_id=self._node_id,
             version=self._version,
             started_at=self._started_at,
-            ready=self.ready,
+            ready=self.serving,
+            state=self._state(),
             clients=broker.clients,
             sessions=len(broker.sessions),
             subscriptions=broker.routes.subscription_count,
-            retained=broker.retention.index.count,
-            retained_bytes=broker.retention.index.bytes,
+            retained=retained.count - retained.system_count,
+            retained_bytes=retained.bytes - retained.system_bytes,
+            retained_system=retained.system_count,
             queued=found.queued + found.backlog,
             inflight=found.inflight,
             waiting=found.queued + found.backlog + found.inflight - found.released,
@@ -94,6 +116,10 @@ class View:
         if session is None or session.connection is None:
             return None
         return _client(session.connection, session)
+
+    def attempts(self, client_id: str) -> list[AttemptInfo]:
+        """What is remembered of a client that is not there."""
+        return self._broker.attempts.of(client_id)
 
     def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]:
         """Sessions in order of their client ids."""
@@ -158,6 +184,9 @@ class View:
         session = self._broker.sessions.get(client_id)
         if session is None:
             return False
+        self._broker.attempts.ended(
+            client_id, session.username, by_node(ReasonCode.ADMINISTRATIVE_ACTION), session.connection
+        )
         self._broker.sessions.end(session, ReasonCode.ADMINISTRATIVE_ACTION)
         self._broker.plan_turn()
         await self._broker.store.settled()

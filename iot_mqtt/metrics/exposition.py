@@ -58,8 +58,9 @@ _GAUGES = (
     ("clients", "clients", "Connected clients."),
     ("sessions", "sessions", "Sessions, connected or not."),
     ("subscriptions", "subscriptions", "Subscriptions of all sessions."),
-    ("retained", "retained_messages", "Retained messages."),
-    ("retained_bytes", "retained_bytes", "Bytes of retained messages."),
+    ("retained", "retained_messages", "Retained messages, without the node's own ($SYS)."),
+    ("retained_bytes", "retained_bytes", "Bytes of these retained messages."),
+    ("retained_system", "retained_system_messages", "Retained messages of the node's own topics ($SYS)."),
     ("queued", "queued_messages", "Messages that wait for a session, in its queue or in the log."),
     ("waiting", "messages_waiting", "Messages that some receiver has not confirmed: queued or in flight."),
     ("backlog", "backlog_messages", "Messages in the log that wait for a session or a group."),
@@ -69,7 +70,7 @@ _GAUGES = (
     ("paused", "connections_paused", "Connections that are not read from because there is no room."),
     ("inflight", "inflight_messages", "Messages under way to a client and not acknowledged."),
     ("started_at", "start_time_seconds", "When the node started, in seconds since 1970."),
-    ("ready", "ready", "1 when every listener accepts and every stored route is loaded."),
+    ("ready", "ready", "1 when every listener accepts, every stored route is loaded, and newcomers are let in."),
 )
 
 #: Attribute of ``LogFacts``, name, help.

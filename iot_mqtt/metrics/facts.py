@@ -37,6 +37,9 @@ class NodeFacts(Protocol):
     def retained_bytes(self) -> int: ...
 
     @property
+    def retained_system(self) -> int: ...
+
+    @property
     def queued(self) -> int: ...
 
     @property

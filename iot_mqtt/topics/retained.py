@@ -40,10 +40,12 @@ class RetainedIndex:
     Nothing expires by itself: there is no clock here.
     """
 
-    __slots__ = ("bytes", "_messages", "_sorted", "_unsorted")
+    __slots__ = ("bytes", "system_bytes", "system_count", "_messages", "_sorted", "_unsorted")
 
     def __init__(self) -> None:
         self.bytes = 0
+        #: Of ``count`` and ``bytes``, those of topics that begin with "$": no filter "#" finds them [MQTT-4.7.2-1].
+        self.system_count = self.system_bytes = 0
         self._messages: dict[bytes, Message] = {}
         self._sorted = SortedTopics()
         # Topics still to be sorted in. A dict, as it keeps the order of a store that was read in order.
@@ -62,23 +64,29 @@ class RetainedIndex:
         """Retain a message in place of the one returned [MQTT-3.3.1-5]."""
         before = self._messages.get(topic)
         self._messages[topic] = message
-        self.bytes += message.size
+        self._weigh(topic, 1, message.size)
         if before is None:
             self._unsorted[topic] = None
         else:
-            self.bytes -= before.size
+            self._weigh(topic, -1, -before.size)
         return before
 
     def remove(self, topic: bytes) -> Message | None:
         """Retain nothing on this topic any more; returns what was there [MQTT-3.3.1-6]."""
         before = self._messages.pop(topic, None)
         if before is not None:
-            self.bytes -= before.size
+            self._weigh(topic, -1, -before.size)
             if topic in self._unsorted:
                 del self._unsorted[topic]
             else:
                 self._sorted.remove(topic)
         return before
+
+    def _weigh(self, topic: bytes, count: int, size: int) -> None:
+        self.bytes += size
+        if topic.startswith(b"$"):
+            self.system_count += count
+            self.system_bytes += size
 
     def settle(self) -> None:
         """Sort in what was set since the last read. Reading does it too; after loading a store, do it early."""

@@ -14,6 +14,7 @@ import time
 
 from ledger import Account, Ledger
 from systemkit.durable import DurableClient
+from systemkit.identity import assert_balanced
 from systemkit.process import MOSQUITTO, BrokerProcess
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "20"))
@@ -137,5 +138,7 @@ def test_kill_9_under_load_loses_nothing_acknowledged(broker: BrokerProcess) -> 
         account.assert_clean()
     except AssertionError as error:
         raise AssertionError(f"seed {seed}: {error}\n{load.ledger.details()}") from None
+    if not MOSQUITTO:
+        assert_balanced(broker.metrics())
     assert account.acked > ROUNDS * 10, "hardly any load"
     assert seconds < DRAIN_SECONDS, "not drained"

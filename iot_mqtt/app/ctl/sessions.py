@@ -50,7 +50,7 @@ _SESSIONS = (
     number("inflight"),
     number("delivered"),
     Column("DROPPED", lambda item: str(sum(item["dropped"].values())), right=True),
-    field("last_disconnect"),
+    field("last_disconnect_text", "LAST DISCONNECT"),
 )
 
 
@@ -104,7 +104,7 @@ def _screen(session: Json, backlog: Json, now: float) -> Iterator[tuple[str, str
     yield "dropped", plain(session["dropped"])
     yield "denied", plain(session["denied"])
     yield "will", plain(session["has_will"])
-    yield "last disconnect", plain(session["last_disconnect"])
+    yield "last disconnect", plain(session["last_disconnect_text"])
     yield "subscriptions", plain(session["subscriptions"])
 
 

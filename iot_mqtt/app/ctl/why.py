@@ -49,20 +49,33 @@ def collect(node: Node, client_id: str) -> dict[str, Json | list[Json] | None]:
     """What the node knows of a client; raises ``NoSuch`` if it is nothing."""
     client = _or_none(node, "clients", client_id)
     session = _or_none(node, "sessions", client_id)
-    if client is None and session is None:
-        raise NoSuch(f"{client_id!r} is not connected and has no session on this node")
+    attempts = list(node.get("clients", client_id, "attempts")["items"])
+    if client is None and session is None and not attempts:
+        raise NoSuch(
+            f"{client_id!r} is not connected and has no session on this node, and nobody of that name has been seen "
+            "for as long as it remembers"
+        )
     query = {"client_id": client_id}
     subscriptions = list(node.items("subscriptions", query=query, limit=_FILTERS_SHOWN))
-    return {"client": client, "session": session, "subscriptions": subscriptions}
+    return {"client": client, "session": session, "subscriptions": subscriptions, "attempts": attempts}
 
 
-def screen(client_id: str, client: Json | None, session: Json | None, subscriptions: list[Json], now: float) -> Rows:
+def screen(
+    client_id: str,
+    client: Json | None,
+    session: Json | None,
+    subscriptions: list[Json],
+    attempts: list[Json],
+    now: float,
+) -> Rows:
     """The lines of the screen as names and texts."""
     yield "client", plain(client_id)
     yield "connected", _connected(client, session, now)
+    yield from _attempts(attempts, now)
     if session is None:
+        yield "session", "none"
         return
-    yield "last disconnect", plain(session["last_disconnect"])
+    yield "last disconnect", plain(session["last_disconnect_text"])
     yield "state", f"{session['state']}: {STATES.get(session['state'], 'unknown to this version of ctl')}"
     yield "session", kept(session)
     yield "queue", f"{session['queued']} messages, {size(session['queued_bytes'])}"
@@ -81,6 +94,15 @@ def screen(client_id: str, client: Json | None, session: Json | None, subscripti
     yield "denied", plain(session["denied"])
     yield "will", "yes" if session["has_will"] else "no"
     yield "subscriptions", _subscriptions(subscriptions, session["subscriptions"])
+
+
+def _attempts(attempts: list[Json], now: float) -> Rows:
+    """Refused CONNECTs and ends of sessions, the newest first."""
+    for one in attempts:
+        user = "no user name" if one["username"] is None else f"user {plain(one['username'])}"
+        place = f", from {one['peer']} on {one['listener']}" if one["peer"] else ""
+        ago = span(max(0.0, now - one["at"]))
+        yield one["kind"], f"{moment(one['at'])} ({ago} ago): {plain(one['text'])} ({user}{place})"
 
 
 Rows = Iterator[tuple[str, str]]

@@ -104,7 +104,8 @@ def _open(connection: Connection, client_id: str, will: Will | None, assigned: s
     connection.session = session
     connection.handlers = broker.handlers
     broker.rights.recheck(connection)
-    broker.first_packet_came(connection)
+    if connect.properties.authentication_method is not None:
+        broker.first_packet_came(connection)
     broker.client_connected(connection)
     connection.connected_at = broker.clock.wall()
     _set_limits(connection, session)

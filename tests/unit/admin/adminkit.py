@@ -15,6 +15,7 @@ from twisted.web.server import Site
 
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.broker.facade import (
+    AttemptInfo,
     BacklogInfo,
     BrokerInfo,
     ClaimInfo,
@@ -91,7 +92,7 @@ SESSION = SessionInfo(
     expiry_interval=3600,
     created_at=NOW - 500,
     disconnected_at=NOW - 30,
-    last_disconnect="KEEP_ALIVE_TIMEOUT",
+    last_disconnect="keep_alive_timeout",
     subscriptions=1,
     inflight=2,
     awaiting_release=1,
@@ -341,6 +342,7 @@ class FakeView:
         self.complete = True
         self.ready = True
         self.by_client: dict[str, ClientInfo] = {}
+        self.remembered: dict[str, list[AttemptInfo]] = {}
         self.by_session: dict[str, SessionInfo] = {}
         self.filters: list[SubscriptionInfo] = []
         self.kept: dict[bytes, Message] = {}
@@ -370,12 +372,14 @@ class FakeView:
             node_id="n1",
             version="1.2",
             started_at=NOW - 3700,
-            ready=self.ready,
+            ready=self.serving,
+            state=self.cluster.progress().state,
             clients=len(self.by_client),
             sessions=len(self.by_session),
             subscriptions=1,
             retained=2,
             retained_bytes=3,
+            retained_system=7,
             queued=4,
             inflight=5,
             waiting=9,
@@ -392,6 +396,13 @@ class FakeView:
 
     def client(self, client_id: str) -> ClientInfo | None:
         return self.by_client.get(client_id)
+
+    @property
+    def serving(self) -> bool:
+        return self.ready and not self.cluster.progress().refusing
+
+    def attempts(self, client_id: str) -> list[AttemptInfo]:
+        return self.remembered.get(client_id, [])
 
     def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]:
         return [self.by_session[key] for key in sorted(self.by_session) if after is None or key > after][:limit]

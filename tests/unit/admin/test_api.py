@@ -361,6 +361,7 @@ def test_the_description_covers_every_resource(browser: Browser) -> None:
         "get /clients",
         "get /clients/{client_id}",
         "delete /clients/{client_id}",
+        "get /clients/{client_id}/attempts",
         "get /sessions",
         "get /sessions/{client_id}",
         "get /sessions/{client_id}/backlog",
@@ -391,6 +392,7 @@ def test_the_description_covers_every_resource(browser: Browser) -> None:
     [
         ("status", "Status"),
         ("clients/c", "Client"),
+        ("clients/c/attempts", "Attempts"),
         ("sessions/c", "Session"),
         ("sessions/c/backlog", "Backlog"),
         ("log", "Log"),

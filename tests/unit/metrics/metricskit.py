@@ -19,6 +19,7 @@ class Facts:
     subscriptions: int = 7
     retained: int = 11
     retained_bytes: int = 13
+    retained_system: int = 3
     queued: int = 17
     inflight: int = 19
     waiting: int = 23

@@ -12,8 +12,10 @@ from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.cli import main
 from iot_mqtt.app.ctl.node import CtlError, Node, Target
 from iot_mqtt.app.terminal import plain, size, span
+from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.values import Message
+from tests.unit.admin.adminkit import NOW
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
@@ -130,10 +132,25 @@ def test_why_is_one_screen(ctl: Ctl) -> None:
     assert len(lines) < 24
     screen = {line[:15].strip(): line[17:] for line in lines}
     assert screen["connected"].startswith("no, since 1970-01-12 13:46:10Z")
-    assert screen["last disconnect"] == "KEEP_ALIVE_TIMEOUT"
+    assert screen["last disconnect"] == "nothing came from the client for one and a half times its keep-alive"
     assert screen["state"].startswith("offline: ")
     assert (screen["queue"], screen["dropped"], screen["denied"]) == ("3 messages, 3.0 kB", "queue_full 4", "publish 5")
     assert screen["subscriptions"] == "a/+ (QoS 1)"
+
+
+def test_why_tells_what_is_remembered_of_a_client_that_is_not_there(ctl: Ctl) -> None:
+    """Each attempt on a line, the newest first; without any of them it is an error."""
+    ctl.view.remembered["c"] = [
+        AttemptInfo("c", "refused", NOW - 5, "not_authorized", "not allowed", "joe", "10.0.0.1:5", "mqtt"),
+        AttemptInfo("c", "ended", NOW - 9, "session_expired", "the session expired", None, "", ""),
+    ]
+    lines = ctl.lines("why", "c")
+    assert [line.split()[0] for line in lines] == ["client", "connected", "refused", "ended", "session"]
+    assert lines[2].endswith("ago): not allowed (user joe, from 10.0.0.1:5 on mqtt)")
+    assert lines[3].endswith("ago): the session expired (no user name)")
+    result = ctl.run("why", "nobody")
+    assert result.exit_code == 1
+    assert "nobody of that name has been seen" in result.stderr
 
 
 def test_why_of_a_connected_client_tells_from_where_and_the_outbox(ctl: Ctl) -> None:

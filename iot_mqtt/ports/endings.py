@@ -1,0 +1,55 @@
+"""How a connection or a session ended: names for programs, and the one text of each for people.
+
+The names are labels of ``iot_mqtt_disconnects_total``, and ``last_disconnect`` in the API. Where a reason code or a
+close reason has no text here, its name is text enough.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iot_mqtt.errors import ReasonCode
+
+__all__ = ["CLIENT_DISCONNECTED", "NODE_RESTARTED", "SESSION_EXPIRED", "by_client", "by_node", "end_text"]
+
+CLIENT_DISCONNECTED: Final = "client_disconnected"
+NODE_RESTARTED: Final = "node_restarted"
+SESSION_EXPIRED: Final = "session_expired"
+_WITH_WILL: Final = "client_disconnected_with_will"
+
+_TEXTS: Final = {
+    CLIENT_DISCONNECTED: "disconnected by the client",
+    _WITH_WILL: "disconnected by the client, which asked for its will to be published",
+    NODE_RESTARTED: "the node was restarted",
+    SESSION_EXPIRED: "the session expired",
+    "peer_closed": "the client closed the connection without DISCONNECT",
+    "peer_reset": "the connection was lost",
+    "connection_lost": "the connection was lost",
+    "keep_alive_timeout": "nothing came from the client for one and a half times its keep-alive",
+    "session_taken_over": "another connection came with the same client id",
+    "administrative_action": "closed by an operator",
+    "server_shutting_down": "the node was stopped",
+    "use_another_server": "sent to another node",
+    "server_moved": "sent to another node, for good",
+    "outbox_limit": "the client did not read",
+    "failed": "an error of the node",
+}
+
+
+def by_client(reason: ReasonCode) -> str:
+    """The name of an end that the client asked for, with its reason."""
+    if reason is ReasonCode.SUCCESS:
+        return CLIENT_DISCONNECTED
+    if reason is ReasonCode.DISCONNECT_WITH_WILL:
+        return _WITH_WILL
+    return f"client_said_{reason.name.lower()}"
+
+
+def by_node(reason: ReasonCode) -> str:
+    """The name of an end that the node decided on."""
+    return reason.name.lower()
+
+
+def end_text(name: str) -> str:
+    """What people read."""
+    return _TEXTS.get(name) or name.replace("_", " ")
