@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,6 +14,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka import Consumer
+from systemkit import wire
+from systemkit.plain import Plain
+from systemkit.process import BrokerProcess, Options
 
 from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan
 from iot_mqtt.app.engines.life import Life
@@ -228,3 +233,46 @@ def test_a_port_that_somebody_else_has_is_named(tmp_path: Path) -> None:
     port = plan.members[0].ports["client"]
     with socket.create_server(("127.0.0.1", port)), pytest.raises(EngineError, match=f"port {port} .client of zook"):
         cluster.up(plan)
+
+
+def test_what_goes_up_is_in_the_kafka_that_up_has_started(tmp_path: Path) -> None:
+    """A broker with the file that ``up`` has written, and nothing else about an uplink."""
+    with command_line(tmp_path / "cluster") as cluster:
+        cluster("up", "--nodes", "1", "--zookeeper", "1", "--kafka")
+        written = yaml.safe_load(cluster.broker_file.read_text())
+        address = f"127.0.0.1:{cluster.status()['kafka']['ports']['client']}"
+        assert written["uplink"] == {"kind": "kafka", "kafka": {"bootstrap_servers": [address]}}
+        broker = BrokerProcess(tmp_path / "broker", Options(settings={"node.id": "node-1", "mqtt.sys_interval": 0}))
+        # Which a broker reads where it is started.
+        broker.folder.mkdir()
+        (broker.folder / "application.yaml").write_bytes(cluster.broker_file.read_bytes())
+        broker.start()
+        try:
+            with Plain(broker.ports["mqtt"], version=5) as client:
+                client.connect("press-7")
+                client.publish("up/press-7/values", b'{"seq": 1}', qos=1, packet_id=1)
+                assert client.expect(wire.PUBACK).reason() == 0
+            assert json.loads(first_record(address, "iot.readings"))["payload"] == {"seq": 1}
+        finally:
+            broker.close()
+
+
+def first_record(address: str, topic: str) -> bytes:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "tests",
+            "auto.offset.reset": "earliest",
+            "topic.metadata.refresh.interval.ms": 500,
+        }
+    )
+    consumer.subscribe([topic])
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                return message.value() or b""
+        raise AssertionError(f"nothing came to {topic}")
+    finally:
+        consumer.close()

@@ -29,7 +29,11 @@ DOCKERFILES = sorted((CLUSTER / "docker").glob("*.Dockerfile"))
 #: `name:1.2.3`, with or without more behind it; no `latest`, no `1.2` that moves on.
 PINNED = re.compile(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*")
 DRAIN_SECONDS = Config().node.drain_seconds
-DEFAULT_PORTS = {"mqtt": known_listeners()["mqtt"].port, "ws": known_listeners()["ws"].port, "admin": 18083}
+LISTENERS = ("mqtt", "ws", "gateway")
+DEFAULT_PORTS = {name: known_listeners()[name].port for name in LISTENERS} | {"admin": 18083}
+#: Topics that a broker and the jobs of the pipeline write.
+TOPICS = ("iot.readings", "iot.dead", "iot.clean", "iot.invalid", "iot.alarms", "iot.commands")
+GIB = 1 << 30
 
 
 def documents() -> list[dict[str, Any]]:
@@ -129,7 +133,7 @@ def test_brokers_would_serve_with_what_they_are_told(where: str, tmp_path: Path)
 def test_brokers_listen_beyond_the_container_and_use_the_real_grid(where: str) -> None:
     """On loopback nobody would reach them; and who gets in was written out."""
     told = broker_configurations()[where]
-    assert {told["listeners"][name]["host"] for name in ("mqtt", "ws")} | {told["admin"]["host"]} == {"0.0.0.0"}
+    assert {told["listeners"][name]["host"] for name in LISTENERS} | {told["admin"]["host"]} == {"0.0.0.0"}
     assert (told["grid"]["kind"], told["registry"]["kind"]) == ("ignite", "zookeeper")
     assert told["node"]["drain_seconds"] == DRAIN_SECONDS
     auth = told["auth"]
@@ -146,6 +150,67 @@ def test_no_secret_is_in_a_file() -> None:
     assert {
         document["stringData"]["token"] for document in documents() if "token" in document.get("stringData", {})
     } == {"replace-me"}
+
+
+@pytest.mark.parametrize("where", ["compose", "k8s"])
+def test_what_goes_up_goes_to_the_kafka_that_is_started(where: str) -> None:
+    """Its servers alone are told for nothing; it has partitions, and a bound for each."""
+    uplink = broker_configurations()[where]["uplink"]
+    assert uplink["kind"] == "kafka" and uplink["kafka"]["bootstrap_servers"]
+    environment = kafka_environment(where)
+    assert int(environment["KAFKA_NUM_PARTITIONS"]) >= 3
+    assert 0 < int(environment["KAFKA_LOG_SEGMENT_BYTES"]) < int(environment["KAFKA_LOG_RETENTION_BYTES"])
+
+
+def kafka_environment(where: str) -> dict[str, str]:
+    if where == "compose":
+        return dict(SERVICES["kafka"]["environment"])
+    (kafka,) = of_kind("StatefulSet")["kafka"]["spec"]["template"]["spec"]["containers"]
+    return {variable["name"]: variable["value"] for variable in kafka["env"]}
+
+
+def test_every_port_of_the_readme_is_published() -> None:
+    """By compose for each broker, by the service of Kubernetes for clients; the admin port is for operators."""
+    named = {int(port) for port in re.findall(r"^\| (\d{4,5}) \|", (ROOT / "README.md").read_text(), re.MULTILINE)}
+    assert named == set(DEFAULT_PORTS.values())
+    for number in (1, 2, 3):
+        assert {int(port.rsplit(":")[-1]) for port in SERVICES[f"broker-{number}"]["ports"]} == named
+    service = of_kind("Service")["mqtt"]["spec"]
+    assert {port["port"] for port in service["ports"]} == named - {DEFAULT_PORTS["admin"]}
+    assert {port["targetPort"] for port in service["ports"]} == set(LISTENERS)
+    # What the page about clusters says of compose is what is there.
+    page = (ROOT / "docs" / "cluster.md").read_text().partition("## With Docker")[2].partition("## ")[0]
+    for number in (1, 2, 3):
+        outside = {int(port.split(":")[1]) for port in SERVICES[f"broker-{number}"]["ports"]}
+        assert all(re.search(rf"\b{port}\b", page) or number == 2 for port in outside), (number, page)
+
+
+def storage(workload: str) -> int:
+    """Bytes of a volume of each pod."""
+    (claim,) = of_kind("StatefulSet")[workload]["spec"]["volumeClaimTemplates"]
+    size = claim["spec"]["resources"]["requests"]["storage"]
+    assert size.endswith("Gi")
+    return int(size.removesuffix("Gi")) * GIB
+
+
+def test_limits_are_below_the_volumes_that_they_are_about(tmp_path: Path) -> None:
+    """What a broker, Kafka and the grid keep at most has room where they keep it."""
+    told = broker_configurations()["k8s"]
+    del told["auth"]
+    (tmp_path / "broker.yaml").write_text(yaml.safe_dump(told | {"auth": {"allow_anonymous": True}}))
+    config = load_config(str(tmp_path / "broker.yaml"), ["grid.ignite.token=t", "node.id=broker-1"])
+    # Files would be on the broker's own volume; in Kafka and the grid nothing is.
+    files = config.uplink.file.limit + config.uplink.file.reserve if config.uplink.kind == "file" else 0
+    assert files < storage("iot-mqtt")
+    kafka = kafka_environment("k8s")
+    partition = int(kafka["KAFKA_LOG_RETENTION_BYTES"]) + int(kafka["KAFKA_LOG_SEGMENT_BYTES"])
+    assert len(TOPICS) * int(kafka["KAFKA_NUM_PARTITIONS"]) * partition < 0.9 * storage("kafka")
+    ignite = of_kind("StatefulSet")["ignite"]["spec"]
+    environment = {one["name"]: one.get("value") for one in ignite["template"]["spec"]["containers"][0]["env"]}
+    brokers = of_kind("StatefulSet")["iot-mqtt"]["spec"]["replicas"]
+    kept = brokers * config.log.retention_bytes * (1 + int(str(environment["IGNITE_BACKUPS"])))
+    # Beside the data: the write-ahead log and its archive, of ignite-server.xml.
+    assert kept / ignite["replicas"] + 1.5 * GIB < 0.9 * storage("ignite")
 
 
 # --- compose ----------------------------------------------------------------------------------------------------
@@ -204,7 +269,7 @@ def test_compose_brokers_differ_in_name_and_published_ports() -> None:
     brokers = [SERVICES[f"broker-{number}"] for number in (1, 2, 3)]
     assert [broker["environment"]["IOT_MQTT__NODE__ID"] for broker in brokers] == ["broker-1", "broker-2", "broker-3"]
     published = [port.split(":") for broker in brokers for port in broker["ports"]]
-    assert len({outside for _, outside, _ in published}) == len(published) == 9
+    assert len({outside for _, outside, _ in published}) == len(published) == 12
     assert {int(inside) for _, _, inside in published} == set(DEFAULT_PORTS.values())
     assert all(int(broker["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS for broker in brokers)
 
