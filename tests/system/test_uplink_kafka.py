@@ -199,6 +199,28 @@ def test_a_broker_that_starts_before_kafka_waits_for_it(start_broker: StartBroke
     wait_until(lambda: json.loads(broker.http("/health")) == {"status": "ok"}, TELL_SECONDS)
 
 
+def test_topics_have_the_partitions_that_were_said(start_broker: StartBroker, kafka: KafkaServer) -> None:
+    """Kafka would make them by itself, with a number of its own; of one that was there another number is told."""
+    new, old = f"parts-{time.time_ns()}", kafka.make_topic(f"parts-old-{time.time_ns()}", 2)
+    assert new not in kafka.topics()
+    more = {
+        "uplink.kafka.create_topics": "true",
+        "uplink.kafka.partitions": 7,
+        "uplink.rules": f'[{{filter: "up/old", to: {old}}}, {{filter: "up/#", to: {new}}}]',
+    }
+    broker = start_broker(settings=settings(kafka, new) | more)
+    with Plain(broker.ports["mqtt"], version=5) as client:
+        client.connect("w")
+        for topic in ("up/new", "up/old", "up/new"):
+            client.publish(topic, b"1", qos=1, packet_id=1)
+            assert client.expect(wire.PUBACK).reason() == 0
+    wait_until(partial(_empty, broker), 20)
+    assert len(kafka.partitions(new)) == 7 and len(kafka.read_all(new)) == 2
+    assert len(kafka.partitions(old)) == 2 and len(kafka.read_all(old)) == 1
+    told = [line for line in broker.log_text().splitlines() if "uplink.kafka.partitions" in line]
+    assert len(told) == 1 and f"topic {old} has 2 partitions" in told[0]
+
+
 @pytest.fixture
 def small_broker(tmp_path: Path, kafka: KafkaServer) -> Iterator[tuple[SmallDiskBroker, str]]:
     """A broker on a small disk, and its topic."""

@@ -118,6 +118,11 @@ def _uplink_kafka(loaded: LoadedConfig) -> Iterator[Problem]:
         return
     if not told.bootstrap_servers:
         yield _problem(loaded, "uplink.kafka.bootstrap_servers", "must name one broker at least, host:port")
+    if not told.create_topics:
+        for name in ("partitions", "replication"):
+            if getattr(told, name):
+                text = "is for topics that this node makes: set uplink.kafka.create_topics: true, or leave it out"
+                yield _problem(loaded, f"uplink.kafka.{name}", text)
     security = told.security
     if security.protocol.startswith("sasl") and not (security.username and security.password):
         text = f"must be set, and username, with uplink.kafka.security.protocol: {security.protocol}"

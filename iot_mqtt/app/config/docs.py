@@ -169,9 +169,17 @@ KEYS = {
         "Topic for records that Kafka rejects, such as one that is too large, with the reason. null: they are counted "
         "and dropped."
     ),
-    "uplink.kafka.create_topics": "Make topics that are not there. false: messages wait until somebody makes them.",
-    "uplink.kafka.partitions": "Of a topic that is made; 0: as many as Kafka's own configuration says.",
-    "uplink.kafka.replication": "Replicas of a topic that is made; 0: as many as Kafka's own configuration says.",
+    "uplink.kafka.create_topics": (
+        "Make topics that are not there. false: messages wait until somebody makes them; a Kafka that makes topics by "
+        "itself does, as its own configuration says."
+    ),
+    "uplink.kafka.partitions": (
+        "Of a topic that is made, with create_topics; 0: as many as Kafka's own configuration says. A topic that is "
+        "there keeps its own; the log tells of the difference."
+    ),
+    "uplink.kafka.replication": (
+        "Replicas of a topic that is made, with create_topics; 0: as many as Kafka's own configuration says."
+    ),
     "uplink.kafka.security.protocol": "plaintext, ssl (TLS), or either of them with a login: sasl_plaintext, sasl_ssl.",
     "uplink.kafka.security.ca": "Certificates that Kafka's are verified against. null: those of the system.",
     "uplink.kafka.security.cert": "Certificate of this node, where Kafka asks for one.",

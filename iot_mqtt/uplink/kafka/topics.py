@@ -1,6 +1,8 @@
 """Topics as Kafka has them: whether they are there, how much one record may have, and making them.
 
-Each is asked for when the first record for it comes, and again after every failure.
+Each is asked for when the first record for it comes, and again after every failure. One that is to be made by us is
+made before anybody asks for it: a Kafka that makes topics by itself does so when it is asked, with partitions of its
+own.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ USUAL_LIMIT = 1_048_588
 MAX_TOPICS = 10_000
 
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_NOT_ALLOWED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _NOT_YET = (KafkaError.LEADER_NOT_AVAILABLE,)
 
 
@@ -48,17 +51,25 @@ class Topics:
         self._admin: AdminClient | None = None
         #: Bytes that a record may have, by topic.
         self.limits: dict[str, int] = {}
+        #: Topics that are there because we made them, or because somebody had.
+        self._made: set[str] = set()
+        #: Topics of which it was told that they have other partitions than they should.
+        self._told: set[str] = set()
 
     def forget(self) -> None:
         """Ask for all of them again."""
         self.limits.clear()
+        self._made.clear()
         self._admin = None
 
     def ask(self, producer: Producer, topic: str) -> Absent | None:
         """Look whether a topic is there and learn its limit; ``KafkaException``: nobody answers."""
+        if self._settings.create_topics and topic not in self._made and (problem := self._create(topic)) is not None:
+            return Absent(problem, for_good=True)
         # A broker that makes topics when they are asked for makes it now.
         found = producer.list_topics(topic, ASK_SECONDS).topics[topic]
         if (error := found.error) is None:
+            self._compare(topic, len(found.partitions))
             if len(self.limits) >= MAX_TOPICS:
                 self.limits.clear()
             self.limits[topic] = self._limit(topic)
@@ -69,8 +80,9 @@ class Topics:
         if code not in _NOT_THERE:
             return Absent(f"topic {topic} cannot be written to: {error.str()}", for_good=True)
         if self._settings.create_topics:
-            problem = self._create(topic)
-            return Absent(problem or f"topic {topic} is being made", for_good=problem is not None)
+            # Made, and gone again, or not everywhere yet.
+            self._made.discard(topic)
+            return Absent(f"topic {topic} is being made", for_good=False)
         return Absent(
             f"topic {topic} does not exist in Kafka; make it (kafka-topics.sh --create --topic {topic}), "
             "or set uplink.kafka.create_topics: true",
@@ -78,20 +90,39 @@ class Topics:
         )
 
     def _create(self, topic: str) -> str | None:
-        """What kept it from being made; None: it is there, or soon."""
+        """What kept it from being made; None: it is there, or soon, or somebody else has to make it."""
         told = self._settings
         new = NewTopic(topic, told.partitions or -1, told.replication or -1)
         try:
             self._asked().create_topics([new], operation_timeout=ASK_SECONDS)[topic].result(ASK_SECONDS)
         except KafkaException as failed:
             error = error_of(failed)
-            if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                return f"topic {topic} does not exist in Kafka and cannot be made: {error.str()}"
+            if error.code() not in (KafkaError.TOPIC_ALREADY_EXISTS, *_NOT_ALLOWED):
+                return f"topic {topic} cannot be made in Kafka: {error.str()}"
+            if error.code() in _NOT_ALLOWED:
+                log.debug("topic %s cannot be made by this user: %s", topic, error.str())
         except TimeoutError:
             return f"topic {topic} does not exist in Kafka, and making it takes long"
         else:
             log.info("topic %s was made in Kafka", topic)
+        if len(self._made) >= MAX_TOPICS:
+            self._made.clear()
+        self._made.add(topic)
         return None
+
+    def _compare(self, topic: str, partitions: int) -> None:
+        """Tell once of a topic that was there before, with another number of partitions."""
+        wanted = self._settings.partitions
+        if wanted in (0, partitions) or topic in self._told or len(self._told) >= MAX_TOPICS:
+            return
+        self._told.add(topic)
+        log.warning(
+            "topic %s has %d partitions in Kafka, not the %d of uplink.kafka.partitions, which are for topics that "
+            "this node makes; kafka-topics.sh --alter adds some, and keys change their partition then",
+            topic,
+            partitions,
+            wanted,
+        )
 
     def _limit(self, topic: str) -> int:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)

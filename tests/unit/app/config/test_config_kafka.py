@@ -38,6 +38,11 @@ def refusals(*sets: str) -> list[str]:
         (["uplink.kafka.security.protocol=sasl_ssl"], "uplink.kafka.security.password: must be set, and username"),
         (["uplink.kafka.security.ca=/nowhere.pem"], "/nowhere.pem does not exist"),
         (["uplink.kafka.bootstrap_servers=[]"], "must name one broker at least"),
+        (
+            ["uplink.kafka.partitions=6"],
+            "uplink.kafka.partitions: is for topics that this node makes: set uplink.kafka.cr",
+        ),
+        (["uplink.kafka.replication=3"], "uplink.kafka.replication: is for topics that this node makes"),
         (["uplink.kafka.dead_letters=a b"], "must be a topic of Kafka"),
     ],
 )
@@ -45,6 +50,12 @@ def test_what_cannot_work_is_refused_with_the_reason(sets: list[str], words: str
     """Before anything is served."""
     (line,) = refusals(*sets)
     assert words in line
+
+
+def test_partitions_are_for_topics_that_are_made() -> None:
+    """With the key that makes them nothing is refused, and 0 says nothing."""
+    assert refusals("uplink.kafka.partitions=6", "uplink.kafka.replication=3", "uplink.kafka.create_topics=true") == []
+    assert refusals("uplink.kafka.partitions=0") == []
 
 
 def test_options_come_from_all_layers_and_reach_the_library(tmp_path: Path) -> None:
