@@ -111,3 +111,42 @@ def test_a_plugin_that_cannot_be_imported_is_listed_with_the_reason(machine: Mac
     )
     assert "no_such_library" in found["state"]
     assert "no_such_library" in machine.run("iot_mqtt", "plugin", "check", "acme-scale", code=1)
+
+
+BYTEWISE = """
+from iot_mqtt.sdk import *
+
+
+class Device(Codec):
+    framing = Fixed(size=1)
+
+    def __init__(self, host):
+        super().__init__(host)
+        self.rest = b""
+
+    @classmethod
+    def vectors(cls):
+        reading = {"event": "readings", "device": "1", "values": {"a": 1, "b": 2}}
+        return {"vectors": [{"name": "two", "frames": ["c0 de 03 01 02 03"], "events": [reading]}]}
+
+    def opened(self):
+        return [Login("g")]
+
+    def decode(self, frame):
+        self.rest += frame
+        if not b"\\xc0\\xde".startswith(self.rest[:2]):
+            raise BadFrame("magic")
+        if len(self.rest) < 3 or len(self.rest) < 3 + self.rest[2]:
+            return []
+        telegram, self.rest = self.rest[3:], b""
+        return [Readings("1", {"a": telegram[0], "b": telegram[1]})]
+"""
+
+
+def test_the_kit_sees_behind_frames_of_one_byte(machine: Machine) -> None:
+    """A codec that cuts its frames itself, and fails on telegrams with one byte."""
+    (machine.folder / "bytewise.py").write_text(BYTEWISE)
+    options = ("--only", "golden", "--only", "mutated", "--frames", "1000", "--json")
+    card = json.loads(machine.run("iot_mqtt", "plugin", "check", "bytewise:Device", *options, code=1))
+    golden, mutated = card["checks"]
+    assert golden["verdict"] == "pass" and any("IndexError" in text for text in mutated["complaints"]), card

@@ -10,11 +10,9 @@ Nothing here waits: a process that starts is a process whose answer has not come
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,15 +23,11 @@ from twisted.internet.protocol import Factory, ProcessProtocol
 from twisted.internet.protocol import Protocol as StreamProtocol
 from twisted.python.failure import Failure
 
+from iot_mqtt.plugins.process.launch import command, environment
+
 #: Twisted's reactor; its interfaces are too many to name.
 Reactor = Any
 
-#: The worker begins with this: less urgent than the broker before it does anything (importing is most of its start),
-#: the same modules as here, and nothing of the environment.
-_BEGIN = (
-    "import json, os, sys; os.nice(json.loads(sys.argv[4])['nice']); sys.path[:] = json.loads(sys.argv[1]); "
-    "from iot_mqtt.plugins.process.child import main; main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])"
-)
 _LINE = 400
 #: Of what a worker writes at once, more is not looked at.
 _WORDS = 4096
@@ -41,7 +35,6 @@ _WORDS = 4096
 _GRACE = 0.3
 #: Seconds in which a worker that is not needed any more should end.
 _PATIENCE = 2.0
-_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _SOCKET = 3
 
 
@@ -71,17 +64,12 @@ class WorkerProcess:
         null = os.open(os.devnull, os.O_RDWR)
         try:
             ours.setblocking(False)  # noqa: FBT003 - the name of the argument is no keyword
-            arguments = [
-                json.dumps([path or str(Path.cwd()) for path in sys.path]),
-                str(_SOCKET),
-                str(os.getpid()),
-                json.dumps(dict(limits)),
-            ]
+            arguments = command(_SOCKET, limits)
             self._process = reactor.spawnProcess(
                 _Process(self),
-                sys.executable,
-                [sys.executable, "-I", "-c", _BEGIN, *arguments],
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                arguments[0],
+                arguments,
+                env=environment(),
                 childFDs={0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno()},
             )
             self._link: Any = None
@@ -218,15 +206,15 @@ class _Command(ProcessProtocol):
 
 def run_command(reactor: Reactor, arguments: Sequence[str], folder: Path, within: float) -> Deferred[str]:
     """Run a program to its end; answers with what it wrote, or fails with ``CommandFailed``."""
-    command = _Command(Deferred())
-    environment = {**os.environ, "PIP_NO_INPUT": "1"}
-    process: Any = reactor.spawnProcess(command, arguments[0], list(arguments), env=environment, path=str(folder))
+    running = _Command(Deferred())
+    surroundings = {**os.environ, "PIP_NO_INPUT": "1"}
+    process: Any = reactor.spawnProcess(running, arguments[0], list(arguments), env=surroundings, path=str(folder))
 
     def stop() -> None:
-        command.late = True
+        running.late = True
         with contextlib.suppress(ProcessExitedAlready):
             process.signalProcess("KILL")
 
     timer = reactor.callLater(within, stop)
-    command.done.addBoth(lambda result: (timer.cancel() if timer.active() else None, result)[1])
-    return command.done
+    running.done.addBoth(lambda result: (timer.cancel() if timer.active() else None, result)[1])
+    return running.done

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from iot_mqtt.framing import framing_to
@@ -45,6 +46,7 @@ class Worker:
         self._loaded: Loaded
         self._log = logger_of("worker")
         self._checker = Checker()
+        self._now: Callable[[], int] | None = None
         self._callings: dict[int, Calling] = {}
         self._done = 0
         self._results: list[Any] = []
@@ -101,6 +103,8 @@ class Worker:
             self._send(connection, calling.safe(wire.TOKEN.unpack(payload)[0]))
 
     def _start(self, order: dict[str, Any]) -> None:
+        if (still := order.get("now")) is not None:
+            self._now = lambda: int(still)
         place = Place(**{**order["place"], "tops": tuple(order["place"]["tops"])})
         self._log = logger_of(place.name)
         try:
@@ -114,7 +118,9 @@ class Worker:
 
     def _open(self, connection: int, peer: str) -> None:
         loaded = self._loaded
-        calling = Calling(loaded.codec, loaded.config, self._checker, peer=peer, log=self._log, count=self._count)
+        calling = Calling(
+            loaded.codec, loaded.config, self._checker, peer=peer, log=self._log, count=self._count, now=self._now
+        )
         self._callings[connection] = calling
         self._outcome(connection, calling.opened())
 

@@ -13,7 +13,7 @@ from iot_mqtt.sdk.event_json import as_json, command_from, difference, values_of
 from iot_mqtt.sdk.events import Event, Readings
 from iot_mqtt.sdk.kit.card import Outcome
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject, decoded, said
-from iot_mqtt.sdk.kit.forging import mended, mutated
+from iot_mqtt.sdk.kit.forging import mended, mutated, units
 from iot_mqtt.sdk.kit.options import Options
 from iot_mqtt.sdk.kit.rules import Fault, check_reason
 from iot_mqtt.sdk.kit.streams import wholly_framed
@@ -32,9 +32,10 @@ def many_as_one(subject: Subject, options: Options) -> Outcome:
     for vector in subject.vectors.up():
         frames = _cut_out(subject, vector.frames)
         batches = [frames, frames * 3]
+        own = units(subject.codec.framing, vector.frames)
         for _ in range(min(50, options.frames // 20)):
-            hostile = [mended(subject.codec.framing, mutated(one, one, random)) for one in vector.frames]
-            batches.append((frames + _cut_out(subject, tuple(hostile)) + frames)[:_BATCH])
+            hostile = [mended(subject.codec.framing, mutated(one, one, random)) for one in own]
+            batches.append((frames + _cut_out(subject, tuple(hostile)) + frames)[: max(_BATCH, 3 * len(frames))])
         for batch in batches:
             rounds += 1
             together = Conversation.after(subject, vector).codec
@@ -129,7 +130,8 @@ def schema_held(subject: Subject, options: Options) -> Outcome:
 
 def _mutants_hold(subject: Subject, vector: Vector, random: Random, options: Options) -> None:
     conversation = Conversation.after(subject, vector, with_schema=True)
-    for frame in islice((one for _ in range(1000) for one in vector.frames), min(300, options.frames)):
+    own = units(subject.codec.framing, vector.frames)
+    for frame in islice((one for _ in range(1000) for one in own), min(300, options.frames)):
         if conversation.end:
             conversation = Conversation.after(subject, vector, with_schema=True)
         conversation.feed(mended(subject.codec.framing, mutated(frame, frame, random)))

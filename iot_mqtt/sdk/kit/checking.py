@@ -17,6 +17,7 @@ from iot_mqtt.sdk.config import BadConfig, config_from
 from iot_mqtt.sdk.kit import agreement, costs, hostile, streams
 from iot_mqtt.sdk.kit.card import Outcome, Score, ScoreCard
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject, said
+from iot_mqtt.sdk.kit.isolation import isolated
 from iot_mqtt.sdk.kit.options import Options
 from iot_mqtt.sdk.kit.rules import Fault
 from iot_mqtt.sdk.kit.vectors import BadVectors, Vectors, vectors_of
@@ -83,6 +84,7 @@ CHECKS: Final[Mapping[str, Callable[[Subject, Options], Outcome]]] = {
     "round trip": agreement.round_trip,
     "decode_many": agreement.many_as_one,
     "schema": agreement.schema_held,
+    "isolated": isolated,
     "frame time": costs.frame_time,
     "throughput": costs.throughput,
     "memory": costs.memory,
@@ -96,7 +98,8 @@ def subject_of(codec: type[Codec], config: Mapping[str, object] | None, options:
         raise Unfit("; ".join(texts))
     try:
         vectors = vectors_of(codec, options.vectors) if options.with_vectors else Vectors()
-        return Subject(codec, config_from(codec.Config, {**vectors.config, **(config or {})}), vectors)
+        settings = {**vectors.config, **(config or {})}
+        return Subject(codec, config_from(codec.Config, settings), vectors, settings)
     except (BadVectors, BadConfig) as error:
         raise Unfit(str(error)) from error
 

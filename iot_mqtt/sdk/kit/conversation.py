@@ -11,7 +11,7 @@ The clock stands still and the logger is silent, so that the same bytes give the
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,6 +40,8 @@ class Subject:
     codec: type[Codec]
     config: Any
     vectors: Vectors
+    #: What ``config`` was read from.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     #: Names that ``Host.count`` was given: labels of a metric, so they are counted over all connections.
     counters: set[str] = field(default_factory=set)
 

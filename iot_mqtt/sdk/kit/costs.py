@@ -6,12 +6,9 @@ what native code allocates by itself is not seen.
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
-import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from iot_mqtt.framing import framer_of
@@ -20,6 +17,7 @@ from iot_mqtt.sdk.event_json import command_from
 from iot_mqtt.sdk.events import Readings
 from iot_mqtt.sdk.kit.card import Outcome
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject, decoded
+from iot_mqtt.sdk.kit.memory import in_use, traced
 from iot_mqtt.sdk.kit.options import Options
 from iot_mqtt.sdk.kit.vectors import Vector
 from iot_mqtt.sdk.kit.watching import watched
@@ -127,7 +125,7 @@ def memory(subject: Subject, options: Options) -> Outcome:
     vector = _steady(subject)
     if vector is None:
         return Outcome.not_for("no golden frames that can come again and again")
-    with _traced():
+    with traced():
         grown, count = _growth(subject, vector, options.memory_frames)
         state, left = _state(subject, vector)
     outcome = Outcome(f"{state:,.0f} bytes a connection, {max(0, grown):,.0f} bytes more after {count} frames")
@@ -155,9 +153,9 @@ def _growth(subject: Subject, vector: Vector, frames: int) -> tuple[float, int]:
         return done
 
     play(frames)
-    before = _in_use()
+    before = in_use()
     count = play(frames)
-    return _in_use() - before, max(1, count)
+    return in_use() - before, max(1, count)
 
 
 def _state(subject: Subject, vector: Vector) -> tuple[float, float]:
@@ -170,28 +168,11 @@ def _state(subject: Subject, vector: Vector) -> tuple[float, float]:
         return codec
 
     del (warm := [made() for _ in range(_CONNECTIONS)])[:]
-    before = _in_use()
+    before = in_use()
     codecs = [made() for _ in range(_CONNECTIONS)]
-    there = _in_use()
+    there = in_use()
     del codecs, warm
-    return (there - before) / _CONNECTIONS, max(0.0, (_in_use() - before) / _CONNECTIONS)
-
-
-def _in_use() -> int:
-    gc.collect()
-    return tracemalloc.get_traced_memory()[0]
-
-
-@contextmanager
-def _traced() -> Iterator[None]:
-    was = tracemalloc.is_tracing()
-    if not was:
-        tracemalloc.start()
-    try:
-        yield
-    finally:
-        if not was:
-            tracemalloc.stop()
+    return (there - before) / _CONNECTIONS, max(0.0, (in_use() - before) / _CONNECTIONS)
 
 
 def quiet(subject: Subject, _: Options) -> Outcome:

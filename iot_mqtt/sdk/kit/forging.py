@@ -23,19 +23,30 @@ def with_length(framing: LengthField, frame: bytes, value: int) -> bytes:
 
 
 def mended(framing: Framing, frame: bytes) -> bytes:
-    """The frame as near as it gets to one that the framing takes."""
+    """The frame as near as it gets to one that the framing takes; with frames of one size, as many of them."""
+    if isinstance(framing, Fixed):
+        pieces = range(0, max(1, len(frame)), framing.size)
+        return b"".join(_of_size(framing, frame[place : place + framing.size]) for place in pieces)
     end = b""
-    if not isinstance(framing, LengthField | Fixed):
+    if not isinstance(framing, LengthField):
         ends = framing.delimiters if isinstance(framing, Delimiter) else (b"\r\n", b"\n")
         for one in ends:
             frame = frame.replace(one, b"")
         end = ends[0]
     frame = framing.magic + frame[len(framing.magic) :]
-    if isinstance(framing, Fixed):
-        frame = frame[: framing.size].ljust(framing.size, b"\0")
     if isinstance(framing, LengthField):
         frame = _with_true_length(framing, frame)
     return _with_checksum(framing, frame) + end
+
+
+def units(framing: Framing, frames: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """What is changed as a whole. Frames of one size may be pieces of something longer that the codec puts together."""
+    return (b"".join(frames),) if isinstance(framing, Fixed) else frames
+
+
+def _of_size(framing: Fixed, piece: bytes) -> bytes:
+    frame = framing.magic + piece[len(framing.magic) :]
+    return _with_checksum(framing, frame.ljust(framing.size, b"\0"))
 
 
 def _with_true_length(framing: LengthField, frame: bytes) -> bytes:

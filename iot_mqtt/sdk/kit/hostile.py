@@ -13,7 +13,7 @@ from iot_mqtt.sdk.codec import Command
 from iot_mqtt.sdk.event_json import command_from
 from iot_mqtt.sdk.kit.card import Outcome
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject
-from iot_mqtt.sdk.kit.forging import from_nothing, mended, mutated
+from iot_mqtt.sdk.kit.forging import from_nothing, mended, mutated, units
 from iot_mqtt.sdk.kit.options import Options
 from iot_mqtt.sdk.kit.rules import Fault
 from iot_mqtt.sdk.kit.vectors import Vector
@@ -95,11 +95,12 @@ def _noise(subject: Subject, random: Random) -> Iterator[tuple[Vector | None, by
 def _mutants(subject: Subject, random: Random) -> Iterator[tuple[Vector | None, bytes, bool]]:
     framing = subject.codec.framing
     vectors = subject.vectors.up()
-    frames = [frame for vector in vectors for frame in vector.frames]
+    frames = [frame for vector in vectors for frame in units(framing, vector.frames)]
     while True:
         vector = random.choice(vectors)
+        own = units(framing, vector.frames)
         for _ in range(random.randrange(1, 8)):
-            frame = mutated(random.choice(vector.frames), random.choice(frames), random)
+            frame = mutated(random.choice(own), random.choice(frames), random)
             is_whole = random.random() < 0.8
             yield vector, mended(framing, frame) if is_whole else frame, is_whole
 

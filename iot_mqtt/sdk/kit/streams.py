@@ -8,11 +8,15 @@ from iot_mqtt.framing import Fixed, LengthField, framer_of
 from iot_mqtt.sdk.event_json import difference
 from iot_mqtt.sdk.kit.card import Outcome
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject
-from iot_mqtt.sdk.kit.forging import with_length
+from iot_mqtt.sdk.kit.forging import mended, with_length
+from iot_mqtt.sdk.kit.memory import in_use, traced
 from iot_mqtt.sdk.kit.options import Options
 from iot_mqtt.sdk.kit.rules import Fault
 from iot_mqtt.sdk.kit.vectors import Vector
 
+#: Vectors that are led on without an end, and bytes of that at once.
+_ENDLESS = 2
+_CHUNK = 16_384
 #: Pieces of a glued stream, in bytes: odd, so that frames are cut everywhere.
 _PIECE = 1_021
 
@@ -59,8 +63,12 @@ def _held_against(subject: Subject, vector: Vector) -> Iterator[str]:
     end = str(conversation.end)
     if end not in ((vector.bad,) if vector.bad else ("", "closed")):
         yield f"ended with {end or 'nothing'!r}, {vector.bad or 'nothing'!r} was expected"
-    if not vector.bad and conversation.frames - before != len(vector.frames):
-        yield f"the framing made {conversation.frames - before} frames of {len(vector.frames)}"
+    framing = subject.codec.framing
+    expected = len(vector.frames)
+    if isinstance(framing, Fixed):  # a vector may have them one by one, or as the telegram that they are together
+        expected = sum(map(len, vector.frames)) // framing.size
+    if not vector.bad and conversation.frames - before != expected:
+        yield f"the framing made {conversation.frames - before} frames of {expected}"
 
 
 def cut(subject: Subject, options: Options) -> Outcome:
@@ -118,19 +126,18 @@ def _compare(
         outcome.complain(f"{vector.name}, {how}: {text}")
 
 
-def sizes(subject: Subject, _: Options) -> Outcome:
+def sizes(subject: Subject, options: Options) -> Outcome:
     """Frames that are too long, empty, negative or shorter and longer than they say."""
     framing = subject.codec.framing
     outcome = Outcome()
     for vector in subject.vectors.up():
         for frame in vector.frames:
-            if len(frame) > framing.max_frame:
+            if len(frame) > framing.max_frame and not isinstance(framing, Fixed):
                 outcome.complain(
                     f"{vector.name}: a golden frame has {len(frame)} bytes, max_frame is {framing.max_frame}"
                 )
     if isinstance(framing, Fixed):
-        outcome.figure = "all frames have one size"
-        return outcome
+        return _without_end(subject, options, outcome)
     streams = _lying(subject) if isinstance(framing, LengthField) else _endless(subject)
     # Without fail-fast it is told only when all of it went by, which may be never.
     is_told = framing.resync == "close" and getattr(framing, "fail_fast", True)
@@ -149,6 +156,28 @@ def sizes(subject: Subject, _: Options) -> Outcome:
             outcome.complain(f"{how}: was taken")
     outcome.figure = f"{count} frames: oversize, empty, negative, lying"
     outcome.figures["frames"] = count
+    return outcome
+
+
+def _without_end(subject: Subject, options: Options, outcome: Outcome) -> Outcome:
+    """All frames have one size, but a codec may put something longer together: it must not keep it without a limit."""
+    framing = subject.codec.framing
+    assert isinstance(framing, Fixed)
+    for vector, frame in _places(subject)[:_ENDLESS]:
+        piece = mended(framing, b"0" * framing.size)
+        conversation = Conversation.after(subject, vector) if vector else Conversation(subject)
+        with traced():
+            before, kept = in_use(), 0
+            conversation.feed(frame[: framing.size])
+            for _ in range(0, 2 * options.state_bytes, _CHUNK):
+                conversation.feed(piece * (_CHUNK // framing.size + 1))
+                conversation.events.clear()
+                if (kept := in_use() - before) > options.state_bytes:
+                    break
+        if kept > options.state_bytes:
+            name = vector.name if vector else "zeros"
+            outcome.complain(f"without an end, {name}: {kept:,} bytes are kept, {options.state_bytes:,} are allowed")
+    outcome.figure = "all frames have one size; what has no end is not kept"
     return outcome
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -22,6 +23,7 @@ from iot_mqtt.sdk import (
     Delimiter,
     Event,
     Fixed,
+    Host,
     LengthField,
     Line,
     Readings,
@@ -235,6 +237,53 @@ class HasNoVectors(Good):
         return {"vectors": []}
 
 
+class NeedsItsSurroundings(Good):
+    """Which a worker process has not."""
+
+    def decode(self, frame: bytes) -> Iterable[Event]:
+        return super().decode(frame) if os.environ["HOME"] else ()
+
+
+class Bytewise(Good):
+    """The same frames, but cut by the codec itself: the framing gives it every byte by itself."""
+
+    framing = Fixed(size=1)  # type: ignore[assignment]
+
+    def __init__(self, host: Host[Any]) -> None:
+        super().__init__(host)
+        self.rest = b""
+
+    def decode(self, frame: bytes) -> Iterable[Event]:
+        self.rest += frame
+        size = self.rest[0]
+        if len(self.rest) <= size:
+            return ()
+        telegram, self.rest = self.rest[1:], b""
+        return self.told(telegram)
+
+    def told(self, telegram: bytes) -> Iterable[Event]:
+        return super().decode(telegram)
+
+
+class FailsBehindBytes(Bytewise):
+    """Behind the first byte."""
+
+    def told(self, telegram: bytes) -> Iterable[Event]:
+        return (Readings("7", {"v": telegram[1] * 256 + telegram[2]}),)
+
+
+class KeepsBytes(Bytewise):
+    """Until the end of a telegram, which never comes."""
+
+    def __init__(self, host: Host[Any]) -> None:
+        super().__init__(host)
+        self.kept = bytearray()
+
+    def decode(self, frame: bytes) -> Iterable[Event]:
+        self.kept += frame
+        return () if self.kept[-4:] != b"\x07\x02\x01\x03" else (Readings("7", {"v": 513}),)
+
+
 FAULTS: list[tuple[type[Codec], str, str]] = [
     (FailsOnShortFrames, "random", "IndexError"),
     (FailsOnShortFrames, "mutated", "IndexError"),
@@ -263,7 +312,20 @@ FAULTS: list[tuple[type[Codec], str, str]] = [
     (TakesNoLongFrames, "sizes", "max_frame is 5"),
     (CountsEverything, "random", "32 names"),
     (FailsToOpen, "fits", "RuntimeError"),
+    (FailsBehindBytes, "random", "IndexError"),
+    (FailsBehindBytes, "mutated", "IndexError"),
+    (KeepsBytes, "sizes", "without an end"),
+    (NeedsItsSurroundings, "isolated", "KeyError"),
 ]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_codec_that_cuts_its_frames_itself_passes(name: str) -> None:
+    """Its vectors are telegrams, whatever the framing makes of them."""
+    score = scored(Bytewise, name)
+    assert score.verdict != "FAIL", score.complaints
+    if name in ("random", "mutated"):
+        assert score.figures["reached"] > 3 * score.figures["frames"]
 
 
 @pytest.mark.parametrize(("codec", "name", "words"), FAULTS, ids=[f"{one.__name__}-{two}" for one, two, _ in FAULTS])
