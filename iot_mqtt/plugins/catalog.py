@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from iot_mqtt.plugins.versions import Common, InlineVersion, Version
 log = logging.getLogger(__name__)
 
 ISOLATIONS = ("inline", "process")
+#: Of those that are held off, in ``PluginInfo``.
+_SHOWN = 64
 #: Seconds between two connections that are asked to close.
 _DRAIN_EVERY = 0.02
 
@@ -215,7 +218,10 @@ class Plugins:
         def faulty(kind: str) -> None:
             plugin.faults[kind] += 1
 
-        return Common.of(plugin.name, settings.config, settings.limits, self._reactor, over, faulty)
+        def turned_away(reason: str) -> None:
+            plugin.turned_away[reason] += 1
+
+        return Common.of(plugin.name, settings.config, settings.limits, self._reactor, over, faulty, turned_away)
 
     def _wanted(self, plugin: _Plugin) -> bool:
         decided = self._shelf.of(plugin.name).enabled
@@ -390,6 +396,11 @@ class Plugins:
             restarts=current.restarts if isinstance(current, ProcessVersion) else 0,
             pid=current.pid if isinstance(current, ProcessVersion) else None,
             turned_away=dict(plugin.turned_away),
+            slow={} if current is None else dict(current.conduct.slow),
+            slow_frame=plugin.settings.limits.slow_frame,
+            stall=plugin.settings.limits.stall,
+            slowest=0.0 if current is None else round(current.conduct.slowest, 3),
+            held_off=[] if current is None else list(islice(current.conduct.hold_offs.shown(), _SHOWN)),
             counters=dict(plugin.common.counts.totals),
         )
 

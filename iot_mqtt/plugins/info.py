@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from iot_mqtt.plugins.suspects import HeldOff
+
 
 @dataclass(frozen=True, slots=True)
 class VersionInfo:
@@ -45,6 +47,13 @@ class PluginInfo:
     pid: int | None = None
     #: Connections that were not let in, by reason.
     turned_away: dict[str, int] = field(default_factory=dict)
+    #: Calls that took long: "slow" by ``limits.slow_frame``, "stalled" by ``limits.stall``; and seconds of the longest.
+    slow: dict[str, int] = field(default_factory=dict)
+    slow_frame: float = 0.0
+    stall: float = 0.0
+    slowest: float = 0.0
+    #: Devices and addresses that are not let in for now, because of what the codec did on their frames; the last ones.
+    held_off: list[HeldOff] = field(default_factory=list)
     #: What the codec itself counts.
     counters: dict[str, int] = field(default_factory=dict)
 

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from iot_mqtt.plugins.calling import Calling, Outcome, Trouble
 from iot_mqtt.plugins.running import Sink
-from iot_mqtt.sdk import CannotEncode, Command
+from iot_mqtt.plugins.suspects import Suspect, suspect_of
+from iot_mqtt.sdk import CannotEncode, Command, Event, Login
 
 
 class Judge(Protocol):
@@ -24,18 +25,36 @@ class Judge(Protocol):
         """A call was slow enough to be looked at."""
         ...
 
+    def admits(self, runner: InlineRunner) -> bool:
+        """Whether the gateway that logs in may."""
+        ...
+
     def closed(self, runner: InlineRunner) -> None: ...
 
 
 class InlineRunner:
     """``Runner`` that calls the codec. ``now`` is monotonic seconds."""
 
-    __slots__ = ("peer", "_calling", "_sink", "_judge", "_slow", "_now", "_closed", "__weakref__")
+    __slots__ = (
+        "peer",
+        "gateway",
+        "accepted",
+        "_calling",
+        "_sink",
+        "_judge",
+        "_slow",
+        "_now",
+        "_closed",
+        "__weakref__",
+    )
 
     def __init__(
         self, calling: Calling, sink: Sink, judge: Judge, *, peer: str, slow: float, now: Callable[[], float]
     ) -> None:
         self.peer = peer
+        #: Who it says it is.
+        self.gateway = ""
+        self.accepted = False
         self._calling = calling
         self._sink = sink
         self._judge = judge
@@ -75,7 +94,13 @@ class InlineRunner:
         else:
             self._sink.encoded(command.number, result)
 
+    @property
+    def suspect(self) -> Suspect:
+        """Whose fault it is if something goes wrong here."""
+        return suspect_of(self.peer, self.gateway if self.accepted else "")
+
     def welcome(self) -> None:
+        self.accepted = True
         self._send(self._calling.welcome)
 
     def refuse(self, reason: str) -> None:
@@ -127,10 +152,18 @@ class InlineRunner:
 
     def _deliver(self, outcome: Outcome) -> None:
         # It may have been condemned for its slowness a moment ago; and the sink may close us in the midst of this.
-        if outcome.events and not self._closed:
+        if outcome.events and not self._closed and (self.gateway or self._may_log_in(outcome.events)):
             self._sink.events(outcome.events)
         if outcome.trouble is not None and not self._closed:
             self._fail(outcome.trouble)
+
+    def _may_log_in(self, events: list[Event]) -> bool:
+        """Whether nobody logs in with these events who is held off."""
+        self.gateway = next((event.gateway for event in events if type(event) is Login), "")
+        if not self.gateway or self._judge.admits(self):
+            return True
+        self.abort("held_off")
+        return False
 
     def _fail(self, trouble: Trouble) -> None:
         self.close()

@@ -74,7 +74,7 @@ class Runner(Protocol):
 
 
 #: Why a codec failed. A closed set: each is a label of a metric.
-FAILURES = ("exception", "garbage", "slow", "timeout", "died", "quarantined")
+FAILURES = ("exception", "garbage", "slow", "timeout", "died", "quarantined", "held_off")
 
 
 class NotAvailable(Exception):

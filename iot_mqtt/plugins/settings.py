@@ -11,19 +11,25 @@ MIB = 1024 * 1024
 class Limits:
     """Defaults fit a gateway's protocol; ``plugins.<name>`` may say otherwise."""
 
-    # Inline: a call that is this slow, in seconds for each of its frames, is a light fault …
+    # A call that is this slow, in seconds for each of its frames, is counted; inline it is a light fault, too …
     slow_frame: float = 0.05
-    # … and a whole call that is this slow puts the plugin into quarantine at once: everybody had to wait.
+    # … in a worker process one of them that takes this long is: the others of its plugin had to wait …
+    stall: float = 0.5
+    # … and inline a whole call that is this slow puts the plugin into quarantine at once: everybody had to wait.
     slow_call: float = 2.0
 
-    # Faults. So many grave ones (the worker died, timed out, wrote garbage) within the window: quarantine.
+    # Faults. A grave one (the worker died, timed out, wrote garbage) holds off the device on whose frame it happened,
+    # or its address. So many addresses that show one within the window: quarantine.
     window: float = 60.0
     grave_faults: int = 3
-    # Light ones (exceptions, slow frames). An address that uses up its share is held off alone: one broken gateway
-    # must not cut off all others that speak its protocol. Only faults from several addresses are the plugin's.
+    # Light ones (exceptions, slow frames). A device that uses up its share is held off alone: one broken gateway
+    # must not cut off all others that speak its protocol. Only faults of several are the plugin's.
     faults_per_peer: int = 5
     light_faults: int = 20
     light_peers: int = 3
+    # Seconds for which one is held off; each time within a day lasts twice as long as the one before.
+    hold_off: float = 10.0
+    hold_off_most: float = 3600.0
     # Seconds; each quarantine within a day after the one before lasts twice as long.
     quarantine: float = 60.0
     quarantine_most: float = 3600.0

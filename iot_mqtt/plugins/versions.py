@@ -32,6 +32,8 @@ class Common(NamedTuple):
     over: Callable[[Version], None]
     #: Called with a fault's kind, of any version.
     faulty: Callable[[str], None]
+    #: Called with the reason why a connection was not let in, after it was opened.
+    turned_away: Callable[[str], None]
 
     @classmethod
     def of(
@@ -42,8 +44,10 @@ class Common(NamedTuple):
         clock: Clock,
         over: Callable[[Version], None],
         faulty: Callable[[str], None],
+        turned_away: Callable[[str], None],
     ) -> Common:
-        return cls(name, config, limits, clock, Counts(), Quiet(logger_of(name), clock.seconds), over, faulty)
+        quiet = Quiet(logger_of(name), clock.seconds)
+        return cls(name, config, limits, clock, Counts(), quiet, over, faulty, turned_away)
 
 
 class Version(Protocol):
@@ -98,7 +102,7 @@ class InlineVersion:
         self._reason: str | None = None
         self._opened: dict[Runner, Opened] = {}
         self._retired = False
-        self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined)
+        self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined, self._held)
 
     @property
     def state(self) -> str:
@@ -160,15 +164,24 @@ class InlineVersion:
 
     def failed(self, runner: InlineRunner, kind: str, detail: str) -> None:
         self._say(kind, detail, runner.peer)
-        self.conduct.light(kind, detail, runner.peer)
+        self.conduct.light(kind, detail, runner.suspect)
+
+    def admits(self, runner: InlineRunner) -> bool:
+        try:
+            self.conduct.check_device(self._common.name, runner.gateway)
+        except NotAvailable as error:
+            self._common.turned_away(error.reason)
+            return False
+        return True
 
     def took(self, runner: InlineRunner, seconds: float, frames: int) -> None:
         limits = self._common.limits
         if seconds <= limits.slow_frame * max(1, frames) and seconds < limits.slow_call:
             return
         detail = f"{seconds:.2f} s for {frames} frames"
+        self.conduct.took(seconds, stalled=seconds >= limits.stall)
         self._say("slow", detail, runner.peer)
-        self.conduct.light("slow", detail, runner.peer)
+        self.conduct.light("slow", detail, runner.suspect)
         if seconds >= limits.slow_call:
             self.conduct.condemn(f"one call took {seconds:.1f} s, in which the node did nothing else")
 
@@ -179,6 +192,9 @@ class InlineVersion:
     def _say(self, kind: str, detail: str, peer: str) -> None:
         self._common.faulty(kind)
         self._common.quiet.say(logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, peer, detail)
+
+    def _held(self, text: str) -> None:
+        self._common.quiet.say(logging.WARNING, "%s", text)
 
     def _quarantined(self) -> None:
         self._common.faulty("quarantined")

@@ -85,7 +85,8 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
     while vendors(plugins)[0].state != "quarantined":
         assert time.monotonic() - begun < 10, vendors(plugins)[0]
         try:
-            opened, sink = here.connect("bad")
+            # What one address shows is held against that address.
+            opened, sink = here.connect("bad", f"10.0.1.{len(failures) + 1}:4000")
         except NotAvailable:
             neighbour.send()
             turn()
@@ -162,7 +163,7 @@ def test_a_quarantine_passes(here: House) -> None:
     opened.runner.decode([b"x"])
     until(lambda: vendors(plugins)[0].state == "quarantined")
     until(lambda: vendors(plugins)[0].state == "ready")
-    opened, sink = here.connect("bad")
+    opened, sink = here.connect("bad", "10.0.0.2:4000")
     opened.runner.decode([b"y"])
     until(lambda: bool(sink.readings))
     assert vendors(plugins)[0].restarts == 1

@@ -24,6 +24,14 @@ def _elsewhere(item: Json) -> str:
     return str(sum(one["connections"] for one in item["versions"] if not one["current"]))
 
 
+def _reason(item: Json) -> str:
+    held = len(item["held_off"])
+    text = plain(item["reason"])
+    if held:
+        text = f"{held} held off" + ("" if item["reason"] is None else f"; {text}")
+    return _short(text)
+
+
 def _faults(item: Json) -> str:
     return str(sum(item["faults"].values()))
 
@@ -36,7 +44,7 @@ _PLUGINS = (
     number("connections", "CONNS"),
     Column("ELSEWHERE", _elsewhere, right=True),
     Column("FAULTS", _faults, right=True),
-    Column("REASON", lambda item: _short(plain(item["reason"]))),
+    Column("REASON", _reason),
 )
 
 _VERSIONS = (
@@ -146,6 +154,12 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     restarts = f", started again {found['restarts']} times" if found["restarts"] else ""
     yield "isolation", f"{found['isolation']}{process}{restarts}"
     yield "connections", plain(found["connections"])
+    if slow := found["slow"]:
+        counts = f"{slow['slow']} over {found['slow_frame']:g} s a frame"
+        stalls = f"{slow.get('stalled', 0)} over {found['stall']:g} s"
+        yield "slow calls", f"{counts}, of them {stalls}; the longest took {found['slowest']:g} s"
+    for one in found["held_off"]:
+        yield "held off", f"{one['kind']} {plain(one['name'])} for {span(one['seconds'])} more: {plain(one['reason'])}"
     for name in ("faults", "turned_away", "counters"):
         if found[name]:
             yield name.replace("_", " "), plain(found[name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -50,14 +50,21 @@ def collect(node: Node, client_id: str) -> dict[str, Json | list[Json] | None]:
     client = _or_none(node, "clients", client_id)
     session = _or_none(node, "sessions", client_id)
     attempts = list(node.get("clients", client_id, "attempts")["items"])
-    if client is None and session is None and not attempts:
+    held_off = _held_off(node, client_id)
+    if client is None and session is None and not attempts and not held_off:
         raise NoSuch(
             f"{client_id!r} is not connected and has no session on this node, and nobody of that name has been seen "
             "for as long as it remembers"
         )
     query = {"client_id": client_id}
-    subscriptions = list(node.items("subscriptions", query=query, limit=_FILTERS_SHOWN))
-    return {"client": client, "session": session, "subscriptions": subscriptions, "attempts": attempts}
+    known = session is not None
+    return {
+        "client": client,
+        "session": session,
+        "subscriptions": list(node.items("subscriptions", query=query, limit=_FILTERS_SHOWN)) if known else [],
+        "attempts": attempts,
+        "held_off": held_off,
+    }
 
 
 def screen(
@@ -67,11 +74,14 @@ def screen(
     subscriptions: list[Json],
     attempts: list[Json],
     now: float,
+    held_off: Iterable[Json] = (),
 ) -> Rows:
     """The lines of the screen as names and texts."""
     yield "client", plain(client_id)
     yield "connected", _connected(client, session, now)
     yield from _attempts(attempts, now)
+    for one in held_off:
+        yield "held off", f"by plugin {plain(one['plugin'])} for {span(one['seconds'])} more: {plain(one['reason'])}"
     if session is None:
         yield "session", "none"
         return
@@ -108,9 +118,20 @@ def _attempts(attempts: list[Json], now: float) -> Rows:
 Rows = Iterator[tuple[str, str]]
 
 
-def _or_none(node: Node, kind: str, client_id: str) -> Json | None:
+def _held_off(node: Node, client_id: str) -> list[Json]:
+    """By which plugins a gateway of this name is not let in for now."""
+    plugins = _or_none(node, "plugins")
+    return [
+        {**one, "plugin": plugin["name"]}
+        for plugin in (plugins or {"items": []})["items"]
+        for one in plugin["held_off"]
+        if one["kind"] == "device" and one["name"] == client_id
+    ]
+
+
+def _or_none(node: Node, *path: str) -> Json | None:
     try:
-        found: Json = node.get(kind, client_id)
+        found: Json = node.get(*path)
     except NoSuch:
         return None
     return found

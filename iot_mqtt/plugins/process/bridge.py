@@ -10,6 +10,7 @@ Nothing here waits: a process that starts is a process whose answer has not come
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import signal
 import socket
@@ -23,7 +24,8 @@ from twisted.internet.protocol import Factory, ProcessProtocol
 from twisted.internet.protocol import Protocol as StreamProtocol
 from twisted.python.failure import Failure
 
-from iot_mqtt.plugins.process.launch import command, environment
+from iot_mqtt.plugins.process import wire
+from iot_mqtt.plugins.process.launch import command, environment, make_mark
 
 #: Twisted's reactor; its interfaces are too many to name.
 Reactor = Any
@@ -35,7 +37,7 @@ _WORDS = 4096
 _GRACE = 0.3
 #: Seconds in which a worker that is not needed any more should end.
 _PATIENCE = 2.0
-_SOCKET = 3
+_SOCKET, _MARK = 3, 4
 
 
 class Told(Protocol):
@@ -55,27 +57,30 @@ class Told(Protocol):
 class WorkerProcess:
     """A worker from its start to its end."""
 
-    def __init__(self, reactor: Reactor, limits: Mapping[str, int], told: Told) -> None:
+    def __init__(self, reactor: Reactor, limits: Mapping[str, int | float], told: Told) -> None:
         self._told: Told | None = told
         self._reactor = reactor
         self._last_call: Any = None
         self._lines = _Lines(self._line)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        null = os.open(os.devnull, os.O_RDWR)
+        null, mark = os.open(os.devnull, os.O_RDWR), make_mark()
+        self._mark = mmap.mmap(mark, wire.MARK.size)
+        self._ending = ""
         try:
             ours.setblocking(False)  # noqa: FBT003 - the name of the argument is no keyword
-            arguments = command(_SOCKET, limits)
+            arguments = command(_SOCKET, _MARK, limits)
             self._process = reactor.spawnProcess(
                 _Process(self),
                 arguments[0],
                 arguments,
                 env=environment(),
-                childFDs={0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno()},
+                childFDs={0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno(), _MARK: mark},
             )
             self._link: Any = None
             reactor.adoptStreamConnection(ours.fileno(), socket.AF_UNIX, Factory.forProtocol(lambda: _Link(self)))
         finally:
             os.close(null)
+            os.close(mark)
             ours.close()
             theirs.close()
 
@@ -84,6 +89,11 @@ class WorkerProcess:
         """None: it has ended."""
         pid: int | None = self._process.pid
         return pid
+
+    def busy_with(self) -> tuple[int, bool]:
+        """The connection that it is dealing with, or that it dealt with last, and whether it is."""
+        connection, busy = wire.MARK.unpack(self._mark[: wire.MARK.size])
+        return connection, bool(busy)
 
     def write(self, data: bytes) -> None:
         if self._link is not None:
@@ -117,8 +127,20 @@ class WorkerProcess:
         self._lines.feed(data[:_WORDS])
 
     def unlinked(self) -> None:
-        if self._told is not None:
+        """All that it said has been read."""
+        self._link = None
+        if self._ending:
+            self.over(self._ending)
+        elif self._told is not None:
             self._reactor.callLater(_GRACE, self.over, "it closed its socket")
+
+    def exited(self, how: str) -> None:
+        """What it said last may still be in its socket."""
+        if self._link is None or self._told is None:
+            self.over(how)
+        else:
+            self._ending = how
+            self._reactor.callLater(_GRACE, self.over, how)
 
     def over(self, how: str) -> None:
         last_call, self._last_call = self._last_call, None
@@ -156,7 +178,7 @@ class _Process(ProcessProtocol):
         self._worker.wrote(data)
 
     def processExited(self, reason: Failure) -> None:
-        self._worker.over(_how(reason.value))
+        self._worker.exited(_how(reason.value))
 
 
 class _Lines:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import json
 import logging
+import math
+import mmap
 import os
 import resource
 import signal
@@ -40,8 +42,10 @@ _PR_SET_PDEATHSIG = 1
 class Worker:
     """The loop: read, carry out, answer."""
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, mark: mmap.mmap, slow: float) -> None:
         self._link = link
+        self._mark = mark
+        self._slow = slow
         self._rest = b""
         self._loaded: Loaded
         self._log = logger_of("worker")
@@ -62,7 +66,7 @@ class Worker:
 
     def _feed(self) -> None:
         buffer, at, end = self._rest, 0, len(self._rest)
-        head, size = wire.HEAD, wire.HEAD.size
+        head, size, mark = wire.HEAD, wire.HEAD.size, wire.MARK
         while end - at >= size:
             length, kind, connection = head.unpack_from(buffer, at)
             stop = at + 4 + length
@@ -70,31 +74,44 @@ class Worker:
                 break
             payload = buffer[at + size : stop]
             at = stop
-            self._carry_out(kind, connection, payload)
+            mark.pack_into(self._mark, 0, connection, 1)
+            begun = time.monotonic()
+            frames = self._carry_out(kind, connection, payload)
+            ended = time.monotonic()
+            mark.pack_into(self._mark, 0, connection, 0)
             self._done += 1
-            if self._events >= _EVENTS or time.monotonic() - self._said > _PATIENCE:
+            if ended - begun > self._slow * frames:
+                self._results.append([connection, "took", ended - begun])
+            if self._events >= _EVENTS or ended - self._said > _PATIENCE:
                 self._answer()
         self._rest = buffer[at:]
 
-    def _carry_out(self, kind: int, connection: int, payload: bytes) -> None:
+    def _carry_out(self, kind: int, connection: int, payload: bytes) -> float:
+        """How many frames it was; infinite for the start, which has a limit of its own."""
         if kind == wire.START:
             self._start(json.loads(payload))
-            return
+            return math.inf
         if kind == wire.OPEN:
             self._open(connection, payload.decode())
-            return
+            return 1
         if kind == wire.CLOSE:
             self._callings.pop(connection, None)
-            return
+            return 1
         calling = self._callings.get(connection)
         if calling is None:  # its codec failed, and that is on its way
-            return
+            return 1
         if kind == wire.DECODE:
-            self._outcome(connection, calling.decode(wire.read_frames(payload)))
+            frames = wire.read_frames(payload)
+            self._outcome(connection, calling.decode(frames))
+            return len(frames)
+        self._say(kind, connection, calling, payload)
+        return 1
+
+    def _say(self, kind: int, connection: int, calling: Calling, payload: bytes) -> None:
+        if kind == wire.IDLE:
+            self._outcome(connection, calling.idle())
         elif kind == wire.ENCODE:
             self._encode(connection, calling, payload)
-        elif kind == wire.IDLE:
-            self._outcome(connection, calling.idle())
         elif kind == wire.WELCOME:
             self._send(connection, calling.welcome())
         elif kind == wire.REFUSE:
@@ -227,14 +244,17 @@ def _confine(limits: dict[str, int], parent: int) -> None:
         resource.setrlimit(what, (value, value))
 
 
-def main(descriptor: int, parent: int, limits: str) -> None:
+def main(descriptor: int, mark: int, parent: int, limits: str) -> None:
     """Called by the line of code that ``process.bridge`` starts Python with."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's, which ends its workers itself
-    _confine(json.loads(limits), parent)
+    confined = json.loads(limits)
+    shared = mmap.mmap(mark, wire.MARK.size)
+    os.close(mark)
+    _confine(confined, parent)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Plain())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
-        Worker(socket.socket(fileno=descriptor)).run()
+        Worker(socket.socket(fileno=descriptor), shared, confined["slow"]).run()
     except ConnectionError as error:
         sys.exit(f"the broker is gone: {error}")

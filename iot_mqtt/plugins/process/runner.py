@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.running import Sink
+from iot_mqtt.plugins.suspects import Suspect, suspect_of
 from iot_mqtt.sdk import Command
 
 
@@ -16,6 +18,8 @@ class Asking(Protocol):
     def ask(self, kind: int, runner: ProcessRunner, payload: bytes = b"") -> None: ...
 
     def decode(self, runner: ProcessRunner, frames: list[bytes]) -> bool: ...
+
+    def send(self, runner: ProcessRunner, frames: list[bytes]) -> None: ...
 
     def settle(self, then: Callable[[], None]) -> None: ...
 
@@ -34,6 +38,9 @@ class ProcessRunner:
         "paused",
         "in_flight",
         "encoding",
+        "gateway",
+        "accepted",
+        "waiting",
         "_worker",
         "__weakref__",
     )
@@ -49,6 +56,11 @@ class ProcessRunner:
         self.in_flight = 0
         #: Commands that the worker has not answered for.
         self.encoding: set[int] = set()
+        #: Who it says it is; and whether it was let in. Until then it is one frame at a time, so that what a frame does
+        #: to the worker can be laid at the right door.
+        self.gateway = ""
+        self.accepted = False
+        self.waiting: deque[bytes] = deque()
         self._worker = worker
 
     def opened(self) -> None:
@@ -64,8 +76,18 @@ class ProcessRunner:
             self.encoding.add(command.number)
             self._worker.ask(wire.ENCODE, self, wire.write_command(command))
 
+    @property
+    def suspect(self) -> Suspect:
+        """Whose fault it is if something goes wrong here."""
+        return suspect_of(self.peer, self.gateway if self.accepted else "")
+
     def welcome(self) -> None:
+        self.accepted = True
         self._ask(wire.WELCOME)
+        if self.open and self.waiting:
+            frames = list(self.waiting)
+            self.waiting.clear()
+            self._worker.send(self, frames)
 
     def refuse(self, reason: str) -> None:
         self._ask(wire.REFUSE, reason.encode("utf-8", "replace"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from typing import Any
 
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
-from iot_mqtt.plugins.process.launch import command, environment
+from iot_mqtt.plugins.process.launch import command, confined, environment, make_mark
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.sdk import BadBatch, BadFrame, CannotEncode, Codec, Command, Event, Host
 from iot_mqtt.sdk.kit import Options, Unfit, subject_of
@@ -29,6 +30,9 @@ from iot_mqtt.sdk.kit.conversation import NOW
 from iot_mqtt.sdk.kit.finding import NotFound, codec_named
 from iot_mqtt.sdk.kit.isolation import stories
 from iot_mqtt.sdk.kit.rules import Fault
+
+#: Of results, what is told beside what was asked.
+_ASIDE = ("counts", "took", "log")
 
 
 class Worker:
@@ -40,12 +44,12 @@ class Worker:
         self._asked = self._connections = 0
         self._link, theirs = socket.socketpair()
         self._link.settimeout(limits.start_within)
-        confined = {"memory": limits.memory, "open_files": limits.open_files, "nice": limits.nice}
-        descriptor = theirs.fileno()
+        descriptors = theirs.fileno(), make_mark()
         self._process = subprocess.Popen(  # noqa: S603 - this Python, with our own line of code
-            command(descriptor, confined), env=environment(), pass_fds=[descriptor], stdin=subprocess.DEVNULL
+            command(*descriptors, confined(limits)), env=environment(), pass_fds=descriptors, stdin=subprocess.DEVNULL
         )
         theirs.close()
+        os.close(descriptors[1])
         order = {"place": place.as_json(), "config": config, "now": NOW}
         (hello,) = self.ask(wire.START, 0, json.dumps(order).encode())
         if hello[1] == "refused":
@@ -68,7 +72,7 @@ class Worker:
             done = 0
             while done < self._asked:
                 done, some = wire.read_answer(self._exactly(wire.LENGTH.unpack(self._exactly(wire.LENGTH.size))[0]))
-                results += [one for one in some if one[0] or one[1] in ("hello", "refused")]
+                results += [one for one in some if one[1] not in _ASIDE]
         except TimeoutError:
             raise Fault(f"its worker did not answer within {self._limits.answer_within:g} s") from None
         except (OSError, wire.Garbled) as error:

@@ -9,6 +9,7 @@ from typing import Any
 from iot_mqtt.plugins.conduct import Conduct
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.bridge import Reactor, WorkerProcess
+from iot_mqtt.plugins.process.launch import confined
 from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.process.worker import Hello, Worker
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
@@ -22,7 +23,7 @@ class ProcessVersion:
         self.place = place
         self._common = common
         self._reactor = reactor
-        self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined)
+        self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined, self._held)
         self._worker: Worker | None = None
         self._process: WorkerProcess | None = None
         self._hello: Hello | None = None
@@ -116,17 +117,21 @@ class ProcessVersion:
         self._worker = self._process = None
         self._answer(reason)
 
-    def gone(self, kind: str, detail: str) -> None:
+    def gone(self, kind: str, detail: str, culprit: ProcessRunner | None = None) -> None:
         limits, now = self._common.limits, self._common.clock.seconds()
         if self._ready and now - self._ready_at > limits.window:
             self._failures = 0
         self._worker = self._process = None
         self._ready = False
         self._last = detail
-        self._failures += 1
+        # Whoever caused it is held off, so that the others need not wait for longer each time.
+        suspect = None if culprit is None else culprit.suspect
+        self._failures = self._failures + 1 if suspect is None else 1
         self._common.faulty(kind)
+        if suspect is not None:
+            detail = f"{detail}, on a frame of {suspect}"
         self._common.quiet.say(logging.ERROR, "%s %s: %s", kind, self.place.label, detail)
-        self.conduct.grave(kind, detail)
+        self.conduct.grave(kind, detail, suspect)
         wait = self.conduct.remaining or min(limits.backoff_most, limits.backoff * 2.0 ** min(self._failures - 1, 20))
         self._cancel()
         if not self._retired:
@@ -138,7 +143,22 @@ class ProcessVersion:
         self._common.quiet.say(
             logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, runner.peer, detail
         )
-        self.conduct.light(kind, detail, runner.peer)
+        self.conduct.light(kind, detail, runner.suspect)
+
+    def admits(self, runner: ProcessRunner) -> bool:
+        try:
+            self.conduct.check_device(self._common.name, runner.gateway)
+        except NotAvailable as error:
+            self._common.turned_away(error.reason)
+            return False
+        return True
+
+    def took(self, runner: ProcessRunner, seconds: float) -> None:
+        limits = self._common.limits
+        stalled = seconds >= limits.stall
+        self.conduct.took(seconds, stalled=stalled)
+        if stalled:
+            self.failed(runner, "slow", f"a call took {seconds:.2f} s, in which all others of the plugin had to wait")
 
     def closed(self, runner: ProcessRunner) -> None:
         self._opened.pop(runner, None)
@@ -146,10 +166,9 @@ class ProcessVersion:
 
     def _begin(self) -> None:
         limits = self._common.limits
-        rlimits = {"memory": limits.memory, "open_files": limits.open_files, "nice": limits.nice}
 
         def launch(worker: Worker) -> WorkerProcess:
-            self._process = WorkerProcess(self._reactor, rlimits, worker)
+            self._process = WorkerProcess(self._reactor, confined(limits), worker)
             return self._process
 
         common = self._common
@@ -173,6 +192,9 @@ class ProcessVersion:
         then, self._then = self._then, None
         if then is not None:
             then(reason)
+
+    def _held(self, text: str) -> None:
+        self._common.quiet.say(logging.WARNING, "%s", text)
 
     def _quarantined(self) -> None:
         self._common.faulty("quarantined")

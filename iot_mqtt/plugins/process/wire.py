@@ -24,6 +24,9 @@ TOKEN: Final = struct.Struct("!Q")
 #: What HEAD's length counts besides the payload.
 HEAD_REST: Final = HEAD.size - LENGTH.size
 
+#: In memory that both share: the connection whose operation is being carried out, or was last; and whether it is.
+MARK: Final = struct.Struct("!IB")
+
 START, OPEN, DECODE, ENCODE, WELCOME, REFUSE, SAFE, IDLE, CLOSE = range(1, 10)
 
 #: Bytes of one answer; a worker that says more at once is killed.

@@ -20,6 +20,7 @@ from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.running import Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet
+from iot_mqtt.sdk import Event, Login
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,10 @@ class Link(Protocol):
     """The process; ``bridge.WorkerProcess``."""
 
     def write(self, data: bytes) -> None: ...
+
+    def busy_with(self) -> tuple[int, bool]:
+        """The connection that it deals with, or dealt with last, and whether it does."""
+        ...
 
     def finish(self) -> None: ...
 
@@ -63,8 +68,16 @@ class Owner(Protocol):
         """The plugin does not fit; the worker is gone."""
         ...
 
-    def gone(self, kind: str, detail: str) -> None:
-        """It died or was killed; its runners still have to be told."""
+    def gone(self, kind: str, detail: str, culprit: ProcessRunner | None) -> None:
+        """It died or was killed, perhaps by a frame of ``culprit``; its runners still have to be told."""
+        ...
+
+    def admits(self, runner: ProcessRunner) -> bool:
+        """Whether the gateway that logs in may."""
+        ...
+
+    def took(self, runner: ProcessRunner, seconds: float) -> None:
+        """An operation took long enough to be looked at."""
         ...
 
     def failed(self, runner: ProcessRunner, kind: str, detail: str) -> None:
@@ -105,8 +118,10 @@ class Worker:
         self._numbers = 0
         self._runners: dict[int, ProcessRunner] = {}
         #: Closed here, but there may still be answers on their way.
-        self._closing: set[int] = set()
+        self._closing: dict[int, ProcessRunner] = {}
         self._in_flight = 0
+        #: Connections that may have one frame under way, and have it.
+        self._single: set[int] = set()
         self._paused: list[ProcessRunner] = []
         self._alive = True
         self.frames = 0
@@ -143,15 +158,32 @@ class Worker:
 
     def decode(self, runner: ProcessRunner, frames: list[bytes]) -> bool:
         self.frames += len(frames)
-        for data, size in wire.decodes(runner.number, frames):
-            runner.in_flight += size
-            self._in_flight += size
-            self._send(data, runner.number, size)
+        size = sum(map(len, frames))
+        runner.in_flight += size
+        self._in_flight += size
+        if runner.accepted:
+            self.send(runner, frames)
+        else:
+            runner.waiting.extend(frames)
+            if runner.number not in self._single:
+                self._next(runner)
         full = runner.in_flight > self._limits.connection_bytes or self._in_flight > self._limits.worker_bytes
         if full and not runner.paused:
             runner.paused = True
             self._paused.append(runner)
         return not full
+
+    def send(self, runner: ProcessRunner, frames: list[bytes]) -> None:
+        """Frames that are counted already."""
+        for data, size in wire.decodes(runner.number, frames):
+            self._send(data, runner.number, size)
+
+    def _next(self, runner: ProcessRunner) -> None:
+        """One frame of a gateway that was not let in yet; none behind its login."""
+        self._single.discard(runner.number)
+        if runner.waiting and runner.open and not runner.gateway:
+            self._single.add(runner.number)
+            self.send(runner, [runner.waiting.popleft()])
 
     def settle(self, then: Callable[[], None]) -> None:
         if not self._asked:
@@ -164,8 +196,11 @@ class Worker:
             return
         if runner.paused:
             self._paused.remove(runner)
+        self._in_flight -= sum(map(len, runner.waiting))
+        runner.waiting.clear()
+        self._single.discard(runner.number)
         if self._alive and runner.begun:
-            self._closing.add(runner.number)
+            self._closing[runner.number] = runner
             self._send(wire.operation(wire.CLOSE, runner.number), runner.number, _LAST)
         self._owner.closed(runner)
 
@@ -222,8 +257,10 @@ class Worker:
                 runner = self._runners.get(number)
                 if runner is not None:
                     runner.in_flight -= size
+                    if number in self._single:
+                        self._next(runner)
             elif size == _LAST:
-                self._closing.discard(number)
+                self._closing.pop(number, None)
         self._answered = done
 
     def _result(self, number: int, kind: str, *rest: Any) -> None:
@@ -231,6 +268,9 @@ class Worker:
             self._of_worker(kind, rest)
             return
         runner = self._runners.get(number)
+        if kind == "took":
+            self._took(runner or self._closing.get(number), *rest)
+            return
         if runner is None:
             if number not in self._closing:
                 raise wire.Garbled(f"there is no connection {number}")
@@ -239,7 +279,8 @@ class Worker:
             case "events", (packed,):
                 events = wire.unpack_events(packed)
                 self._checker.check(events)
-                self._tell(runner, runner.sink.events, events)
+                if runner.gateway or self._may_log_in(runner, events):
+                    self._tell(runner, runner.sink.events, events)
             case "encoded", (int(command), str(data)) if command in runner.encoding:
                 runner.encoding.discard(command)
                 self._tell(runner, runner.sink.encoded, command, _bytes(data))
@@ -258,6 +299,21 @@ class Worker:
             case _:
                 raise wire.Garbled("a result of no known kind")
 
+    def _may_log_in(self, runner: ProcessRunner, events: list[Event]) -> bool:
+        """Whether nobody logs in with these events who is held off."""
+        runner.gateway = next((event.gateway for event in events if type(event) is Login), "")
+        if not runner.gateway or self._owner.admits(runner):
+            return True
+        runner.close()
+        runner.sink.codec_failed("held_off")
+        return False
+
+    def _took(self, runner: ProcessRunner | None, seconds: object) -> None:
+        if type(seconds) is not float:
+            raise wire.Garbled("a time that is none")
+        if runner is not None:
+            self._owner.took(runner, seconds)
+
     @staticmethod
     def _tell(runner: ProcessRunner, call: Callable[..., None], *arguments: object) -> None:
         """What goes wrong behind a sink is no fault of the worker, nor of its other connections."""
@@ -268,6 +324,11 @@ class Worker:
             if runner.open:
                 runner.close()
                 runner.sink.codec_failed("died")
+
+    def _culprit(self, kind: str) -> ProcessRunner | None:
+        """On whose operation the worker died or stopped; who wrote garbage may have finished since."""
+        number, busy = self._link.busy_with()
+        return self._runners.get(number) or self._closing.get(number) if busy or kind == "garbage" else None
 
     def _of_worker(self, kind: str, rest: tuple[Any, ...]) -> None:
         match kind, rest:
@@ -333,10 +394,11 @@ class Worker:
     def _lose(self, kind: str, detail: str) -> None:
         if not self._alive:
             return
+        culprit = self._culprit(kind)
         self.kill()
         runners, self._runners = list(self._runners.values()), {}
         self._paused = []
-        self._owner.gone(kind, detail)
+        self._owner.gone(kind, detail, culprit)
         for runner in runners:
             if runner.open:
                 runner.open = False

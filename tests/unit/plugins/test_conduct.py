@@ -7,6 +7,7 @@ import pytest
 from iot_mqtt.plugins.conduct import Conduct
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.plugins.settings import Limits
+from iot_mqtt.plugins.suspects import suspect_of
 
 
 class Case:
@@ -71,7 +72,7 @@ def test_one_broken_gateway_is_held_off_alone() -> None:
     """Exceptions of one address are no reason to cut off the others."""
     case = Case()
     for port in range(50):
-        case.conduct.light("exception", "KeyError", f"10.0.0.1:{port}")
+        case.conduct.light("exception", "KeyError", suspect_of(f"10.0.0.1:{port}", ""))
     assert not case.admits("10.0.0.1:99")
     assert case.admits("10.0.0.2:99") and case.begun == 0
     case.now += 61
@@ -83,16 +84,53 @@ def test_exceptions_of_many_gateways_are_the_plugins() -> None:
     case = Case()
     for number in range(20):
         assert case.begun == 0
-        case.conduct.light("exception", "KeyError", f"10.0.0.{number % 10}:1")
+        case.conduct.light("exception", "KeyError", suspect_of(f"10.0.0.{number % 10}:1", ""))
     assert case.begun == 1
     with pytest.raises(NotAvailable, match="20 faults of 10 gateways") as refused:
         case.conduct.check("acme", "10.9.9.9:1")
     assert refused.value.reason == "quarantined"
 
 
+def test_who_crashes_the_worker_is_held_off_for_longer_each_time() -> None:
+    """By its name once it was let in; others of its address are served."""
+    case = Case(hold_off=10, hold_off_most=30)
+    lengths = []
+    for _ in range(4):
+        case.conduct.grave("died", "SIGSEGV", suspect_of("10.0.0.1:1", "tracker-5"))
+        (held,) = case.conduct.hold_offs.shown()
+        lengths.append(held.seconds)
+        with pytest.raises(NotAvailable, match="device tracker-5 is held off by acme for"):
+            case.conduct.check_device("acme", "tracker-5")
+        case.conduct.check_device("acme", "tracker-6")
+        assert case.admits("10.0.0.1:2")
+        case.now += held.seconds
+        case.conduct.check_device("acme", "tracker-5")
+    assert lengths == [10, 20, 30, 30] and case.begun == 0
+
+
+def test_many_names_of_one_address_are_the_addresss_fault() -> None:
+    """Whoever makes up names cuts off itself, and not the plugin."""
+    case = Case()
+    for number in range(10):
+        case.conduct.grave("died", "SIGSEGV", suspect_of("10.0.0.1:1", f"made-up-{number}"))
+    assert not case.admits("10.0.0.1:2") and case.admits("10.0.0.2:2") and case.begun == 0
+
+
+def test_crashes_of_several_addresses_are_the_plugins() -> None:
+    """And those that nobody in particular has caused."""
+    case = Case()
+    case.conduct.grave("died", "SIGSEGV", suspect_of("10.0.0.1:1", "a"))
+    case.conduct.grave("died", "SIGSEGV", suspect_of("10.0.0.2:1", "b"))
+    assert case.begun == 0
+    case.conduct.grave("died", "SIGSEGV")
+    assert case.begun == 1
+
+
 def test_addresses_that_are_remembered_are_bounded() -> None:
     """A flood of addresses costs no memory."""
     case = Case(light_faults=100_000)
     for number in range(3000):
-        case.conduct.light("exception", "x", f"host{number}:1")
-    assert len(case.conduct._peers) == 1024
+        case.conduct.light("exception", "x", suspect_of(f"host{number}:1", ""))
+        case.conduct.grave("died", "x", suspect_of(f"other{number}:1", f"device-{number}"))
+        case.conduct.until = 0.0
+    assert len(case.conduct._shares) <= 1024 and len(list(case.conduct.hold_offs.shown())) == 1024

@@ -122,6 +122,9 @@ class Lenient:
 
     def took(self, runner: InlineRunner, seconds: float, frames: int) -> None: ...
 
+    def admits(self, runner: InlineRunner) -> bool:
+        return True
+
     def closed(self, runner: InlineRunner) -> None: ...
 
 
