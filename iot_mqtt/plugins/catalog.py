@@ -25,8 +25,12 @@ from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.plugins.shelf import Decided, Shelf
 from iot_mqtt.plugins.stock import Found, Stock
 from iot_mqtt.plugins.versions import Common, InlineVersion, Version
+from iot_mqtt.sdk.schema import conflict
 
 log = logging.getLogger(__name__)
+
+#: The sections ``plugins.<name>`` as they are written now. Raises ``PluginError``.
+Reread = Callable[[], Awaitable[Mapping[str, PluginSettings]]]
 
 ISOLATIONS = ("inline", "process")
 #: Of those that are held off, in ``PluginInfo``.
@@ -74,9 +78,11 @@ class Plugins:
         *,
         bundled: Mapping[str, str],
         version: str = "0",
+        reread: Reread | None = None,
     ) -> None:
         self._reactor = reactor
-        self._sections = sections
+        self._sections = dict(sections)
+        self._reread = reread
         self._shelf = Shelf(folder)
         self._stock = Stock(reactor, self._shelf, bundled, version)
         self._plugins: dict[str, _Plugin] = {}
@@ -175,8 +181,12 @@ class Plugins:
             raise PluginError("refused", f"{name} is disabled; `ctl plugins enable {name}` loads it")
 
         async def change() -> str | None:
+            try:
+                settings = await self._settings(plugin)
+            except PluginError as error:
+                return error.detail
             await self._scan()
-            return await self._use(plugin, self._newest(plugin))
+            return await self._use(plugin, self._newest(plugin), settings)
 
         return await self._change(plugin, change, drain)
 
@@ -187,7 +197,7 @@ class Plugins:
             raise PluginError("refused", f"no version of {name} from before is kept")
         if not plugin.enabled:
             raise PluginError("refused", f"{name} is disabled; `ctl plugins enable {name}` loads it")
-        return await self._change(plugin, lambda: self._use(plugin, plugin.places[label]), drain)
+        return await self._change(plugin, lambda: self._use(plugin, plugin.places[label], back=True), drain)
 
     # Finding.
 
@@ -223,14 +233,20 @@ class Plugins:
 
         return Common.of(plugin.name, settings.config, settings.limits, self._reactor, over, faulty, turned_away)
 
+    async def _settings(self, plugin: _Plugin) -> PluginSettings:
+        """As they are written now. Raises ``PluginError``."""
+        if self._reread is None:
+            return plugin.settings
+        return (await self._reread()).get(plugin.name, PluginSettings(enabled=False))
+
     def _wanted(self, plugin: _Plugin) -> bool:
         decided = self._shelf.of(plugin.name).enabled
         if decided is not None:
             return decided
         return plugin.settings.enabled if plugin.name in self._sections else plugin.bundled
 
-    def _isolation(self, plugin: _Plugin) -> str:
-        said = self._shelf.of(plugin.name).isolation or plugin.settings.isolation
+    def _isolation(self, plugin: _Plugin, settings: PluginSettings | None = None) -> str:
+        said = self._shelf.of(plugin.name).isolation or (settings or plugin.settings).isolation
         return said or ("inline" if plugin.bundled else "process")
 
     def _newest(self, plugin: _Plugin) -> Place | None:
@@ -257,8 +273,13 @@ class Plugins:
     def _begin(self, plugin: _Plugin) -> Deferred[str | None]:
         return self._use(plugin, self._target(plugin))
 
-    def _use(self, plugin: _Plugin, place: Place | None) -> Deferred[str | None]:
-        """Have a version take the new connections; fires with None, or with the reason why it does not."""
+    def _use(
+        self, plugin: _Plugin, place: Place | None, settings: PluginSettings | None = None, *, back: bool = False
+    ) -> Deferred[str | None]:
+        """Have a version take the new connections; fires with None, or with the reason why it does not.
+
+        ``settings`` are new ones, which count if it does. ``back``: it was at work before, whatever its schema is.
+        """
         done: Deferred[str | None] = Deferred()
         if place is None:
             plugin.trouble = (
@@ -266,21 +287,26 @@ class Plugins:
             )
             done.callback(plugin.trouble)
             return done
-        isolation = self._isolation(plugin)
+        settings = settings or plugin.settings
+        isolation = self._isolation(plugin, settings)
+        common = plugin.common._replace(config=settings.config, limits=settings.limits)
         version: Version
         if isolation == "process":
-            version = ProcessVersion(place, plugin.common, self._reactor)
+            version = ProcessVersion(place, common, self._reactor)
         else:
-            version = InlineVersion(place, plugin.common)
+            version = InlineVersion(place, common)
 
         def then(reason: str | None) -> None:
-            plugin.trouble = reason
             better = plugin.current is None or plugin.current.state in ("refused", "quarantined")
+            if reason is None and not back and (reason := _conflict(plugin.current, version)) is not None:
+                better = False
+            plugin.trouble = reason
             if self._stopped or (reason is not None and not (better and plugin.enabled)):
                 version.retire()
             else:
                 self._replace(plugin, version, isolation)
             if reason is None:
+                plugin.settings, plugin.common = settings, common
                 self._remember(plugin, place.label)
                 log.info("codec %s is version %s, %s", plugin.name, place.label, isolation)
             else:
@@ -365,9 +391,9 @@ class Plugins:
 
     def _info(self, plugin: _Plugin) -> PluginInfo:
         current = plugin.current
-        at_work = {version.place.label: len(version.connections) for version in plugin.old}
-        if current is not None:
-            at_work[current.place.label] = at_work.get(current.place.label, 0) + len(current.connections)
+        at_work: dict[str, int] = {}
+        for version in plugin.versions:  # the same one may be there twice, with another configuration
+            at_work[version.place.label] = at_work.get(version.place.label, 0) + len(version.connections)
         versions = [
             VersionInfo(
                 label,
@@ -387,7 +413,7 @@ class Plugins:
             isolation=plugin.isolation or self._isolation(plugin),
             bundled=plugin.bundled,
             version=None if current is None else current.version,
-            schema_version=None if current is None else current.schema_version,
+            schema_version=None if current is None or current.schema is None else current.schema.version,
             connections=sum(at_work.values()),
             versions=versions,
             faults={kind: count for kind, count in plugin.faults.items() if kind != "quarantined"},
@@ -403,6 +429,14 @@ class Plugins:
             held_off=[] if current is None else list(islice(current.conduct.hold_offs.shown(), _SHOWN)),
             counters=dict(plugin.common.counts.totals),
         )
+
+
+def _conflict(before: Version | None, after: Version) -> str | None:
+    """Why the data of both must not stand on the same topics."""
+    if before is None or before.schema is None or after.schema is None:
+        return None
+    found = conflict(before.schema, after.schema)
+    return None if found is None else f"{found}; `disable` and `enable` take it all the same"
 
 
 def _busy(plugin: _Plugin) -> PluginError:

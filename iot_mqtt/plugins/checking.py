@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Send, WhenSafe
+from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Schema, Send, WhenSafe
 
 MAX_ID = 64
 MAX_TAG = 256
@@ -26,14 +26,26 @@ class Garbage(Exception):
     """A codec returned what it must not; the text says what, for a person."""
 
 
+#: Types of values by the schema's words; what is not declared may have any.
+_ANY: frozenset[type] = frozenset()
+_TYPES: dict[str, frozenset[type]] = {
+    "bool": frozenset((bool, type(None))),
+    "int": frozenset((int, type(None))),
+    "float": frozenset((float, int, type(None))),
+    "string": frozenset((str, type(None))),
+}
+
+
 class Checker:
-    """Of one version of a plugin."""
+    """Of one version of a plugin. With a schema, values are held against it, but for those given as JSON."""
 
-    __slots__ = ("_devices", "_tags")
+    __slots__ = ("_devices", "_tags", "_schema")
 
-    def __init__(self) -> None:
+    def __init__(self, schema: Schema | None = None) -> None:
         self._devices: set[str] = set()
-        self._tags: set[str] = set()
+        #: Names that were found good, and which types their values may have.
+        self._tags: dict[str, frozenset[type]] = {}
+        self._schema = schema
 
     def check(self, events: Sequence[Event]) -> None:
         """Raises ``Garbage``."""
@@ -73,11 +85,11 @@ class Checker:
         if len(values) > MAX_TAGS:
             raise Garbage(f"{len(values)} values in one reading; {MAX_TAGS} are allowed")
         for tag, value in values.items():
-            if type(tag) is not str or tag not in self._tags:
-                if type(tag) is not str or not 0 < len(tag) <= MAX_TAG or _has_surrogates(tag):
-                    raise Garbage(f"a tag is a text of 1 to {MAX_TAG} characters, not {_shown(tag)}")
-                if len(self._tags) < _REMEMBERED:
-                    self._tags.add(tag)
+            types = self._tags.get(tag) if type(tag) is str else None
+            if types is None:
+                types = self._tag(tag)
+            if types and type(value) not in types:
+                raise Garbage(f"{tag} is {_shown(value)}, but the schema says {self._said(tag)}")
             if type(value) is float:
                 if value - value != 0.0:  # an infinity, or not a number
                     raise Garbage(f"{tag} is {value}, which JSON cannot hold; leave it out, or say None and a quality")
@@ -86,6 +98,23 @@ class Checker:
                     raise Garbage(f"{tag} has more than 64 bits")
             elif value is not None and type(value) is not bool:
                 _text_value(tag, value)
+
+    def _tag(self, tag: object) -> frozenset[type]:
+        """The types that its values may have. Raises ``Garbage``."""
+        if type(tag) is not str or not 0 < len(tag) <= MAX_TAG or _has_surrogates(tag):
+            raise Garbage(f"a tag is a text of 1 to {MAX_TAG} characters, not {_shown(tag)}")
+        types = _ANY
+        schema = self._schema
+        if schema is not None and tag in schema.tags:
+            types = _TYPES.get(schema.tags[tag].type, _ANY)
+        elif schema is not None and not schema.open:
+            raise Garbage(f"the tag {_shown(tag)} is not in the schema, which is closed")
+        if len(self._tags) < _REMEMBERED:
+            self._tags[tag] = types
+        return types
+
+    def _said(self, tag: str) -> str:
+        return "" if self._schema is None else self._schema.tags[tag].type
 
 
 def _text_value(tag: str, value: object) -> None:

@@ -8,28 +8,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Mapping
-from difflib import get_close_matches
-from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 from iot_mqtt.framing.checking import check
 from iot_mqtt.sdk import SDK_VERSION, Codec, Delimiter, Fixed, LengthField, Line, Schema
 from iot_mqtt.sdk.config import BadConfig, config_from
+from iot_mqtt.sdk.spelling import HOOKS, misspelt
 
-#: Hooks and how many arguments they get besides ``self``.
-HOOKS: Final = {
-    "opened": 0,
-    "decode": 1,
-    "decode_many": 1,
-    "welcome": 0,
-    "refuse": 1,
-    "safe": 1,
-    "encode": 1,
-    "idle": 0,
-}
 #: Those that return bytes.
 _WHOLE = ("welcome", "refuse", "safe", "encode", "decode_many")
-_NEAR = 0.8
 
 
 class DoesNotFit(Exception):
@@ -55,7 +42,8 @@ def check_codec(cls: object) -> type[Codec]:
     config: object = cls.Config
     if not isinstance(config, type) or not dataclasses.is_dataclass(config):
         raise DoesNotFit("`Config` must be a frozen dataclass")
-    _check_spelling(cls)
+    for text in misspelt(cls):
+        raise DoesNotFit(text)
     if cls.decode is Codec.decode and cls.decode_many is Codec.decode_many:
         raise DoesNotFit("it has no `decode`")
     for hook, arguments in HOOKS.items():
@@ -81,18 +69,6 @@ def _check_framing(cls: type[Codec]) -> None:
         raise DoesNotFit(f"`framing` is {_named(framing)}, not a LengthField, Delimiter, Line or Fixed")
     if problems := check(framing):
         raise DoesNotFit(f"its framing: {'; '.join(problems)}")
-
-
-def _check_spelling(cls: type[Codec]) -> None:
-    for base in cls.__mro__[: cls.__mro__.index(Codec)]:
-        for name, value in vars(base).items():
-            if name.startswith("_") or name in HOOKS or not isinstance(value, FunctionType):
-                continue
-            if near := get_close_matches(name, HOOKS, 1, _NEAR):
-                raise DoesNotFit(
-                    f"`{name}` is none of a codec's hooks; did you mean `{near[0]}`? "
-                    "(Names of your own methods may begin with an underscore.)"
-                )
 
 
 def _check_hook(cls: type[Codec], hook: str, arguments: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,9 @@ _FLAGS = (
     "--disable-pip-version-check",
     "--no-warn-script-location",
 )
+#: What lies in a project and is no source; setuptools would take modules from ``build`` that were deleted since.
+_GIT, _BUILD = ".git", "build"
+_NO_SOURCE = frozenset((_GIT, "__pycache__", ".venv", "venv", ".tox", ".nox", ".mypy_cache", "node_modules"))
 _WITHIN = 300.0
 _TAIL = 1500
 
@@ -34,7 +38,8 @@ async def install(reactor: Reactor, shelf: Shelf, stock: Stock, path: str) -> li
     except OSError as error:
         raise PluginError("refused", f"{shelf.folder} cannot be written: {error}") from error
     try:
-        arguments = [sys.executable, "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(source)]
+        clean = await stock.aside(partial(_clean, source, workplace), lambda found: found)
+        arguments = [sys.executable, "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(clean)]
         await run_command(reactor, arguments, shelf.folder, _WITHIN)
         return await stock.aside(partial(_take_in, shelf, workplace, source), partial(_arrived, shelf))
     except CommandFailed as error:
@@ -42,8 +47,9 @@ async def install(reactor: Reactor, shelf: Shelf, stock: Stock, path: str) -> li
     except OSError as error:
         raise PluginError("refused", f"{source} could not be installed: {error}") from error
     finally:
-        if workplace.exists():
-            shelf.discard(workplace)
+        for left in (workplace, _copy_of(workplace)):
+            if left.exists():
+                shelf.discard(left)
 
 
 def _checked(path: str) -> Path:
@@ -58,6 +64,29 @@ def _checked(path: str) -> Path:
     elif source.suffix != ".whl":
         raise PluginError("refused", f"{path} is neither a wheel nor a project's directory")
     return source
+
+
+def _clean(source: Path, workplace: Path) -> Path:
+    """The wheel, or a copy of the project without what earlier builds have left in it. On a thread."""
+    if source.is_file():
+        return source
+    copy = _copy_of(workplace)
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        found = {name for name in names if name in _NO_SOURCE or name.endswith(".egg-info")}
+        built = Path(folder) / _BUILD
+        if any(built.glob("lib*")) or any(built.glob("bdist.*")):
+            found.add(_BUILD)
+        return found
+
+    shutil.copytree(source, copy, ignore=left_out, ignore_dangling_symlinks=True)
+    if (source / _GIT).exists():  # a version may be made of it
+        (copy / _GIT).symlink_to(source / _GIT)
+    return copy
+
+
+def _copy_of(workplace: Path) -> Path:
+    return workplace.with_name(f"{workplace.name}-source")
 
 
 def _take_in(shelf: Shelf, workplace: Path, source: Path) -> tuple[list[str], str]:

@@ -17,6 +17,7 @@ from iot_mqtt.plugins.process.worker import Clock
 from iot_mqtt.plugins.running import NotAvailable, Opened, Runner, Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
+from iot_mqtt.sdk import Schema
 
 
 class Common(NamedTuple):
@@ -69,7 +70,9 @@ class Version(Protocol):
     def version(self) -> str: ...
 
     @property
-    def schema_version(self) -> int | None: ...
+    def schema(self) -> Schema | None:
+        """None: it was never loaded."""
+        ...
 
     @property
     def connections(self) -> list[Opened]: ...
@@ -119,8 +122,8 @@ class InlineVersion:
         return self.place.version if self._loaded is None else self._loaded.version
 
     @property
-    def schema_version(self) -> int | None:
-        return None if self._loaded is None else self._loaded.codec.schema.version
+    def schema(self) -> Schema | None:
+        return None if self._loaded is None else self._loaded.codec.schema
 
     @property
     def connections(self) -> list[Opened]:
@@ -129,6 +132,7 @@ class InlineVersion:
     def start(self, then: Callable[[str | None], None]) -> None:
         try:
             self._loaded = load_beside(self.place, self._common.config)
+            self._checker = Checker(self._loaded.codec.schema)
         except DoesNotFit as error:
             self._reason = str(error)
         then(self._reason)

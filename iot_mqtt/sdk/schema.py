@@ -26,3 +26,25 @@ class Schema:
     tags: Mapping[str, Tag] = field(default_factory=dict)
     #: Whether a device may have tags that are not listed: gateways that are configured in the field.
     open: bool = True
+
+
+def conflict(before: Schema, after: Schema) -> str | None:
+    """Why data of both must not stand on the same topics, in words; None: ``after`` may follow ``before``."""
+    for name, tag in after.tags.items():
+        old = before.tags.get(name)
+        if old is not None and old.type != tag.type:
+            return (
+                f"the tag {name!r} was {old.type} and would be {tag.type}; a change adds tags, under names of their own"
+            )
+    if after.version > before.version:
+        return None
+    if _shape(before) != _shape(after) or after.version < before.version:
+        return (
+            f"its schema is another one than that of the version at work, which has number {before.version}; "
+            f"it has {after.version}: raise Schema.version"
+        )
+    return None
+
+
+def _shape(schema: Schema) -> object:
+    return schema.open, {name: (tag.type, tag.unit) for name, tag in schema.tags.items()}

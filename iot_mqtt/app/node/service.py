@@ -116,7 +116,7 @@ class Service:
             if isinstance(self._grid, IgniteGrid)
             else None
         )
-        self.gateways = Gateways(config, reactor, self.clock)
+        self.gateways = Gateways(config, reactor, self.clock, self._config_now)
         self._lag = LoopLag(self.clock)
         self._load = Load()
         self._listening: list[Listening] = []
@@ -200,6 +200,10 @@ class Service:
         self._access.on_changed = self.broker.rights.changed
         self.accompanied = Accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
         self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
+
+    async def _config_now(self) -> Config:
+        """As it is written; as it was at the start if it came from nowhere."""
+        return self._config if self.reread is None else (await Rereading(self.reread, self._reactor).read()).config
 
     async def _attach_uplink(self, number: int) -> Uplink | None:
         cross = self._reactor.callFromThread

@@ -130,7 +130,10 @@ class Worker:
             self._results.append([0, "refused", str(error)])
             return
         codec = loaded.codec
-        hello = {"framing": framing_to(codec.framing), "version": loaded.version, "schema": codec.schema.version}
+        self._checker = Checker(codec.schema)
+        self._log.setLevel(order.get("level", logging.INFO))
+        schema = wire.pack_schema(codec.schema)
+        hello = {"framing": framing_to(codec.framing), "version": loaded.version, "schema": schema}
         self._results.append([0, "hello", hello])
 
     def _open(self, connection: int, peer: str) -> None:
@@ -220,12 +223,12 @@ def _halves(results: list[Any]) -> tuple[list[Any], ...]:
 
 
 class _Plain(logging.Formatter):
-    """One line a record, for the broker puts time and name before it."""
+    """One line a record, for the broker puts time, level and name before it."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = " ".join(record.getMessage().split())
         error = record.exc_info[1] if record.exc_info else None
-        return f"{record.levelname}: {text}" + (f": {told(error)}" if error is not None else "")
+        return wire.with_level(record.levelno, text + (f": {told(error)}" if error is not None else ""))
 
 
 def _confine(limits: dict[str, int], parent: int) -> None:

@@ -14,6 +14,7 @@ from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.process.worker import Hello, Worker
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
 from iot_mqtt.plugins.versions import Common
+from iot_mqtt.sdk import Schema
 
 
 class ProcessVersion:
@@ -65,8 +66,8 @@ class ProcessVersion:
         return self.place.version if self._hello is None else self._hello.version
 
     @property
-    def schema_version(self) -> int | None:
-        return None if self._hello is None else self._hello.schema_version
+    def schema(self) -> Schema | None:
+        return None if self._hello is None else self._hello.schema
 
     @property
     def connections(self) -> list[Opened]:
@@ -85,7 +86,7 @@ class ProcessVersion:
         if not self._ready or hello is None or worker is None:
             raise NotAvailable(self.state, f"the worker of {name} is {self.state}; {self._last or 'wait a moment'}")
         runner = worker.open(peer, sink)
-        opened = Opened(runner, hello.framing, name, hello.version, hello.schema_version)
+        opened = Opened(runner, hello.framing, name, hello.version, hello.schema.version)
         self._opened[runner] = opened
         return opened
 

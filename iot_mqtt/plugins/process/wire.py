@@ -12,11 +12,13 @@ marshal. Bytes in it are spelled as Latin-1.
 from __future__ import annotations
 
 import json
+import logging
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
-from iot_mqtt.sdk import Answer, Close, Command, Event, Heartbeat, Login, Readings, Send, WhenSafe
+from iot_mqtt.sdk import Answer, Close, Command, Event, Heartbeat, Login, Readings, Schema, Send, Tag, WhenSafe
 
 HEAD: Final = struct.Struct("!IBI")
 LENGTH: Final = struct.Struct("!I")
@@ -34,6 +36,9 @@ MAX_ANSWER: Final = 1024 * 1024
 #: What one DECODE holds at most, so that a slow codec has something to show in time.
 MAX_FRAMES: Final = 64
 MAX_DECODE: Final = 128 * 1024
+#: Of a schema.
+MAX_TAGS: Final = 65_536
+_LEVEL: Final = re.compile(r"<([0-9]{1,2})>")
 
 Json = Any
 
@@ -171,6 +176,35 @@ def unpack_events(packed: Json) -> list[Event]:
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise Garbled(f"an event has another shape: {error}") from error
     return events
+
+
+def pack_schema(schema: Schema) -> Json:
+    """Without its descriptions."""
+    return [schema.version, schema.open, {name: [tag.type, tag.unit] for name, tag in schema.tags.items()}]
+
+
+def unpack_schema(packed: Json) -> Schema:
+    """Raises ``Garbled``."""
+    match packed:
+        case [int(version), bool(is_open), dict(tags)] if len(tags) <= MAX_TAGS:
+            try:
+                return Schema(
+                    version, {str(name): Tag(kind, str(unit)) for name, (kind, unit) in tags.items()}, is_open
+                )
+            except (TypeError, ValueError) as error:
+                raise Garbled(f"a schema has another shape: {error}") from error
+    raise Garbled("a schema has another shape")
+
+
+def with_level(level: int, text: str) -> str:
+    """A line of a log as it stands on standard error, as syslog has it."""
+    return f"<{level}>{text}"
+
+
+def level_of(line: str) -> tuple[int, str]:
+    """The level and text of a line; what a plugin printed by itself is just information."""
+    found = _LEVEL.match(line)
+    return (logging.INFO, line) if found is None else (min(int(found[1]), logging.CRITICAL), line[found.end() :])
 
 
 def _unpack(kind: str, *rest: Any) -> Event:

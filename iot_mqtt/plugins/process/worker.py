@@ -19,8 +19,8 @@ from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.running import Sink
 from iot_mqtt.plugins.settings import Limits
-from iot_mqtt.plugins.telling import Counts, Quiet
-from iot_mqtt.sdk import Event, Login
+from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
+from iot_mqtt.sdk import Event, Login, Schema
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Hello(NamedTuple):
 
     framing: Framing
     version: str
-    schema_version: int
+    schema: Schema
 
 
 class Owner(Protocol):
@@ -129,7 +129,8 @@ class Worker:
         self._timer = clock.callLater(_TICK, self._watch)
 
     def start(self, place: Place, config: Mapping[str, object]) -> None:
-        order = json.dumps({"place": place.as_json(), "config": dict(config)}).encode()
+        level = logger_of(place.name).getEffectiveLevel()
+        order = json.dumps({"place": place.as_json(), "config": dict(config), "level": level}).encode()
         self._send(wire.operation(wire.START, 0, order), 0, 0)
 
     @property
@@ -225,7 +226,7 @@ class Worker:
         self._rest = buffer[at:] if self._alive else b""
 
     def line(self, text: str) -> None:
-        self._quiet.say(logging.INFO, "%s", text)
+        self._quiet.say(*wire.level_of(text))
 
     def ended(self, how: str) -> None:
         self._lose("died", f"its worker ended: {how}")
@@ -338,11 +339,11 @@ class Worker:
             case "refused", (str(reason),) if self._hello is None:
                 self.kill()
                 self._owner.refused(reason[:2000])
-            case "hello", ({"framing": dict(framing), "version": str(version), "schema": int(schema)},) if (
+            case "hello", ({"framing": dict(framing), "version": str(version), "schema": schema},) if (
                 self._hello is None
             ):
                 try:
-                    self._hello = Hello(framing_from(framing), version[:64], schema)
+                    self._hello = Hello(framing_from(framing), version[:64], wire.unpack_schema(schema))
                 except BadFraming as error:
                     raise wire.Garbled(f"a framing that is none: {error}") from error
                 self._owner.started(self._hello)

@@ -22,6 +22,7 @@ from iot_mqtt.sdk.kit.options import Options
 from iot_mqtt.sdk.kit.rules import Fault
 from iot_mqtt.sdk.kit.vectors import BadVectors, Vectors, vectors_of
 from iot_mqtt.sdk.schema import Schema
+from iot_mqtt.sdk.spelling import misspelt
 
 _DEFAULTS: Final = Options()
 
@@ -50,6 +51,7 @@ def misfits(codec: Any) -> list[str]:
             found.append(f"its framing cannot be: {error}")
     if codec.decode is Codec.decode and codec.decode_many is Codec.decode_many:
         found.append("it has no decode()")
+    found += misspelt(codec)
     plain: Any = codec
     if not isinstance(plain.schema, Schema):
         found.append("its schema is no iot_mqtt.sdk.Schema")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import time
 import tomllib
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from systemkit.process import BrokerProcess
 
@@ -61,6 +65,27 @@ def environment(site: Path) -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+def plugin(broker: BrokerProcess, name: str) -> Any:
+    """One plugin, as the admin API tells it."""
+    return _asked(broker, name)
+
+
+def reload(broker: BrokerProcess, name: str) -> Any:
+    """As ``ctl plugins reload`` does it; the plugin, or why not."""
+    return _asked(broker, f"{name}/reload", b'{"drain": false}')
+
+
+def _asked(broker: BrokerProcess, path: str, body: bytes | None = None) -> Any:
+    url = f"http://127.0.0.1:{broker.ports['admin']}/api/v1/plugins/{path}"
+    token = (broker.data_dir / "admin.token").read_text().strip()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
 
 
 def listeners(ports: Mapping[str, int]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iot_mqtt.plugins.checking import Checker, Garbage
 from iot_mqtt.plugins.process import wire
-from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Send, WhenSafe
+from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Schema, Send, Tag, WhenSafe
 
 GOOD: list[Event] = [
     Login("g1"),
@@ -137,3 +137,41 @@ def test_frames_travel_in_operations_of_bounded_size(frames: list[bytes]) -> Non
         total += size
     assert back == frames
     assert total == sum(map(len, frames))
+
+
+SCHEMA = Schema(2, {"b": Tag("bool"), "i": Tag("int"), "f": Tag("float", "V"), "s": Tag("string")}, open=False)
+
+
+@pytest.mark.parametrize("values", [{"b": True, "i": 1, "f": 1.5, "s": "x"}, {"f": 1}, dict.fromkeys("bifs")])
+def test_values_of_a_schema_are_of_its_types(values: dict[str, Any]) -> None:
+    """A whole number is a float, and None is what is not known; twice, as the second time is from memory."""
+    checker = Checker(SCHEMA)
+    for _ in range(2):
+        checker.check([Readings("d", values)])
+
+
+@pytest.mark.parametrize("values", [{"b": 1}, {"i": True}, {"i": 1.5}, {"f": "1"}, {"s": 1}, {"other": 1}])
+def test_other_values_are_garbage(values: dict[str, Any]) -> None:
+    """And a tag that a closed schema has not; an open one may have any."""
+    checker = Checker(SCHEMA)
+    for _ in range(2):
+        with pytest.raises(Garbage, match="schema"):
+            checker.check([Readings("d", values)])
+    Checker(Schema(open=True)).check([Readings("d", values)])
+
+
+def test_a_schema_travels_without_its_descriptions() -> None:
+    """As JSON; anything else is garbled."""
+    assert wire.unpack_schema(json.loads(json.dumps(wire.pack_schema(SCHEMA)))) == SCHEMA
+    for wrong in (None, [1], ["1", True, {}], [1, True, {"a": "int"}], [1, True, {"a": [1]}]):
+        with pytest.raises(wire.Garbled):
+            wire.unpack_schema(wrong)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("<30>look", (30, "look")), ("<99>x", (50, "x")), ("print", (20, "print")), ("<a>x", (20, "<a>x"))],
+)
+def test_a_line_has_its_level(line: str, expected: tuple[int, str]) -> None:
+    """What was printed is information."""
+    assert wire.level_of(line) == expected
