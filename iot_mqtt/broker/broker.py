@@ -145,8 +145,8 @@ class Broker:
         self.clients = self.most_clients = 0
         self._closed_bytes = [0, 0]
         self._dirty: list[Connection] = []
-        self._turn_planned = False
         self._awaiting: list[Connection] = []
+        self._turn_planned = False
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
         self.read_messages = log_use.batch_size

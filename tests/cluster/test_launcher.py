@@ -149,9 +149,11 @@ def test_down_ends_every_process_and_up_finds_the_ports_again(cluster: CommandLi
 
 
 def test_ctrl_c_leaves_what_was_started_and_an_ensemble_elects_another_leader(tmp_path: Path) -> None:
-    """The second ``up`` finds the servers of the first; ``kill zookeeper-leader`` is followed by an election."""
+    """The second ``up`` finds the servers of the first; ``kill zookeeper-leader`` is followed by an election. Three
+    ZooKeeper servers are what there is unless told otherwise.
+    """
     with command_line(tmp_path / "cluster") as cluster:
-        options = ("--nodes", "1", "--zookeeper", "3", "--no-kafka")
+        options = ("--nodes", "1", "--no-kafka")
         interrupted = subprocess.Popen(
             cluster.arguments("up", *options), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

@@ -20,7 +20,7 @@ from iot_mqtt.app.engines.cluster import READY_SECONDS
 from iot_mqtt.app.terminal import field, number, table
 
 #: What ``up`` makes where nothing was said and nothing is there.
-_NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE = 3, 1, True, False
+_NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE = 3, 3, True, False
 _SIGNALS = ("STOP", "CONT", "KILL", "TERM")
 _COLUMNS = (
     field("name"),
