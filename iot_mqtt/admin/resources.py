@@ -146,17 +146,18 @@ class Resources:
         if not await self._view.kick(client_id):
             raise not_found(f"no client {client_id!r} is connected")
 
-    def _sessions(self, call: Call) -> Json:
+    async def _sessions(self, call: Call) -> Json:
         limit = call.limit
-        sessions = self._view.sessions(call.after, limit + 1)
+        sessions = await self._view.counted(self._view.sessions(call.after, limit + 1))
         cursor = sessions[limit - 1].client_id if len(sessions) > limit else None
         return shapes.page([shapes.of_session(session) for session in sessions], limit, cursor)
 
-    def _session(self, call: Call) -> Json:
+    async def _session(self, call: Call) -> Json:
         client_id = call.path["client_id"]
         session = self._view.session(client_id)
         if session is None:
             raise not_found(f"there is no session {client_id!r}")
+        (session,) = await self._view.counted([session])
         return shapes.of_session(session)
 
     async def _backlog(self, call: Call) -> Json:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.cursors import READ_BYTES, Cursor, SessionCursor
 from iot_mqtt.broker.driving import breath
+from iot_mqtt.broker.elsewhere import ElsewhereCursor
 from iot_mqtt.broker.facade import BacklogInfo, ClaimInfo
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.log import TURN_BITS
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 #: Bytes of the log that are looked at for one answer, and how often a message is compared with a filter.
 LOOK_BYTES = 64 * 1024 * 1024
 LOOK_COMPARISONS = 1_000_000
+#: The same for a list of sessions, all of them together.
+LIST_BYTES = 8 * 1024 * 1024
+LIST_COMPARISONS = 200_000
 #: Comparisons between two turns of others.
 STEP = 5000
 
@@ -92,9 +97,13 @@ def lag_of(session: Session) -> int:
 async def backlog_of(broker: Broker, session: Session) -> BacklogInfo:
     """What waits for a session, the log read for it as far as is reasonable."""
     counted = session.backlog
-    look = _Look(broker)
+    look = Look(broker, LOOK_COMPARISONS, LOOK_BYTES)
+    elsewhere = await waiting_elsewhere(session, look)
+    if counted is not None and elsewhere is not None:
+        counted = max(counted, here_of(session) + elsewhere)
     for cursor in list(session.cursors()):
-        await look.at(cursor)
+        if not isinstance(cursor, ElsewhereCursor) or cursor.live:
+            await look.at(cursor)
     return BacklogInfo(
         client_id=session.client_id,
         messages=None if counted is None else counted + len(session.queue),
@@ -104,14 +113,33 @@ async def backlog_of(broker: Broker, session: Session) -> BacklogInfo:
     )
 
 
-class _Look:
+def here_of(session: Session) -> int:
+    """Messages that wait for a session in this node's log, as far as they are counted."""
+    return sum(cursor.backlog or 0 for cursor in session.cursors() if not isinstance(cursor, ElsewhereCursor))
+
+
+async def waiting_elsewhere(session: Session, look: Look) -> int | None:
+    """Messages that wait for a session in the logs of other nodes, which do not tell about those of a session that is
+    away. None: it reads none, or is where they are.
+    """
+    behind = [cursor for cursor in session.cursors() if isinstance(cursor, ElsewhereCursor) and not cursor.live]
+    before = look.messages
+    for cursor in behind:
+        try:
+            await look.at(cursor)
+        except Unavailable:
+            look.complete = False
+    return look.messages - before if behind else None
+
+
+class Look:
     """Adds up what readers will take, in the order of the log, until it has seen enough."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, comparisons: int, size: int) -> None:
         self._broker = broker
-        self._comparisons = LOOK_COMPARISONS
-        self._read = LOOK_BYTES
-        self.bytes = 0
+        self._comparisons = comparisons
+        self._read = size
+        self.messages = self.bytes = 0
         #: Messages by filter; what two filters match counts for both.
         self.found: Counter[str] = Counter()
         self.complete = True
@@ -140,6 +168,7 @@ class _Look:
             names = [part.filter for part in route.parts or (route.subscription,)]
         else:
             names = [cursor.name]
+        self.messages += run.reference.length
         for name in names:
             self.found[name] += run.reference.length
         self.bytes += len(run.topic) * run.reference.length + sum(map(len, run.run.payloads()))

@@ -149,8 +149,7 @@ class Broker:
         self._turn_planned = False
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
-        self.read_messages = log_use.batch_size
-        self._recorded = log_use.record
+        self.read_messages, self._recorded = log_use.batch_size, log_use.record
         store.on_committed = self._committed
 
     # The turn.

@@ -72,6 +72,8 @@ class SessionInfo:
     has_will: bool
     #: Why nothing more is being sent: "offline", "committing", "outbox_full", "inflight_full", "reading", "caught_up".
     state: str
+    #: False: more than ``backlog`` may wait in the logs of other nodes.
+    backlog_complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,6 +515,10 @@ class BrokerView(Protocol):
     def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]: ...
 
     def session(self, client_id: str) -> SessionInfo | None: ...
+
+    async def counted(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+        """The same with what waits for them in the logs of other nodes, which are read as far as is reasonable."""
+        ...
 
     async def backlog(self, client_id: str) -> BacklogInfo | None:
         """What waits for a session; reads the log for it, as far as is reasonable."""

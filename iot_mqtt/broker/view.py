@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from heapq import nsmallest
 from typing import TypeVar
 
-from iot_mqtt.broker.backlog import backlog_of, lag_of, position_of, tally
+from iot_mqtt.broker.backlog import (
+    LIST_BYTES,
+    LIST_COMPARISONS,
+    Look,
+    backlog_of,
+    here_of,
+    lag_of,
+    position_of,
+    tally,
+    waiting_elsewhere,
+)
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.cluster_view import ClusterView
@@ -129,6 +140,19 @@ class View:
         """One session."""
         session = self._broker.sessions.get(client_id)
         return None if session is None else self._session(session)
+
+    async def counted(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+        """See ``facade.BrokerView``."""
+        look = Look(self._broker, LIST_COMPARISONS, LIST_BYTES)
+        found = []
+        for info in sessions:
+            session = self._broker.sessions.get(info.client_id)
+            waiting = None if session is None else await waiting_elsewhere(session, look)
+            if session is not None and waiting is not None and session.backlog is not None:
+                backlog = max(session.backlog, here_of(session) + waiting)
+                info = replace(info, backlog=backlog, backlog_complete=look.complete)
+            found.append(info)
+        return found
 
     async def backlog(self, client_id: str) -> BacklogInfo | None:
         """What waits for one session, in messages and bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from contextlib import ExitStack
 
 import pytest
@@ -307,3 +308,30 @@ def test_a_session_stays_its_users_at_every_node(nodes: Nodes) -> None:
         assert reason == 0
         assert take(again).payload == b"kept"
         assert nodes[2].has_session(client_id)
+@pytest.mark.parametrize("far", [0, 1], ids=["at-home", "elsewhere"])
+def test_a_list_of_sessions_says_how_many_messages_wait(nodes: Nodes, far: int) -> None:
+    """Wherever they were published: all of them, at the home of the session."""
+    reader, topic = unique("away"), unique("t")
+    with ExitStack() as stack:
+        enter(stack, nodes[0], reader, clean=False, expiry=3600).subscribe((topic, 1))
+        stack.pop_all().close()
+        writer = enter(stack, nodes[far])
+        burst(writer, topic, [b"%d" % number for number in range(100)], qos=1)
+        waiting: list[object] = []
+
+        def counted() -> bool:
+            items = nodes[0].api("sessions?limit=1000")["items"]
+            waiting[:] = [item["backlog"] for item in items if item["client_id"] == reader]
+            return waiting == [100]
+
+        assert eventually(counted, 5), waiting
+
+
+def test_a_start_and_an_end_say_nothing_that_somebody_would_worry_about(nodes: Nodes) -> None:
+    """Whoever looks for warnings and errors in the log of a node finds what went wrong, and no more."""
+    node = nodes[2]
+    node.restart(kill=False)
+    assert node.terminate() == 0
+    said = node.log_text().splitlines()
+    node.start()
+    assert not [line for line in said if re.search("warning|error", line, re.IGNORECASE)]

@@ -35,7 +35,9 @@ def sessions() -> None:
 
 
 def _counted(item: Json) -> str:
-    return "counting" if item["backlog"] is None else str(item["backlog"])
+    if item["backlog"] is None:
+        return "counting"
+    return str(item["backlog"]) if item["backlog_complete"] else f"{item['backlog']}+"
 
 
 _SESSIONS = (

@@ -92,7 +92,9 @@ class Cluster:
 
     def process(self, member: Member) -> ServerProcess:
         if (found := self._processes.get(member.name)) is None:
-            found = ServerProcess(member.name, self.folder / member.name, die_with_parent=self._bound)
+            found = ServerProcess(
+                member.name, self.folder / member.name, die_with_parent=self._bound, again=KINDS[member.kind].again
+            )
             self._processes[member.name] = found
         return found
 

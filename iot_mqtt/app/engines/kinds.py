@@ -38,6 +38,11 @@ class Role(NamedTuple):
 class Kind(Protocol):
     """One kind of server. Stateless: everything is in the plan."""
 
+    @property
+    def again(self) -> tuple[int, ...]:
+        """Exit codes with which it asks to be started again."""
+        ...
+
     def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]: ...
 
     def role(self, plan: Plan, member: Member) -> Role: ...
@@ -45,6 +50,8 @@ class Kind(Protocol):
 
 class Zookeeper:
     """Alone (``standalone``) or as one of an ensemble (``leader``, ``follower``)."""
+
+    again = ()
 
     def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]:
         data = folder / "data"
@@ -75,6 +82,9 @@ class Zookeeper:
 
 class Ignite:
     """A server node of the grid with the messaging gateway inside it."""
+
+    #: It was dropped by the others, has lost the quorum or is out of heap; and: Ignite halted it.
+    again = (3, 130)
 
     def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]:
         work = folder / "work"
@@ -111,6 +121,8 @@ class Ignite:
 
 class Kafka:
     """Broker and controller in one process (KRaft)."""
+
+    again = ()
 
     def prepare(self, plan: Plan, member: Member, folder: Path, places: Places) -> list[str]:
         data = folder / "data"

@@ -37,10 +37,39 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-class ServerProcess:
-    """The process of one server; its files are in ``folder``."""
+#: Stays beside a server and starts it again when it has left with one of some exit codes, unless somebody has written
+#: another life into the pid file meanwhile, or taken it away: then it is no longer wanted.
+_KEPT = """
+import os, sys, time
+pid_file, codes, command = sys.argv[1], {int(code) for code in sys.argv[2].split(",")}, sys.argv[3:]
+mine = None
+while mine is None or (os.path.exists(pid_file) and open(pid_file).read() == mine):
+    again = mine is not None
+    pid = os.fork()
+    if not pid:
+        if again:
+            print("started again, because it had left", file=sys.stderr, flush=True)
+        os.execv(command[0], command)
+    started = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[19]
+    boot = open("/proc/sys/kernel/random/boot_id").read().strip()
+    mine = f'[{pid}, {started}, "{boot}"]'
+    open(pid_file + ".new", "w").write(mine)
+    os.replace(pid_file + ".new", pid_file)
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in codes:
+        break
+    time.sleep(1)
+"""
+#: Seconds for that to begin.
+_KEPT_SECONDS = 10.0
 
-    def __init__(self, name: str, folder: Path, *, die_with_parent: bool = False) -> None:
+
+class ServerProcess:
+    """The process of one server; its files are in ``folder``. ``again``: exit codes with which it is started again, by
+    itself; not with ``die_with_parent``.
+    """
+
+    def __init__(self, name: str, folder: Path, *, die_with_parent: bool = False, again: Sequence[int] = ()) -> None:
+        self._again = () if die_with_parent else again
         self.name = name
         self.folder = folder
         self.log = folder / f"{name}.log"
@@ -70,6 +99,11 @@ class ServerProcess:
         command = [java(), f"@{file}"]
         if self._bound:
             command = [sys.executable, "-ISc", _BOUND, str(os.getpid()), *command]
+        if self._again:
+            # Whoever kept the server of before sees that it is no longer wanted.
+            self._pid_file.unlink(missing_ok=True)
+            codes = ",".join(map(str, self._again))
+            command = [sys.executable, "-ISc", _KEPT, str(self._pid_file), codes, *command]
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(  # noqa: S603
@@ -80,7 +114,10 @@ class ServerProcess:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        if life := Life.of(self._child.pid):
+        if self._again:
+            child = self._child
+            wait_until(lambda: self._pid_file.exists() or child.poll() is not None, _KEPT_SECONDS)
+        elif life := Life.of(self._child.pid):
             life.write(self._pid_file)
 
     def signal(self, number: signal.Signals) -> bool:

@@ -410,6 +410,9 @@ class FakeView:
     def session(self, client_id: str) -> SessionInfo | None:
         return self.by_session.get(client_id)
 
+    async def counted(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+        return sessions
+
     async def backlog(self, client_id: str) -> BacklogInfo | None:
         session = self.by_session.get(client_id)
         if session is None:

@@ -7,9 +7,9 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
 import org.apache.ignite.DataRegionMetrics;
 import org.apache.ignite.Ignite;
-import org.apache.ignite.IgniteCache;
 import org.apache.ignite.configuration.CacheConfiguration;
 import org.apache.ignite.configuration.DataRegionConfiguration;
 
@@ -48,6 +48,7 @@ final class Room {
     private final long size;
     private final long pageSize;
     private final String region;
+    private final int copies;
     private final Path work;
     private final Map<UUID, Heard> others = new ConcurrentHashMap<>();
     private volatile Use here;
@@ -65,7 +66,7 @@ final class Room {
         }
 
         private long slack(double share) {
-            return (long) (Math.min(limit, LARGE) * (1 - share));
+            return Math.round(Math.min(limit, LARGE) * (1 - share));
         }
 
         boolean fullerThan(Use other) {
@@ -94,6 +95,12 @@ final class Room {
         this.region = configuration.getName();
         this.size = configuration.getMaxSize();
         this.pageSize = ignite.configuration().getDataStorageConfiguration().getPageSize();
+        this.copies = Stream.of(ignite.configuration().getCacheConfiguration())
+                        .filter(cache -> cache.getName().equals(GridCaches.PREFIX + "log"))
+                        .mapToInt(CacheConfiguration::getBackups)
+                        .findAny()
+                        .orElse(0)
+                + 1;
         this.work = Path.of(ignite.configuration().getWorkDirectory());
         this.here = look();
     }
@@ -149,10 +156,6 @@ final class Room {
         for (Heard heard : others.values()) {
             offered += heard.use.offered();
         }
-        IgniteCache<?, ?> log = ignite.cache(GridCaches.PREFIX + "log");
-        int copies = log == null
-                ? 1
-                : log.getConfiguration(CacheConfiguration.class).getBackups() + 1;
         return offered / Math.min(copies, others.size() + 1);
     }
 
