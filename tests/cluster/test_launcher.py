@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -140,7 +141,11 @@ def test_down_ends_every_process_and_up_finds_the_ports_again(cluster: CommandLi
     ports = {name: item["ports"] for name, item in cluster.status().items()}
     processes = lives(cluster.folder)
     assert len(processes) == 3
+    logs = [cluster.folder / name / f"{name}.log" for name in ("ignite-1", "ignite-2")]
+    before = [log.stat().st_size for log in logs]
     assert cluster("down") == "stopped: zookeeper-1, ignite-1, ignite-2\n"
+    for log, size in zip(logs, before, strict=True):
+        assert not re.search(r"(WARN|ERROR) iotmqtt", log.read_text(errors="replace")[size:]), "nobody need worry"
     assert not any(life.alive for life in processes)
     status = cluster.status()
     assert {item["state"] for item in status.values()} == {"stopped"}

@@ -140,7 +140,7 @@ public final class Gateway implements LifecycleBean {
                 return;
             } catch (RuntimeException e) {
                 // The cluster is changing, or this server is stopping; the next beat does it again.
-                complaint.say("cannot look at the other servers, or tell them how full this one is: " + e.getMessage());
+                complain(complaint, "cannot look at the other servers, or tell them how full this one is: " + e.getMessage());
             }
         }
     }
@@ -170,8 +170,15 @@ public final class Gateway implements LifecycleBean {
             } catch (InterruptedException e) {
                 return;
             } catch (RuntimeException e) {
-                complaint.say("cannot count copies: " + e.getMessage());
+                complain(complaint, "cannot count copies: " + e.getMessage());
             }
+        }
+    }
+
+    /** A server that is stopping can do nothing more, which worries nobody. */
+    private void complain(Complaint complaint, String what) {
+        if (!stopping) {
+            complaint.say(what);
         }
     }
 
