@@ -89,7 +89,7 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
 
 def hidden(problems: Iterable[Problem], settings: Iterable[Setting]) -> list[Problem]:
     """The problems without what stands under the name of a secret in any of the settings."""
-    secrets = {secret for setting in settings for secret in secrets_in(setting.key, content_of(setting))}
+    secrets = {secret for setting in settings for secret in secrets_in(pattern_of(setting.key), content_of(setting))}
     return [dataclasses.replace(problem, text=without(problem.text, secrets)) for problem in problems]
 
 
@@ -114,7 +114,7 @@ def _checked(setting: Setting, names: list[str], problems: list[Problem]) -> Set
     try:
         value = read(hint, setting.value, is_text=setting.is_text)
     except IllTyped as error:
-        wrong = str(error).partition(", not ")[0] if is_secret(setting.key) else str(error)
+        wrong = str(error).partition(", not ")[0] if is_secret(pattern_of(setting.key)) else str(error)
         problems.append(Problem(setting.origin, setting.key, wrong))
         return None
     if (text := complaint(setting.key, value)) is not None:
