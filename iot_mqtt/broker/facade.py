@@ -142,7 +142,8 @@ class BrokerInfo:
     started_at: float
     #: Every listener accepts, all that is stored is loaded, and newcomers are let in.
     ready: bool
-    #: "starting", "serving", "draining", "drained", "rebalancing", or "apart" (not part of the cluster now).
+    #: "serving", "draining", "drained", "rebalancing", "apart" (not part of the cluster now), or "not_ready" (it
+    #: starts, or stops).
     state: str
     clients: int
     sessions: int

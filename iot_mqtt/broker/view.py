@@ -64,10 +64,10 @@ class View:
         return self.ready and self._broker.refusing is None
 
     def _state(self) -> str:
-        if not self.ready:
-            return "starting"
         state = self.cluster.progress().state
-        return "apart" if state == "serving" and self._broker.refusing is not None else state
+        if state == "serving" and self._broker.refusing is not None:
+            return "apart"
+        return state if self.ready else "not_ready"
 
     @property
     def alarms(self) -> tuple[str, ...]:

@@ -48,6 +48,20 @@ def test_any_rate_is_kept(rate: int, seconds: float, expected: int) -> None:
     assert sum(gone(clients)) == expected
 
 
+def test_the_state_says_what_ready_means() -> None:
+    """A node that refuses newcomers is not ready, whyever it does."""
+    node = Node()
+    assert (node.view.info().ready, node.view.info().state) == (False, "not_ready")
+    node.view.ready = True
+    assert (node.view.info().ready, node.view.info().state) == (True, "serving")
+    node.broker.draining.begin()
+    assert (node.view.info().ready, node.view.info().state) == (False, "drained")
+    node.broker.draining.resume()
+    assert node.view.serving
+    node.broker.refusing = Refused("apart", ReasonCode.SERVER_UNAVAILABLE)
+    assert (node.view.info().ready, node.view.info().state) == (False, "apart")
+
+
 def test_a_node_that_was_busy_does_not_make_up_for_it_at_once() -> None:
     """Two steps' worth and one at most: a burst of clients is what the rate is there to prevent."""
     node = Node()
