@@ -64,20 +64,22 @@ class Conduct:
         if sum(shown.values()) + sum(count for who, count in recent if who is None) >= self._limits.grave_faults:
             self.condemn(f"too many faults within {self._limits.window:.0f} s, the last one: {detail}")
 
-    def light(self, kind: str, detail: str, suspect: Suspect) -> None:
-        """A fault that one connection suffers from."""
+    def light(self, kind: str, detail: str, suspect: Suspect) -> bool:
+        """A fault that one connection suffers from; whether it is held off for that."""
         now = self._note(kind, detail)
         times = self._shares.setdefault(suspect, deque(maxlen=max(1, self._limits.faults_per_peer)))
         self._shares.move_to_end(suspect)
         if len(self._shares) > MOST:
             self._shares.popitem(last=False)
         times.append(now)
-        if len(times) == times.maxlen and now - times[0] <= self._limits.window:
+        held = len(times) == times.maxlen and now - times[0] <= self._limits.window
+        if held:
             self._hold(suspect.kind, suspect.name, f"{len(times)} faults, the last one: {detail}")
         self._light.append((now, suspect.address))
         recent = [one for at, one in self._light if now - at <= self._limits.window]
         if len(recent) == self._light.maxlen and len(set(recent)) >= self._limits.light_peers:
             self.condemn(f"{len(recent)} faults of {len(set(recent))} gateways, the last one: {detail}")
+        return held
 
     def took(self, seconds: float, *, stalled: bool) -> None:
         """A call was slow, or so slow that others had to wait."""

@@ -185,9 +185,11 @@ class InlineVersion:
         detail = f"{seconds:.2f} s for {frames} frames"
         self.conduct.took(seconds, stalled=seconds >= limits.stall)
         self._say("slow", detail, runner.peer)
-        self.conduct.light("slow", detail, runner.suspect)
+        held = self.conduct.light("slow", detail, runner.suspect)
         if seconds >= limits.slow_call:
             self.conduct.condemn(f"one call took {seconds:.1f} s, in which the node did nothing else")
+        if held:
+            runner.abort("slow")
 
     def closed(self, runner: InlineRunner) -> None:
         self._opened.pop(runner, None)

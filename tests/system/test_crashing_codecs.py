@@ -141,6 +141,7 @@ def test_stalls_are_counted_and_whoever_causes_many_is_held_off(broker: BrokerPr
     told = plugin(broker, "tracker-slow")
     assert told["slow"]["slow"] >= 5 and told["slowest"] >= 0.05 and told["faults"] == {"slow": 5}
     assert [one["name"] for one in told["held_off"]] == ["snail"]
+    slow.until_closed()
     again = Device(broker, "tracker-slow")
     again.say(b"login snail\n")
     assert again.until_closed() == b""

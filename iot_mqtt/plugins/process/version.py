@@ -139,12 +139,12 @@ class ProcessVersion:
             self._timer = self._common.clock.callLater(wait, self._again)
         self._answer(detail)
 
-    def failed(self, runner: ProcessRunner, kind: str, detail: str) -> None:
+    def failed(self, runner: ProcessRunner, kind: str, detail: str) -> bool:
         self._common.faulty(kind)
         self._common.quiet.say(
             logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, runner.peer, detail
         )
-        self.conduct.light(kind, detail, runner.suspect)
+        return self.conduct.light(kind, detail, runner.suspect)
 
     def admits(self, runner: ProcessRunner) -> bool:
         try:
@@ -158,8 +158,10 @@ class ProcessVersion:
         limits = self._common.limits
         stalled = seconds >= limits.stall
         self.conduct.took(seconds, stalled=stalled)
-        if stalled:
-            self.failed(runner, "slow", f"a call took {seconds:.2f} s, in which all others of the plugin had to wait")
+        detail = f"a call took {seconds:.2f} s, in which all others of the plugin had to wait"
+        if stalled and self.failed(runner, "slow", detail) and runner.open:
+            runner.close()
+            runner.sink.codec_failed("slow")
 
     def closed(self, runner: ProcessRunner) -> None:
         self._opened.pop(runner, None)

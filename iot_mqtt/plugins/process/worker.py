@@ -80,8 +80,8 @@ class Owner(Protocol):
         """An operation took long enough to be looked at."""
         ...
 
-    def failed(self, runner: ProcessRunner, kind: str, detail: str) -> None:
-        """The codec of one connection failed."""
+    def failed(self, runner: ProcessRunner, kind: str, detail: str) -> bool:
+        """The codec of one connection failed; whether its gateway is held off for that."""
         ...
 
     def closed(self, runner: ProcessRunner) -> None: ...

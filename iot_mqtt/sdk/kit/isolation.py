@@ -49,14 +49,17 @@ def isolated(subject: Subject, options: Options) -> Outcome:
         return Outcome.not_for("no golden vectors")
     outcome = Outcome()
     found = _in_worker(subject, options)
+    same = 0
     for name, here in stories(subject).items():
         there = found.get(name, {})
         if "fault" in there and "fault" not in here:
             outcome.complain(f"{name}, in a worker process: {there['fault']}")
         elif text := difference(here, there, ""):
             outcome.complain(f"{name}, in a worker process: {text}")
-    outcome.figure = f"{len(found)} vectors say the same in a worker process"
-    outcome.figures["vectors"] = len(found)
+        else:
+            same += 1
+    outcome.figure = f"{same} of {len(found)} vectors say the same in a worker process"
+    outcome.figures.update(vectors=len(found), same=same)
     return outcome
 
 
