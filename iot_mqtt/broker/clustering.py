@@ -251,5 +251,6 @@ class Clustering:
 
     # Node: the logs of others.
 
-    async def follow_all(self, numbers: Iterable[int]) -> None:
-        await self.logs.follow_all(numbers)
+    def follow(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.logs.follow(number)

@@ -6,11 +6,9 @@ A log that cannot be opened is tried again until it can: what is in it may be ow
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from twisted.internet.defer import Deferred, DeferredList
+from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.ports.log import Followed
@@ -37,19 +35,10 @@ class OtherLogs:
 
     def follow(self, number: int) -> None:
         """Read a node's log from now on."""
-        if self._is_wanted(number):
+        logs = self._logs
+        if number != logs.own.writer and logs.of(number) is None and number not in self._opening:
             self._opening.add(number)
             drive(self.open(number), done, partial(self._not_open, number))
-
-    async def follow_all(self, numbers: Iterable[int]) -> None:
-        """The same; returns when each was opened, or tried."""
-        wanted = list(filter(self._is_wanted, numbers))
-        self._opening.update(wanted)
-        opened: list[Deferred[Any]] = [Deferred.fromCoroutine(self.open(number)) for number in wanted]
-        results: list[tuple[bool, Any]] = await DeferredList(opened, consumeErrors=True)
-        for number, (success, result) in zip(wanted, results, strict=True):
-            if not success:
-                self._not_open(number, result.value)
 
     async def open(self, number: int) -> Followed:
         """The reader of a node's log; raises what opening it raises."""
@@ -59,9 +48,6 @@ class OtherLogs:
         reader = self._logs.of(number)
         assert reader is not None, "a node's own log is not opened here"
         return reader
-
-    def _is_wanted(self, number: int) -> bool:
-        return number != self._logs.own.writer and self._logs.of(number) is None and number not in self._opening
 
     def _not_open(self, number: int, error: BaseException) -> None:
         self._opening.discard(number)

@@ -147,7 +147,7 @@ class Adoption:
         absent: dict[Life, float] = {}
         others = [known for known in await known_nodes(self._grid) if known.number != self._own.number]
         # One of them may have come and gone without having been in the list that was seen here.
-        await self._adopter.node.follow_all([known.number for known in others])
+        self._adopter.node.follow([known.number for known in others])
         for known in others:
             life = Life(known.number, known.boot)
             if known.number in self._roster.members:

@@ -144,7 +144,7 @@ class ClusterNode:
         for number in others:
             # What it keeps is recorded, and its log is read, whether or not it is there.
             self.node.peer_down(number)
-        await self.node.follow_all(others)
+        self.node.follow(others)
         await self._conversation.open()
         self._registry.on_state = self._on_state
         self._registry.on_members = self._on_members

@@ -161,9 +161,9 @@ class Node(Protocol):
         """A peer acts on this version of this node's interest."""
         ...
 
-    async def follow_all(self, numbers: Iterable[int]) -> None:
-        """These nodes are there, or were at some time: what is in their logs may be owed to sessions that come to this
-        node. Returns when each log is read here, or cannot be read now and will be tried again.
+    def follow(self, numbers: Iterable[int]) -> None:
+        """These nodes are there, or were at some time: what is in their logs may be owed to sessions that are at home
+        here, or come. They are read as soon as they can be.
         """
         ...
 

@@ -61,7 +61,9 @@ class Ring:
         return found
 
     async def find_end(self, known: int) -> int:
-        """The turn behind the last one that is there in full, as all before it are. Every turn before ``known`` is."""
+        """The turn behind the last one that is there in full, as all before it are: of those that were there when this
+        was called, at least. Every turn before ``known`` is.
+        """
         begun = await self.begun()
         if begun is None:
             return known
@@ -76,6 +78,10 @@ class Ring:
                 turns = await self.read(latest + 1 - SLOTS, latest + 1)
                 behind = max(turns, default=latest) + 1
                 turn = max(turn, behind - MAX_TURNS)
+                while _complete(turns.get(turn)):
+                    turn += 1
+                # All of the ring was seen. To look for what has come meanwhile would be a race against the writer.
+                return turn
             while _complete(turns.get(turn)):
                 turn += 1
             if turn < behind:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.simulation.clients import Publisher, Subscriber
 from tests.simulation.ledger import Broken
+from tests.simulation.messaging import Weather
 from tests.simulation.world import World
 
 
@@ -127,6 +128,24 @@ def test_a_subscription_during_a_split_begins_where_it_was_made() -> None:
     plant.settle()
     assert plant.came("s") == 8
     assert plant.came("new") == 3
+
+
+def test_what_is_under_way_between_nodes_was_published_before() -> None:
+    """It is acknowledged there and comes here, where somebody else wants it, behind the SUBSCRIBE."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "a")
+    new = plant.subscriber("new", "a", "u/#")
+    plant.network.weather["b", "a"] = Weather((0.5, 0.6))
+    plant.publish("b")
+    assert not plant.came("s")
+    new.subscribe(("t/#", 2))
+    assert plant.until(lambda: "t/#" in new.subscribed, 10.0)
+    plant.network.weather.clear()
+    plant.publish("b", 3)
+    plant.settle()
+    assert plant.came("s") == 8 and plant.came("new") == 3
+    life = plant.lives["a"]
+    assert not sum(life.counters.dropped.values())
 
 
 def test_a_node_of_which_nobody_here_has_heard_has_a_log_too() -> None:

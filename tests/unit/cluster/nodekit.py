@@ -65,7 +65,7 @@ class Recorder:
     def peer_knows(self, peer: int, version: int) -> None:
         self.entries.append(("knows", peer, version))
 
-    async def follow_all(self, numbers: Iterable[int]) -> None:
+    def follow(self, numbers: Iterable[int]) -> None:
         self.followed.update(numbers)
 
     def peer_up(self, peer: int) -> None:
