@@ -308,6 +308,8 @@ def test_a_session_stays_its_users_at_every_node(nodes: Nodes) -> None:
         assert reason == 0
         assert take(again).payload == b"kept"
         assert nodes[2].has_session(client_id)
+
+
 @pytest.mark.parametrize("far", [0, 1], ids=["at-home", "elsewhere"])
 def test_a_list_of_sessions_says_how_many_messages_wait(nodes: Nodes, far: int) -> None:
     """Wherever they were published: all of them, at the home of the session."""
