@@ -5,31 +5,38 @@
     records ─▶ judged, keyed ─(kept)─▶ how many? some twice? which hours? ─▶ known in those hours?
                                  └─▶ what is new ─▶ keys, clean, invalid
 
-The batch is read and parsed once and kept until it is written. Everything that goes in is counted on its way out:
-``in = valid + dead + duplicate``; ``out`` are rows of ``clean``, ``invalid`` those of ``invalid``.
+The batch is read and parsed once and kept until it is written. What is found to be there twice is little, and put down
+as rows (``localCheckpoint``): plans that hold each other's plans cost more than the rows.
+
+Everything that goes in is counted on its way out: ``in = valid + dead + duplicate``; ``out`` are rows of ``clean``,
+``invalid`` those of ``invalid``, ``refused`` those of them that Kafka did not take. Duplicates are counted by device,
+dead letters by reason.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from iot_spark import sources
 from iot_spark.folding import BATCH, fold
 from iot_spark.rules import CleanRule, clean_rules
+from iot_spark.senders import letters_out, rows_out
 from iot_spark.settings import Settings
-from iot_spark.sinks import Batch, TableSink
+from iot_spark.sinks import MOST_NAMES, OTHERS, Batch, TableSink
 from iot_spark.transforms import clean, dedup
 
 CLEAN, INVALID = "clean", "invalid"
 #: An hour's keys of so many batches are folded into one file: what a batch opens stays few.
 FOLD_AT = 32
+#: Characters of the name of a device that is counted by it.
+LONGEST_NAME = 100
 
 
 def judged(records: DataFrame, settings: Settings) -> DataFrame:
@@ -66,14 +73,18 @@ class Cleaning:
         self._settings = settings
         self._sink = sink
         self._rules: Sequence[CleanRule] = clean_rules(settings.rules.clean)
+        self._rows = rows_out(spark, settings)
+        self._letters = letters_out(spark, settings)
 
     def __call__(self, records: DataFrame, number: int) -> None:
         with self._sink.batch(number) as batch:
             if batch.is_done:
                 return
-            for name, topic in ((CLEAN, self._settings.clean.topic), (INVALID, self._settings.clean.invalid_topic)):
-                if topic is not None and self._settings.source.bootstrap_servers:
-                    batch.send(name, self._sender(topic))
+            # Dead letters last: what the other topic refuses is one of them.
+            if self._rows is not None:
+                batch.send(CLEAN, self._rows)
+            if self._letters is not None:
+                batch.send(INVALID, self._letters)
             if not batch.is_decided:
                 self._write(records, batch)
         self._fold()
@@ -83,10 +94,12 @@ class Cleaning:
             fresh = _kept(records, held).select("hash", "rest.*")
             seen = self._look(fresh)
             again = known = 0
-            if seen.records > seen.hashes:
-                fresh, again = self._once(fresh, held)
             if seen.records:
-                fresh, known = self._new(fresh, seen.hours, batch, held)
+                every, stored = fresh, self._stored(fresh, seen.hours, batch)
+                if seen.records > seen.hashes:
+                    fresh, again = self._once(fresh, stored, batch)
+                if stored is not None:
+                    fresh, known = self._new(fresh, every, stored, batch)
                 self._put(fresh, batch)
             batch.count(**{"in": seen.records, "duplicate": again + known, "late": seen.late})
 
@@ -111,26 +124,47 @@ class Cleaning:
         hours = [first, last] if last - first <= 1 else [one.hour for one in kept.select("hour").distinct().collect()]
         return _Seen(records, hashes, late_ones, frozenset(hours))
 
-    def _once(self, kept: DataFrame, held: ExitStack) -> tuple[DataFrame, int]:
+    def _stored(self, fresh: DataFrame, hours: frozenset[int], batch: Batch) -> DataFrame | None:
+        """What is remembered of the hours around these."""
+        near = dedup.near(hours, self._settings.watermark_minutes)
+        paths = dedup.key_paths(self._sink.tables, near, f"{BATCH}{batch.name}")
+        # In the session of the stream, which plans a query once and does not think it over as it runs.
+        return fresh.sparkSession.read.schema(dedup.KEYS).parquet(*map(str, paths)) if paths else None
+
+    def _once(self, kept: DataFrame, stored: DataFrame | None, batch: Batch) -> tuple[DataFrame, int]:
         """Without those that are there twice in this batch; and how many they were."""
         single, several = dedup.alone(kept)
-        shared = _kept(dedup.once_in_batch(several, self._settings.watermark_minutes), held)
-        again = shared.where("again").count()
-        return single.unionByName(shared.where(~F.col("again")).drop("again")), again
+        shared = dedup.once_in_batch(several, self._settings.watermark_minutes).localCheckpoint()
+        again, candidates = _counts(shared, F.col("again"), F.col("before_ms").isNotNull())
+        rest = shared.where(~F.col("again")).drop("again", "before_ms")
+        twice = shared.where("again").select(*dedup.KEYS.names)
+        if candidates:
+            more, count = self._repeated(shared, kept, stored)
+            rest, twice, again = dedup.without(rest, more), twice.unionByName(more), again + count
+        _name_duplicates(twice, again, batch)
+        return single.unionByName(rest), again
 
-    def _new(self, fresh: DataFrame, hours: frozenset[int], batch: Batch, held: ExitStack) -> tuple[DataFrame, int]:
+    def _new(self, fresh: DataFrame, every: DataFrame, stored: DataFrame, batch: Batch) -> tuple[DataFrame, int]:
         """Without those that batches before have written; and how many they were."""
-        watermark = self._settings.watermark_minutes
-        paths = dedup.key_paths(self._sink.tables, dedup.near(hours, watermark), f"{BATCH}{batch.name}")
-        if not paths:
-            return fresh, 0
-        # In the session of the stream, which plans a query once and does not think it over as it runs.
-        stored = fresh.sparkSession.read.schema(dedup.KEYS).parquet(*map(str, paths))
-        alike = _kept(dedup.alike(fresh, stored), held)
+        alike = dedup.alike(fresh, stored).distinct().localCheckpoint()
         if not alike.count():
             return fresh, 0
-        known = _kept(dedup.known(fresh, stored, alike, watermark), held)
-        return dedup.without(fresh, known), known.count()
+        known = dedup.known(fresh, stored, alike, self._settings.watermark_minutes).localCheckpoint()
+        again, candidates = _counts(known, F.col("before_ms").isNull(), F.col("before_ms").isNotNull())
+        twice = known.where("before_ms is null").select(*dedup.KEYS.names)
+        if candidates:
+            more, count = self._repeated(known, every, stored)
+            twice, again = twice.unionByName(more), again + count
+        _name_duplicates(twice, again, batch)
+        return dedup.without(fresh, twice), again
+
+    def _repeated(self, told: DataFrame, every: DataFrame, stored: DataFrame | None) -> tuple[DataFrame, int]:
+        """Of those with a ``before_ms`` what repeats it, by when its device was heard in between; and how many."""
+        candidates = told.where("before_ms is not null").select(*dedup.KEYS.names, "before_ms")
+        when = [*dedup.SERIES, "came_ms"]
+        heard = every.select(*when) if stored is None else every.select(*when).unionByName(stored.select(*when))
+        found = dedup.repeated(candidates, dedup.spans(heard, candidates)).drop("before_ms").localCheckpoint()
+        return found, found.count()
 
     def _put(self, fresh: DataFrame, batch: Batch) -> None:
         # Read off while the rows pass, or every figure would cost a pass of its own.
@@ -152,13 +186,14 @@ class Cleaning:
             out, bad = tags.get["good"], tags.get["bad"]
         letters = clean.dead(fresh)
         if bad:
-            letters = letters.unionByName(clean.bad(valued))
+            letters = letters.unionByName(clean.bad(fresh.where("valid"), self._rules))
+        invalid: dict[str, int] = {}
         if bad or dead:
             batch.table(INVALID, letters)
-        batch.count(valid=valid, dead=dead, out=out, invalid=bad + dead)
-
-    def _sender(self, topic: str) -> Sender:
-        return Sender(topic, sources.kafka_options(self._settings.source))
+            reasons = batch.written(INVALID).groupBy("reason").count().collect()
+            invalid = {row["reason"]: row["count"] for row in reasons}
+        batch.count(valid=valid, dead=dead, out=out, invalid=sum(invalid.values()), invalid_tags=bad)
+        batch.count_named("invalid", invalid)
 
     def _fold(self) -> None:
         """Keys of an hour that lie in many files become one."""
@@ -173,22 +208,25 @@ class Cleaning:
         stored.coalesce(1).write.parquet(str(target))
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Rows of a table as JSON objects to a topic of Kafka; what is of one device keeps to one partition."""
-
-    topic: str
-    options: Mapping[str, str]
-
-    def __call__(self, rows: DataFrame) -> None:
-        who = [F.col(name) for name in ("gateway", "device") if name in rows.columns]
-        key = F.concat_ws("/", *who) if who else F.lit(None).cast("string")
-        value = F.to_json(F.struct(*(_told(rows, name) for name in rows.columns)))
-        out = rows.select(key.alias("key"), value.alias("value"))
-        out.write.format("kafka").options(**self.options).option("topic", self.topic).save()
+def _counts(frame: DataFrame, *conditions: Column) -> list[int]:
+    """How many rows each condition holds for, in one pass."""
+    return list(frame.agg(*(F.count_if(condition) for condition in conditions)).collect()[0])
 
 
-def _told(rows: DataFrame, name: str) -> Column:
-    """Times as milliseconds, as everywhere in messages."""
-    kind = rows.schema[name].dataType.typeName()
-    return F.unix_millis(name).alias(name) if kind == "timestamp" else F.col(name)
+def _name_duplicates(again: DataFrame, count: int, batch: Batch) -> None:
+    """Whose they were; the devices with most of them by name."""
+    if not count:
+        return
+    largest = again.groupBy(*dedup.SERIES).count().orderBy(F.desc("count")).limit(MOST_NAMES).collect()
+    named: Counter[str] = Counter()
+    for row in largest:
+        named[_who(row)] += row["count"]
+    if rest := count - named.total():
+        named[OTHERS] += rest
+    batch.count_named("duplicate", named)
+
+
+def _who(row: Row) -> str:
+    """A client of its own is its own gateway."""
+    names = dict.fromkeys(str(row[name])[:LONGEST_NAME] for name in dedup.SERIES if row[name])
+    return "/".join(name for name in names if not name.startswith("$")) or "(nobody)"

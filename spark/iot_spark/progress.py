@@ -1,7 +1,8 @@
 """``status/<job>.json``: how a job is doing, for ``iot-mqtt ctl pipeline status`` and whoever looks.
 
-Written whole every second or so and at the end, with ``running``, the batch, rates, totals, lag, watermark and the last
-error. ``updated_at`` is part of it: a job that was killed leaves ``running`` true, and a time that does not move.
+Written whole every second or so and at the end, with ``running``, the batch, rates, totals, totals by name (of devices
+and reasons), lag, watermark and the last error. ``updated_at`` is part of it: a job that was killed leaves ``running``
+true, and a time that does not move.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from iot_spark.sinks import State, replace_json
+
+#: Devices and reasons that are told by name.
+MOST_NAMES = 10
 
 
 class Progress:
@@ -33,6 +37,7 @@ class Progress:
             "processed_rows_per_second": None,
             "batch_seconds": None,
             "totals": {},
+            "named": {},
             "lag": None,
             "watermark": None,
             "error": None,
@@ -52,10 +57,16 @@ class Progress:
             "run": shown.run,
             "batch": shown.batch,
             "totals": dict(shown.totals),
+            "named": {what: _largest(names) for what, names in shown.named.items()},
         }
         if last is not None:
             fields |= of_batch(last)
         self.write(**fields)
+
+
+def _largest(names: Mapping[str, int]) -> dict[str, int]:
+    """The file stays small: the state of the tables has more of them."""
+    return dict(sorted(names.items(), key=lambda one: (-one[1], one[0]))[:MOST_NAMES])
 
 
 def of_batch(last: Mapping[str, Any]) -> dict[str, object]:

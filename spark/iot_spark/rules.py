@@ -97,13 +97,13 @@ class Match:
     device: str = "*"
     tag: str = "*"
 
-    def column(self) -> Column:
-        """Whether a row with these columns matches."""
+    def column(self, tag: Column) -> Column:
+        """Whether a tag of a row with these columns matches."""
         found = F.lit(True)  # noqa: FBT003 - it is a value
-        for name in ("gateway", "device", "tag"):
+        for name, asked in (("gateway", F.col("gateway")), ("device", F.col("device")), ("tag", tag)):
             pattern = getattr(self, name)
             if pattern != "*":
-                found = found & F.col(name).like(like(pattern))
+                found = found & asked.like(like(pattern))
         return found
 
 

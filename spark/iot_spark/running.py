@@ -3,7 +3,9 @@
     spark-submit … spark/jobs/clean.py --settings settings.json [--once]
 
 ``--once`` takes what is there and ends. SIGTERM and SIGINT let the batch that runs finish. Exit codes: 0 done, or
-told to end; 1 the query failed; 2 the settings or rules are wrong; 3 another process runs this job.
+told to end; 1 the query failed; 2 the settings or rules are wrong; 3 another process runs this job. What keeps it from
+going on is its last line on standard error, and ``error`` of its status: the innermost cause, in a sentence. One that
+ends in order says what it has done.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from iot_spark.causes import root_cause
 from iot_spark.progress import Progress
 from iot_spark.rules import BadRule
 from iot_spark.session import connector, session
@@ -53,6 +56,7 @@ def main(job: str, begin: Begin, arguments: Sequence[str] | None = None) -> int:
     try:
         sink.open()
         progress.write()
+        before = dict(sink.state.totals)
         run(spark, settings, sink, begin, progress, stop, once=options.once)
     except Taken as error:
         # The status file belongs to the other one.
@@ -61,13 +65,16 @@ def main(job: str, begin: Begin, arguments: Sequence[str] | None = None) -> int:
         progress.write(running=False, error=str(error))
         return _say(job, error, WRONG)
     except (PySparkException, OSError) as error:
-        progress.write(running=False, error=_first(error))
-        return _say(job, error, FAILED)
+        why = root_cause(stop.error or error)
+        progress.write(running=False, error=_explained(why, error))
+        sys.stderr.write(f"{_first(error)}\n{job}: {why}\n")
+        return FAILED
     except Exception as error:
-        progress.write(running=False, error=repr(error))
+        progress.write(running=False, error=_explained(root_cause(error), error))
         raise
     else:
         progress.write(running=False)
+        sys.stdout.write(f"{job}: {summary(job, before, sink.state.totals)}\n")
         return DONE
     finally:
         sink.close()
@@ -86,6 +93,24 @@ def _say(job: str, error: Exception, code: int) -> int:
     return code
 
 
+def _explained(why: str, error: Exception) -> str:
+    """The cause first, alone on its line."""
+    return f"{why}\n{_first(error)}"
+
+
+#: Totals as a person reads them; others are told by their names.
+_WORDS = {"in": "read", "out": "written"}
+#: What a job tells of even if there was none.
+_ALWAYS: Mapping[str, Sequence[str]] = {"clean": ("in", "out", "invalid", "duplicate", "late")}
+
+
+def summary(job: str, before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """What was done from one state of the totals to another."""
+    told = dict.fromkeys([*_ALWAYS.get(job, ()), *after])
+    counts = {name: after.get(name, 0) - before.get(name, 0) for name in told}
+    return ", ".join(f"{_WORDS.get(name, name)} {count}" for name, count in counts.items()) or "there was nothing to do"
+
+
 def _first(error: Exception) -> str:
     """An error of Spark without the pages that follow it."""
     text = str(error)
@@ -98,6 +123,8 @@ class Stop:
     def __init__(self) -> None:
         self.asked = False
         self.in_batch = False
+        #: What a batch has failed with, as it was raised.
+        self.error: Exception | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._ask)
 
@@ -114,6 +141,9 @@ class Stop:
             self.in_batch = True
             try:
                 call(frame, number)
+            except Exception as error:
+                self.error = error
+                raise
             finally:
                 self.in_batch = False
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql.types import (
+    ArrayType,
     DataType,
     DateType,
     DoubleType,
@@ -112,12 +113,19 @@ CLEAN = StructType(
     ]
 )
 
-#: A dead letter: a whole record, or one tag of it if ``tag`` says so. ``dt`` is the day of arrival.
+#: A dead letter: a whole record, or some tags of it if ``tags`` says how many; ``problems`` names the first of them,
+#: ``tag`` the very first. Of a record that Kafka has refused, ``topic`` is where it should have gone. ``dt`` is the day
+#: of arrival.
 INVALID = StructType(
     [
         StructField("raw", StringType()),
         StructField("reason", StringType()),
         StructField("tag", StringType()),
+        StructField("tags", LongType()),
+        StructField(
+            "problems",
+            ArrayType(StructType([StructField("tag", StringType()), StructField("reason", StringType())])),
+        ),
         StructField("topic", StringType()),
         StructField("ingest_ts", TimestampType()),
         StructField("dt", DateType()),

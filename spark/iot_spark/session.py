@@ -42,6 +42,8 @@ COMMON: Mapping[str, str] = {
     },
     # Times stay what a reader in any other library expects.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Spark keeps what it knew of rows that were put down, under names that the rows do not have any more.
+    "spark.sql.constraintPropagation.enabled": "false",
     # State on disk, not in the heap: windows and alarms of many devices.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -4,7 +4,8 @@
 
     write        tables/.staging/<batch>.<attempt>.writing/<table>/dt=…        may be half; nobody looks
     decide       … renamed to tables/.staging/<batch>.ready                    from here on it is this and nothing else
-    send         to Kafka, from what was decided
+    send         to Kafka, from what was decided; what it refuses joins the table ``invalid`` of the batch
+    sent         _sent.json is there, with what was refused: nothing is sent again
     move         tables/<table>/dt=…/batch=<batch>                             each by a rename
     show         tables/.state/<query>.json says <batch>                       readers take it from here on; with totals
     clear        .ready is removed
@@ -26,6 +27,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +43,13 @@ STATE = ".state"
 READY = ".ready"
 WRITING = ".writing"
 TOTALS = "_decided.json"
+SENT = "_sent.json"
+#: The table of dead letters, and the files in a batch of it that hold what Kafka has refused.
+LETTERS = "invalid"
+REFUSED = "refused-"
+#: Names that are counted one by one, such as devices; all others together are ``OTHERS``.
+MOST_NAMES = 100
+OTHERS = "(others)"
 #: Another driver of the same job may be about to end.
 LOCK_SECONDS = 20.0
 
@@ -62,6 +71,14 @@ class State(NamedTuple):
     totals: Mapping[str, int]
     #: What Spark says of the records of that batch, digested.
     offsets: str = ""
+    #: Totals by name: of devices (``duplicate``), of reasons (``invalid``).
+    named: Mapping[str, Mapping[str, int]] = {}
+
+
+#: Of one batch, and totals.
+Named = Mapping[str, Mapping[str, int]]
+#: Sends rows, and gives back those that were refused for good, as dead letters.
+Out = Callable[[DataFrame], DataFrame | None]
 
 
 def states(tables: Path) -> dict[str, State]:
@@ -69,7 +86,7 @@ def states(tables: Path) -> dict[str, State]:
     found = {}
     for path in (tables / STATE).glob("*.json"):
         said = json.loads(path.read_text())
-        found[path.stem] = State(said["run"], said["batch"], said["totals"], said["offsets"])
+        found[path.stem] = State(said["run"], said["batch"], said["totals"], said["offsets"], said.get("named", {}))
     return found
 
 
@@ -146,7 +163,7 @@ class TableSink:
         run = said["id"].replace("-", "")[:8]
         if run != self.state.run:
             self._finish_earlier(run)
-            self.show(State(run, -1, self.state.totals))
+            self.show(State(run, -1, self.state.totals, named=self.state.named))
         return str(run)
 
     def _finish_earlier(self, run: str) -> None:
@@ -184,7 +201,8 @@ class Batch:
         self.is_done = number <= sink.state.batch
         self.is_decided = self._ready.exists()
         self._counts: dict[str, int] = {}
-        self._sends: list[tuple[str, Callable[[DataFrame], None]]] = []
+        self._named: dict[str, dict[str, int]] = {}
+        self._sends: list[tuple[str, Out]] = []
 
     def __enter__(self) -> Self:
         staging = self._sink.tables / STAGING
@@ -206,8 +224,19 @@ class Batch:
         for name, more in counts.items():
             self._counts[name] = self._counts.get(name, 0) + more
 
-    def send(self, name: str, out: Callable[[DataFrame], None]) -> None:
-        """When the batch is decided, call ``out`` with its rows of a table, as they were written. At least once."""
+    def count_named(self, what: str, names: Mapping[str, int]) -> None:
+        """Added to the query's totals by name when the batch is shown."""
+        self._named[what] = added(self._named.get(what, {}), names)
+
+    def written(self, name: str) -> DataFrame:
+        """The rows of a table that this batch has written, to be looked at."""
+        return self._sink._spark.read.parquet(str(self._writing / name))
+
+    def send(self, name: str, out: Out) -> None:
+        """When the batch is decided, call ``out`` with its rows of a table, as they were written. At least once.
+
+        Those that it gives back join the batch's dead letters; a table that is sent later has them.
+        """
         self._sends.append((name, out))
 
     def __exit__(
@@ -220,20 +249,52 @@ class Batch:
             return
         if not self.is_decided:
             self._decide()
-        for name, out in self._sends:
-            written = self._ready / name
-            if any(written.rglob("*.parquet")):
-                out(self._sink._spark.read.parquet(str(written)))
+        if self._sends and not (self._ready / SENT).exists():
+            self._send()
         move(self._ready, self._sink.tables, self.name)
         self._sink.show(_decided(self._ready, self._run, self._number))
         shutil.rmtree(self._ready, ignore_errors=True)
 
     def _decide(self) -> None:
-        totals = dict(self._sink.state.totals)
-        for name, more in self._counts.items():
-            totals[name] = totals.get(name, 0) + more
-        (self._writing / TOTALS).write_text(json.dumps({"totals": totals, "offsets": self._offsets}))
+        state = self._sink.state
+        decided = {
+            "totals": added(state.totals, self._counts),
+            "offsets": self._offsets,
+            "named": added_named(state.named, self._named),
+        }
+        (self._writing / TOTALS).write_text(json.dumps(decided))
         self._writing.rename(self._ready)
+
+    def _send(self) -> None:
+        # An earlier life may have come as far as here, and not to the end.
+        for left in self._ready.glob(f"{LETTERS}/*/{REFUSED}*"):
+            left.unlink()
+        refused: Counter[str] = Counter()
+        for index, (name, out) in enumerate(self._sends):
+            written = sorted(str(path) for path in (self._ready / name).rglob("*.parquet"))
+            letters = out(self._read(name)) if written else None
+            if letters is not None:
+                refused += self._keep_refused(letters, f"{REFUSED}{index}")
+        count = refused.total()
+        replace_json(
+            self._ready / SENT,
+            {"totals": {"refused": count, "invalid": count} if count else {}, "named": {"invalid": refused}},
+        )
+
+    def _read(self, name: str) -> DataFrame:
+        return self._sink._spark.read.parquet(str(self._ready / name))
+
+    def _keep_refused(self, letters: DataFrame, prefix: str) -> Counter[str]:
+        """Put rows into the decided batch, under names that are the same when it is done again. How many, by reason."""
+        beside = self._writing.with_name(f"{self.name}.{uuid4().hex[:8]}{WRITING}")
+        letters.coalesce(1).write.partitionBy("dt").parquet(str(beside))
+        rows = self._sink._spark.read.parquet(str(beside)).groupBy("reason").count().collect()
+        for number, file in enumerate(sorted(beside.glob("dt=*/*.parquet"))):
+            day = self._ready / LETTERS / file.parent.name
+            day.mkdir(parents=True, exist_ok=True)
+            file.rename(day / f"{prefix}-{number}.parquet")
+        shutil.rmtree(beside, ignore_errors=True)
+        return Counter({row["reason"]: row["count"] for row in rows})
 
 
 def move(ready: Path, tables: Path, name: str) -> None:
@@ -246,7 +307,29 @@ def move(ready: Path, tables: Path, name: str) -> None:
 
 def _decided(ready: Path, run: str, number: int) -> State:
     found = json.loads((ready / TOTALS).read_text())
-    return State(run, number, found["totals"], found["offsets"])
+    sent = json.loads((ready / SENT).read_text()) if (ready / SENT).exists() else {"totals": {}, "named": {}}
+    totals, named = added(found["totals"], sent["totals"]), added_named(found.get("named", {}), sent["named"])
+    return State(run, number, totals, found["offsets"], named)
+
+
+def added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Both together."""
+    return {name: counts.get(name, 0) + more.get(name, 0) for name in dict.fromkeys([*counts, *more])}
+
+
+def added_named(counts: Named, more: Named) -> dict[str, dict[str, int]]:
+    """Both together, bounded."""
+    names = dict.fromkeys([*counts, *more])
+    return {name: _bounded(added(counts.get(name, {}), more.get(name, {}))) for name in names}
+
+
+def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
+    """The largest by their names, the others as one."""
+    if len(counts) <= MOST_NAMES:
+        return dict(counts)
+    kept = sorted((one for one in counts if one != OTHERS), key=lambda name: (-counts[name], name))[: MOST_NAMES - 1]
+    found = {name: counts[name] for name in kept}
+    return found | {OTHERS: sum(counts.values()) - sum(found.values())}
 
 
 def replace_json(path: Path, value: object) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from iot_spark.alarm_rules import AlarmRule
 from iot_spark.kept import Kept
+from iot_spark.senders import Sender, letters_out, topic_of
 from iot_spark.settings import Settings
-from iot_spark.sinks import Batch, TableSink
-from iot_spark.sources import kafka_options
+from iot_spark.sinks import LETTERS, Batch, Out, TableSink
 from iot_spark.transforms.alarm import LEVELS, Judged, Known, judge
 from iot_spark.transforms.alarm_output import alarm_records, command_records, with_commands
 from iot_spark.transforms.alarm_readings import RECENT
@@ -64,11 +63,17 @@ class Watch:
         self._kept = kept
         self._sink = sink
         self._now = now
+        self._outs = _outs(spark, settings)
+        self._has_topic = settings.source.kind == "kafka" and settings.alarm.commands_topic is not None
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Judge a batch of cleaned rows and ticks."""
         with self._sink.batch(number) as batch:
-            batch.send(TABLE, partial(self._tell, batch.name))
+            for table, out in self._outs:
+                batch.send(table, out)
+            if not self._has_topic:
+                path = self._settings.tables.parent / COMMANDS / f"{batch.name}.jsonl"
+                batch.send(TABLE, lambda alarms: write_lines(path, command_records(alarms)))
             if not (batch.is_done or batch.is_decided):
                 self._kept.keep(number, self._judge(rows.where("gateway is not null"), number, batch))
 
@@ -110,22 +115,16 @@ class Watch:
         levels, recent = before["parts"]
         return Known(self._kept.rows(levels, LEVELS), self._kept.rows(recent, RECENT))
 
-    # What is told to others.
 
-    def _tell(self, name: str, alarms: DataFrame) -> None:
-        """Send a batch's alarms and commands, again if it is run again."""
-        source, alarm = self._settings.source, self._settings.alarm
-        has_kafka = source.kind == "kafka"
-        if has_kafka and alarm.topic is not None:
-            self._produce(alarm_records(alarms), alarm.topic)
-        if has_kafka and alarm.commands_topic is not None:
-            self._produce(command_records(alarms), alarm.commands_topic)
-        else:
-            write_lines(self._settings.tables.parent / COMMANDS / f"{name}.jsonl", command_records(alarms))
-
-    def _produce(self, records: DataFrame, topic: str) -> None:
-        options = kafka_options(self._settings.source)
-        records.write.format("kafka").options(**options).option("topic", topic).save()
+def _outs(spark: SparkSession, settings: Settings) -> list[tuple[str, Out]]:
+    """What is told to others, of which table. Dead letters last: what a topic refuses is one of them."""
+    if settings.source.kind != "kafka":
+        return []
+    told = ((settings.alarm.topic, alarm_records), (settings.alarm.commands_topic, command_records))
+    topics = [(topic_of(spark, settings, name), records) for name, records in told]
+    found: list[tuple[str, Out]] = [(TABLE, Sender(topic, records)) for topic, records in topics if topic is not None]
+    letters = letters_out(spark, settings)
+    return [*found, (LETTERS, letters)] if letters is not None else found
 
 
 def _summary(judged: Judged) -> Row:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from iot_spark.causes import root_cause
 from iot_spark.folding import Lost
 from iot_spark.progress import Progress
 from iot_spark.running import DONE, FAILED, TAKEN, WRONG
@@ -41,11 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         progress.write()
         done = compact(spark, settings.tables, which)
         progress.write(running=False, totals={"days": len(done), "rows": sum(done.values())})
+        sys.stdout.write(f"{JOB}: days {len(done)}, rows {sum(done.values())}\n")
     except Taken as error:
         return _say(error, TAKEN)
     except (PySparkException, OSError, Lost) as error:
-        progress.write(running=False, error=str(error)[:2000])
-        return _say(error, FAILED)
+        why = root_cause(error)
+        progress.write(running=False, error=f"{why}\n{str(error)[:2000]}")
+        sys.stderr.write(f"{str(error)[:2000]}\n{JOB}: {why}\n")
+        return FAILED
     finally:
         sink.close()
         spark.stop()

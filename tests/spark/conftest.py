@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from iot_spark.session import session
+from iot_spark.session import connector, session
 from pyspark.sql import SparkSession
 
 
@@ -18,11 +18,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # As in the batches of a stream.
+        "spark.sql.adaptive.enabled": "false",
         # Little data: compiling a plan costs more than running it as it is.
         "spark.sql.codegen.wholeStage": "false",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
-    found = session("tests", "local[2]", more)
+    found = session("tests", "local[2]", more, jars=connector())
     gateway = found.sparkContext._gateway
     assert gateway is not None
     yield found

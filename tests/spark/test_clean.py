@@ -71,6 +71,21 @@ WHOLE: list[tuple[Mapping[str, Any] | str, str | None]] = [
     (reading(ts=NOON - 8760 * HOUR), None),
     (reading(values={}), "no values"),
     (reading(values=None), "no values"),
+    # Times and numbers of a client's own JSON: what means one thing is taken, what may mean several is told.
+    *((wrapped({"t": 1, "ts": ts}), None) for ts in (None, NOON, float(NOON), str(NOON), "2026-09-21T13:33:20Z")),
+    *((wrapped({"t": 1, "seq": seq}), None) for seq in (None, 0, -1, "5", " 007 ", 5.0, 2**63 - 1)),
+    (wrapped({"t": 1, "ts": "2026-09-21T13:33:20"}), "ts has no time zone"),
+    (wrapped({"t": 1, "ts": "2026-09-21"}), "ts has no time zone"),
+    *(
+        (wrapped({"t": 1, "ts": ts}), "ts is not a time")
+        for ts in ("then", "", True, {"at": 1}, [NOON], "2026-13-21T13:33:20Z", "2026-09-21T13:33:20+99:00", "13:33Z")
+    ),
+    (wrapped({"t": 1, "ts": "1790000000"}), "ts before 2000"),
+    (wrapped({"t": 1, "ts": "2126-09-21T13:33:20Z"}), "ts in the future"),
+    *(
+        (wrapped({"t": 1, "seq": seq}), "seq is not a whole number")
+        for seq in ("five", "", "5.5", 5.5, False, [5], {"n": 5}, 2**63, 1e300)
+    ),
     (wrapped([1]), "payload is neither an object nor a value"),
     (wrapped(None), "payload is neither an object nor a value"),
     (wrapped({"seq": 1}), "no values"),
@@ -122,11 +137,7 @@ TAGS: list[tuple[Mapping[str, Any], list[tuple[object, ...]]]] = [
     # Of another gateway: the third rule.
     (reading(gateway="gw-2", values={"temp": 500}), [("temp", 500.0, None, "good", "never, the first one counts")]),
     (reading(values={"wide": 12345678901234567890}), [("wide", 12345678901234567890.0, None, "good", None)]),
-    (wrapped({"t": 1.5, "seq": "5", "ts": "then"}), [
-        ("t", 1.5, None, "good", None),
-        ("seq", None, "5", "good", None),
-        ("ts", None, "then", "good", None),
-    ]),
+    (wrapped({"t": 1.5, "seq": "5", "ts": "2026-09-21T13:33:20Z"}), [("t", 1.5, None, "good", None)]),
     (wrapped({"t": 1.5, "seq": 5, "ts": NOON - 1}), [("t", 1.5, None, "good", None)]),
     (wrapped("open"), [("up/press-7/t", None, "open", "good", None)]),
 ]  # fmt: skip
@@ -172,7 +183,63 @@ def test_each_tag_becomes_a_row_or_has_its_reason(spark: SparkSession) -> None:
         found[int(row.node)].append(told)
     # Of a payload, a VARIANT keeps its keys in their order.
     assert [sorted(one, key=str) for one in found] == [sorted(one, key=str) for _, one in TAGS]
-    assert clean.good(valued).schema.names == CLEAN.names and clean.bad(valued).schema.names == INVALID.names
+    assert clean.good(valued).schema.names == CLEAN.names
+
+
+def test_tags_of_one_message_are_one_dead_letter(spark: SparkSession) -> None:
+    """With the same reasons as each of them has, and the message once."""
+    records = [{**record, "id": str(index)} for index, (record, _) in enumerate(TAGS)]
+    judged = clean.messages(frame(spark, records), 3600)
+    letters = clean.bad(judged, RULES)
+    assert letters.schema.names == INVALID.names
+    [(found)] = letters.collect()
+    expected = {(told[0], told[1]) for told in TAGS[1][1] if len(told) == 2}
+    assert {(one.tag, one.reason) for one in found.problems} == expected and found.tags == len(expected) == 5
+    assert found.raw == line(records[1]) and found.tag == found.problems[0].tag
+    assert found.reason == "value above max; value below min; value is not a scalar; value is null"
+
+
+def test_a_message_of_nulls_does_not_become_thousands_of_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """44 kB with 3,000 null tags: one letter that is hardly larger, in the table and on its way to Kafka."""
+    bench = Bench(spark, tmp_path)
+    nulls = wrapped({"seq": 1} | {f"channel_{number:04d}": None for number in range(3000)})
+    long = wrapped({"x" * 5000 + str(number): None for number in range(200)}, id="0.9f-2")
+    bench.take(0, nulls, long, wrapped({"t": 1, "u": None}, id="0.9f-3"))
+    few, many, names = sorted(bench.rows("invalid"), key=lambda row: len(row.raw))
+    assert many.raw == line(nulls) and many.tags == 3000 and len(many.problems) == clean.MOST_TAGS
+    assert (few.tags, few.reason, few.tag) == (1, "value is null", "u")
+    assert names.tags == 200 and sum(len(one.tag) for one in names.problems) == clean.MOST_TAGS * clean.LONGEST_TAG
+    size = sum(path.stat().st_size for path in (tmp_path / "tables" / "invalid").rglob("*.parquet"))
+    assert size < 2 * len(line(nulls)) + 2 * len(line(long))
+    totals = bench.sink.state.totals
+    assert (totals["invalid"], totals["invalid_tags"], totals["valid"], totals["dead"]) == (3, 3201, 3, 0)
+    assert bench.sink.state.named["invalid"] == {"value is null": 3}
+    bench.sink.close()
+
+
+#: A time as a client may write it, and what it is in milliseconds.
+TIMES = [
+    (NOON, NOON),
+    (f" {NOON} ", NOON),
+    (f"{NOON}.9", NOON),
+    (NOON + 0.25, NOON),
+    ("2026-09-21T14:13:20Z", NOON),
+    ("2026-09-21 14:13:20.000Z", NOON),
+    ("2026-09-21t16:13:20,5+02:00", NOON + 500),
+    ("2026-09-21T16:13:20.123456789+0200", NOON + 123),
+    ("2026-09-21T09:43:20-04:30", NOON),
+    ("2026-09-21T16:13+02", NOON - 20_000),
+    ("2026-09-21T14:13:20 +00:00", NOON),
+]
+
+
+def test_a_time_is_what_it_says_wherever_it_was_written(spark: SparkSession) -> None:
+    """ISO 8601 with its zone, and milliseconds in any form; the number counts as one, too."""
+    records = [wrapped({"t": 1, "seq": f"{index}", "ts": text}) for index, (text, _) in enumerate(TIMES)]
+    found = clean.messages(frame(spark, records), 3600).select("ts_ms", "seq", "problem").collect()
+    assert [(row.ts_ms, row.seq, row.problem) for row in found] == [
+        (expected, index, None) for index, (_, expected) in enumerate(TIMES)
+    ]
 
 
 class Bench:
@@ -191,7 +258,8 @@ class Bench:
 
     def take(self, number: int, *records: Mapping[str, Any] | str) -> None:
         (self._offsets / str(number)).write_text(f"v1\n{records!r}")
-        self.cleaning(judged(frame(self.spark, records), self.settings), number)
+        # A batch of a stream is one relation, and not the plan that it comes from.
+        self.cleaning(judged(frame(self.spark, records), self.settings).localCheckpoint(), number)
 
     def rows(self, name: str = "clean") -> list[Row]:
         return read_table(self.spark, self.settings.tables, name, CLEAN if name == "clean" else INVALID).collect()

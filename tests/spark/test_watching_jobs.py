@@ -161,17 +161,25 @@ def test_a_command_that_could_not_leave_leaves_once_when_it_can(spark: SparkSess
 @pytest.mark.timeout(600)
 def test_a_command_is_in_kafka_once(spark: SparkSession, tmp_path: Path, kafka: KafkaServer) -> None:
     """With its target as the key; the alarm is in the alarms' topic, by device."""
-    alarms, commands = kafka.make_topic("watch.alarms"), kafka.make_topic("watch.commands")
+    alarms, commands = kafka.make_topic("watch.alarms"), kafka.make_topic("watch.commands", max_message_bytes=2000)
+    large = {**RULES[0], "name": "long", "command": {"target": "{device}", "body": {"text": "x" * 3000}}}
     source = {"kind": "kafka", "bootstrap_servers": kafka.address, "topics": ["iot.readings"]}
     told = written(
-        tmp_path, source=source, alarm={"topic": alarms, "commands_topic": commands}, rules={"alarms": RULES[:1]}
+        tmp_path,
+        source=source,
+        alarm={"topic": alarms, "commands_topic": commands},
+        rules={"alarms": [*RULES[:1], large]},
     )
     cleaned(spark, tmp_path, 0, [at(0, 60), at(1, 71), at(2, 72), at(3, 40)])
     once("alarm", tmp_path, told)
     [command] = kafka.read_all(commands)
     body = json.loads(command.value or b"")
     assert command.key == b"gw/press" and body["target"] == "gw/press" and body["body"] == {"speed": 0}
+    # One that the topic does not take keeps nobody from going on, and is a dead letter.
+    [letter] = _rows(spark, tmp_path, "invalid")
+    assert letter.reason == f"too large for the topic {commands}" and "x" * 3000 in letter.raw
     events = [json.loads(found.value or b"") for found in kafka.read_all(alarms)]
+    events = [one for one in events if one["rule"] == "hot"]
     assert [(one["state"], one["at"] - START, one["value"]) for one in events] == [
         ("raised", 1000, 71.0),
         ("cleared", 3000, 40.0),

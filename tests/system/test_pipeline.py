@@ -47,11 +47,11 @@ def pipeline(broker: BrokerProcess, *arguments: str, seconds: float = SPARK_SECO
     return done.stdout
 
 
-def rows(broker: BrokerProcess, columns: str, table: str = "clean") -> list[tuple[Any, ...]]:
+def rows(broker: BrokerProcess, columns: str, table: str = "clean", where: str = "true") -> list[tuple[Any, ...]]:
     """As somebody reads them who knows nothing but Parquet."""
     files = sorted((broker.data_dir / "pipeline" / "tables" / table).glob("dt=*/batch=*/*.parquet"))
     found: list[tuple[Any, ...]] = duckdb.sql(
-        f"SELECT {columns} FROM read_parquet({list(map(str, files))}) ORDER BY ALL"
+        f"SELECT {columns} FROM read_parquet({list(map(str, files))}) WHERE {where} ORDER BY ALL"
     ).fetchall()
     return found
 
@@ -77,22 +77,46 @@ def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(start_broker: 
         broker,
         "press-7",
         *(json.dumps({"seq": number, "t": 20 + number, "door": evil}).encode() for number in range(50)),
-        b'{"seq": 7, "t": 27, "door": "again"}',
+        # What it had said last, once more.
+        json.dumps({"seq": 49, "t": 69, "door": evil}).encode(),
         b"\xff not JSON",
     )
-    wait_until(lambda: sum(len(path.read_bytes().splitlines()) for path in files(broker)) == 52, 20)
+    # It begins to count again; its times and numbers are texts; one of its messages is nothing but nulls.
+    publish(
+        broker,
+        "press-9",
+        *(b'{"seq": %d, "t": %d}' % (seq, 30 + 10 * life + seq) for life in range(3) for seq in range(1, 6)),
+        b'{"seq": "6", "t": 99, "ts": "2026-09-21T16:13:20+02:00"}',
+        b'{"seq": 7, "t": 1, "ts": "2026-09-21T16:13:20"}',
+        json.dumps({f"channel_{number}": None for number in range(3000)}).encode(),
+    )
+    wait_until(lambda: sum(len(path.read_bytes().splitlines()) for path in files(broker)) == 70, 20)
 
-    pipeline(broker, "run", "clean", "--once")
-    assert rows(broker, "device, seq, value") == [
-        ("press-7", number, value) for number in range(50) for value in (float(20 + number), None)
+    said = pipeline(broker, "run", "clean", "--once")
+    assert "clean: read 70, written 116, invalid 3, duplicate 1, late " in said
+    assert rows(broker, "seq, value, epoch_ms(ts)", where="device LIKE '%press-9%' AND value = 99") == [
+        (6, 99.0, 1_790_000_000_000)
     ]
-    ((reason,),) = rows(broker, "reason", "invalid")
-    assert reason
+    assert rows(broker, "value", where="device LIKE '%press-9%' AND value < 99") == [
+        (float(30 + 10 * life + seq),) for life in range(3) for seq in range(1, 6)
+    ]
+    letters = rows(broker, "reason, tags, len(raw)", "invalid")
+    assert [row[:2] for row in letters] == [
+        ("payload is not JSON", None),
+        ("ts has no time zone", None),
+        ("value is null", 3000),
+    ]
+    assert sum(row[2] for row in letters) < 100_000
+    (device,) = {row[0] for row in rows(broker, "device", where="device LIKE '%press-7%'")}
+    assert rows(broker, "device, seq, value", where="device LIKE '%press-7%'") == [
+        (device, number, value) for number in range(50) for value in (float(20 + number), None)
+    ]
     status = json.loads(pipeline(broker, "status", "--json"))[0]
     assert (status["job"], status["state"], status["error"]) == ("clean", "stopped", None)
     token = (broker.data_dir / "admin.token").read_text().strip()
     told = json.loads(broker.http("/api/v1/pipeline", token=token))["items"]
-    assert told[0]["totals"] == status["totals"]
+    assert told[0]["totals"] == status["totals"] and told[0]["named"] == status["named"]
+    assert list(status["named"]["duplicate"].values()) == [1] and "press-7" in str(status["named"]["duplicate"])
 
     pipeline(broker, "report", "--out", "page.html")
     page = (broker.folder / "page.html").read_text()
@@ -102,7 +126,7 @@ def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(start_broker: 
 
     # Again, with nothing new, is nothing new.
     pipeline(broker, "run", "clean", "--once")
-    assert len(rows(broker, "seq")) == 100
+    assert len(rows(broker, "seq")) == 116
 
 
 @pytest.fixture

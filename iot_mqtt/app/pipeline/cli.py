@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import date, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,9 +19,13 @@ from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.private_files import set_umask
 from iot_mqtt.app.pipeline import launching
 from iot_mqtt.app.pipeline.errors import PipelineError
+from iot_mqtt.app.pipeline.report.files import files_of
 from iot_mqtt.app.pipeline.settings import settings_of, text_of, uses_kafka, write_settings
 from iot_mqtt.app.pipeline.status import read_status, screen
 from iot_mqtt.app.terminal import print_form, print_json
+
+#: Those that jobs write for readers.
+TABLES = ("clean", "invalid", "aggregate", "aggregate_late", "alarms")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -102,6 +107,21 @@ def status(config: Config, as_json: bool) -> None:
         print_form(screen(jobs, time.time()))
     else:
         click.echo("no job ran yet: iot-mqtt pipeline run clean")
+
+
+@pipeline_group.command()
+@click.argument("table", type=click.Choice(TABLES))
+@click.option("--first", type=click.DateTime(["%Y-%m-%d"]), help="The first day, such as 2026-11-21.")
+@click.option("--last", type=click.DateTime(["%Y-%m-%d"]), help="The last day.")
+@with_config
+def files(config: Config, table: str, first: datetime | None, last: datetime | None) -> None:
+    """Print the Parquet files of TABLE that hold each of its rows once, one on each line.
+
+    Whatever reads Parquet can be given them, while jobs run as well. They hold until `compact` runs the next time.
+    """
+    since, until = first.date() if first else date.min, last.date() if last else date.max
+    for path in files_of(pipeline_dir(config) / "tables", table, since, until):
+        click.echo(path)
 
 
 @pipeline_group.command()

@@ -22,6 +22,8 @@ JUST_NOW_SECONDS = 5.0
 MAX_FILES = 32
 MAX_BYTES = 64 * 1024
 MAX_TOTALS = 32
+MAX_NAMES = 10
+MAX_NAME = 300
 MAX_TEXT = 2000
 
 
@@ -86,6 +88,7 @@ def _judged(job: str, said: Mapping[str, Any], clock: Clock) -> JobStatus:
         processed_rows_per_second=_number(said.get("processed_rows_per_second")),
         batch_seconds=_number(said.get("batch_seconds")),
         totals=_totals(said.get("totals")),
+        named=_named(said.get("named")),
         lag=_whole(said.get("lag")),
         watermark=_text(said.get("watermark")),
         error=_text(said.get("error")),
@@ -111,6 +114,19 @@ def _totals(value: object) -> dict[str, int]:
     return dict(sorted(known)[:MAX_TOTALS])
 
 
+def _named(value: object) -> dict[str, dict[str, int]]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(what)[:64]: found for what, names in [*value.items()][:MAX_TOTALS] if (found := _largest(names))}
+
+
+def _largest(names: object) -> dict[str, int]:
+    if not isinstance(names, Mapping):
+        return {}
+    known = [(str(name)[:MAX_NAME], count) for name, said in names.items() if (count := _whole(said)) is not None]
+    return dict(sorted(known, key=lambda one: (-one[1], one[0]))[:MAX_NAMES])
+
+
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
@@ -131,6 +147,10 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)[:MAX_TEXT]
 
 
+#: Totals by name, as they are called on the screen.
+_NAMED = (("duplicate", "duplicates of"), ("invalid", "dead letters"))
+
+
 def screen(jobs: Sequence[Mapping[str, Any]], now: float) -> Iterator[tuple[str, str]]:
     """The rows as a form, a block for each job."""
     for job in jobs:
@@ -143,6 +163,9 @@ def screen(jobs: Sequence[Mapping[str, Any]], now: float) -> Iterator[tuple[str,
             yield "  rows a second", f"{rates[0]} come, {rates[1]} can be done"
         if job["totals"]:
             yield "  totals", plain(job["totals"])
+        for what, label in _NAMED:
+            if names := job.get("named", {}).get(what):
+                yield f"  {label}", plain(names)
         if job["lag"] is not None:
             yield "  not read yet", f"{job['lag']} records"
         if job["watermark"] is not None:

@@ -116,16 +116,24 @@ def in_order(alarms: DataFrame) -> DataFrame:
 
 
 def alarm_records(alarms: DataFrame) -> DataFrame:
-    """``key``, ``value`` of the alarms' topic: by device, times in ms like everywhere."""
+    """``key``, ``value`` of the alarms' topic: by device, times in ms like everywhere; and ``tag``, ``ingest_ts``."""
     names = [name for name in ALARMS.fieldNames() if name not in ("dt", "command", "command_target")]
     fields = [F.unix_millis(name).alias(name) if name in _TIMES else F.col(name) for name in names]
     return in_order(alarms).select(
-        F.concat_ws("/", "gateway", "device").alias("key"), F.to_json(F.struct(*fields)).alias("value")
+        F.concat_ws("/", "gateway", "device").alias("key"),
+        F.to_json(F.struct(*fields)).alias("value"),
+        "tag",
+        _arrived(),
     )
 
 
 def command_records(alarms: DataFrame) -> DataFrame:
-    """``key``, ``value`` of the commands' topic: by target."""
+    """``key``, ``value`` of the commands' topic: by target; and ``tag``, ``ingest_ts``."""
     return in_order(alarms.where("command is not null")).select(
-        F.col("command_target").alias("key"), F.col("command").alias("value")
+        F.col("command_target").alias("key"), F.col("command").alias("value"), "tag", _arrived()
     )
+
+
+def _arrived() -> Column:
+    """Of the reading; silence has none."""
+    return F.coalesce("ingest_ts", "at").alias("ingest_ts")

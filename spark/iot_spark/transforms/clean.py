@@ -3,7 +3,7 @@
 ::
 
     raw, topic, arrived ─▶ messages ─▶ (once_in_batch, see dedup) ─▶ values ─▶ good   one row for each tag
-                              │                                        └─────▶ bad    that tag as a dead letter
+                              │                                        └─────▶ bad    its message as one with these tags
                               └────────────────────────────────────────────▶ dead   the whole record as one
 
 Nothing leaves the way without a reason: ``problem`` is null for what is good, else a few words from a fixed list, so
@@ -13,6 +13,7 @@ dead letters can be counted by it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
@@ -20,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from iot_spark.rules import CleanRule
 from iot_spark.schema import BROKEN, CLEAN, FIRST, INVALID, message
+from iot_spark.transforms.fields import is_given, is_nested, milliseconds, number_problem, time_problem, whole_number
 
 #: A device's clock that says less was never set. Milliseconds of the year 2000.
 OLDEST_MS = 946_684_800_000
@@ -28,6 +30,9 @@ NEWEST_MS = 253_402_300_799_000
 _TAGS = "map<string,variant>"
 #: Stands for the gateway where there was none. No gateway can be called so.
 PLAIN = "$mqtt"
+#: Of one dead letter: tags that are listed, and characters of a name. What is more, the message itself says.
+MOST_TAGS = 100
+LONGEST_TAG = 200
 
 
 def messages(records: DataFrame, future_seconds: int, version: int = FIRST) -> DataFrame:
@@ -67,25 +72,18 @@ def _as_one(parsed: DataFrame) -> DataFrame:
         "*", F.when(F.col("wrapped"), F.try_variant_get(m.payload, "$", _TAGS)).alias("object")
     )
     inside = F.col("object")
-    seq, ts = _integer(inside, "seq"), _integer(inside, "ts")
+    said_seq, said_ts = (F.try_element_at(inside, F.lit(name)) for name in ("seq", "ts"))
     of_payload = (
-        # It is the number, or the time, and no tag.
-        F.when(
-            inside.isNotNull(),
-            F.map_filter(
-                inside,
-                lambda key, value: ~((key == "seq") & _is_integer(value)) & ~((key == "ts") & _is_integer(value)),
-            ),
-        )
+        # These are the number and the time, and no tags.
+        F.when(inside.isNotNull(), F.map_filter(inside, lambda key, _: ~key.isin("seq", "ts")))
         # A plain number or text: where it was published says what it is.
         .when(
-            m.payload.isNotNull()
-            & ~_is_nested(F.schema_of_variant(m.payload))
-            & (F.schema_of_variant(m.payload) != "VOID"),
+            is_given(m.payload) & ~is_nested(F.schema_of_variant(m.payload)),
             F.create_map(m.topic, m.payload),
         )
     )
     is_wrapped = F.col("wrapped")
+    told = told.withColumn("own_ts", F.when(is_wrapped, milliseconds(said_ts)).when(m.ts != m.ingest_ts, m.ts))
     return told.select(
         "raw",
         "topic",
@@ -95,29 +93,20 @@ def _as_one(parsed: DataFrame) -> DataFrame:
         m.id.alias("id"),
         F.when(is_wrapped, m.client).otherwise(m.gateway).alias("gateway"),
         F.when(is_wrapped, m.client).otherwise(m.device).alias("device"),
-        F.when(is_wrapped, F.coalesce(ts, m.ts)).otherwise(m.ts).alias("ts_ms"),
+        F.coalesce("own_ts", m.ts).alias("ts_ms"),
+        # The device told it.
+        F.col("own_ts").isNotNull().alias("clock"),
+        F.when(is_wrapped, F.coalesce(time_problem(said_ts), number_problem(said_seq))).alias("field_problem"),
         m.ingest_ts.alias("ingest_ms"),
-        F.when(is_wrapped, seq).otherwise(m.seq).alias("seq"),
+        F.when(is_wrapped, whole_number(said_seq)).otherwise(m.seq).alias("seq"),
         F.when(is_wrapped, of_payload).otherwise(m["values"]).alias("tags"),
         m.quality.alias("qualities"),
         m.codec.alias("codec"),
         m.node.alias("node"),
         F.when(is_wrapped, m.topic).alias("mqtt_topic"),
+        m.qos.alias("qos"),
         m.payload_b64.isNotNull().alias("is_bytes"),
     )
-
-
-def _is_nested(kind: Column) -> Column:
-    return kind.startswith("OBJECT") | kind.startswith("ARRAY")
-
-
-def _is_integer(value: Column) -> Column:
-    return F.schema_of_variant(value) == "BIGINT"
-
-
-def _integer(tags: Column, name: str) -> Column:
-    value = F.try_element_at(tags, F.lit(name))
-    return F.when(_is_integer(value), F.try_variant_get(value, "$", "bigint"))
 
 
 def _judged(told: DataFrame, text: Column, future_seconds: int) -> DataFrame:
@@ -129,6 +118,7 @@ def _judged(told: DataFrame, text: Column, future_seconds: int) -> DataFrame:
         .when(F.col("id").isNull() | (F.col("id") == ""), "no id")
         .when(F.col("gateway").isNull() | (F.col("gateway") == ""), "no gateway")
         .when(F.col("device").isNull() | (F.col("device") == ""), "no device")
+        .when(F.col("field_problem").isNotNull(), F.col("field_problem"))
         .when(ts.isNull(), "no ts")
         .when(came.isNull(), "no ingest_ts")
         .when(~came.between(OLDEST_MS, NEWEST_MS), "ingest_ts out of range")
@@ -143,7 +133,7 @@ def _judged(told: DataFrame, text: Column, future_seconds: int) -> DataFrame:
     came_or_arrived = F.when(came.between(OLDEST_MS, NEWEST_MS), came).otherwise(arrived_ms)
     # When it came to the broker, if that is known.
     judged = told.withColumn("problem", problem).withColumn("came_ms", came_or_arrived)
-    return judged.drop("broken", "wrapped", "is_bytes", "ingest_ms", "arrived")
+    return judged.drop("broken", "wrapped", "is_bytes", "ingest_ms", "arrived", "field_problem")
 
 
 def values(good: DataFrame, rules: Sequence[CleanRule]) -> DataFrame:
@@ -152,43 +142,50 @@ def values(good: DataFrame, rules: Sequence[CleanRule]) -> DataFrame:
         "*", F.schema_of_variant("variant").alias("kind")
     )
     variant, kind = F.col("variant"), F.col("kind")
-    is_text = kind == "STRING"
-    number = F.when(~is_text & ~_is_nested(kind), F.try_variant_get(variant, "$", "double"))
     typed = exploded.select(
         "*",
-        number.alias("number"),
-        F.when(is_text, F.try_variant_get(variant, "$", "string")).alias("text"),
-        _chosen(rules).alias("rule"),
+        _number(variant, kind).alias("number"),
+        F.when(kind == "STRING", F.try_variant_get(variant, "$", "string")).alias("text"),
+        _chosen(rules, F.col("tag")).alias("rule"),
     )
     rule = F.col("rule")
-    scaled = (
-        F.when(kind == "BOOLEAN", F.col("number")).otherwise(F.col("number") * rule.scale + rule.offset)
-        if any(one.scale != 1 or one.offset != 0 for one in rules)
-        else F.col("number")
-    )
-    judged = typed.select("*", scaled.alias("value"))
+    judged = typed.select("*", _scaled(F.col("number"), kind, rule, rules).alias("value"))
     value = F.col("value")
-    low, high = value < rule["min"], value > rule["max"]
-    is_invalid = rule.outside == "invalid"
-    problem = (
-        F.when(kind == "VOID", "value is null")
-        .when(_is_nested(kind), "value is not a scalar")
-        .when(value.isNull() & F.col("text").isNull(), "value is not a number")
-        .when(value.isNotNull() & (F.isnan("value") | (F.abs("value") == float("inf"))), "number is too large")
-        .when(is_invalid & low, "value below min")
-        .when(is_invalid & high, "value above max")
-    )
-    quality = F.when((rule.outside == "quality") & (low | high), "out_of_range").otherwise(
+    outside = (value < rule["min"]) | (value > rule["max"])
+    quality = F.when((rule.outside == "quality") & outside, "out_of_range").otherwise(
         F.coalesce(F.try_element_at("qualities", F.col("tag")), F.lit("good"))
     )
+    problem = _tag_problem(kind, value, F.col("text").isNotNull(), rule)
     return judged.select("*", problem.alias("tag_problem"), quality.alias("quality"), rule.unit.alias("unit"))
 
 
-def _chosen(rules: Sequence[CleanRule]) -> Column:
+def _number(variant: Column, kind: Column) -> Column:
+    return F.when((kind != "STRING") & ~is_nested(kind), F.try_variant_get(variant, "$", "double"))
+
+
+def _scaled(number: Column, kind: Column, rule: Column, rules: Sequence[CleanRule]) -> Column:
+    if not any(one.scale != 1 or one.offset != 0 for one in rules):
+        return number
+    return F.when(kind == "BOOLEAN", number).otherwise(number * rule["scale"] + rule["offset"])
+
+
+def _tag_problem(kind: Column, value: Column, is_text: Column, rule: Column) -> Column:
+    is_invalid = rule["outside"] == "invalid"
+    return (
+        F.when(kind == "VOID", "value is null")
+        .when(is_nested(kind), "value is not a scalar")
+        .when(value.isNull() & ~is_text, "value is not a number")
+        .when(value.isNotNull() & (F.isnan(value) | (F.abs(value) == float("inf"))), "number is too large")
+        .when(is_invalid & (value < rule["min"]), "value below min")
+        .when(is_invalid & (value > rule["max"]), "value above max")
+    )
+
+
+def _chosen(rules: Sequence[CleanRule], tag: Column) -> Column:
     """What the first rule that matches says, as one column."""
     found = _said(CleanRule(match=None))  # type: ignore[arg-type]
     for rule in reversed(rules):
-        found = F.when(rule.match.column(), _said(rule)).otherwise(found)
+        found = F.when(rule.match.column(tag), _said(rule)).otherwise(found)
     return found
 
 
@@ -218,18 +215,51 @@ def _day(milliseconds: str) -> Column:
     return F.expr(f"date_from_unix_date(cast({milliseconds} div 86400000 as int))")
 
 
-def bad(valued: DataFrame) -> DataFrame:
-    """Tags that are dead letters; see ``schema.INVALID``."""
-    return _letters(valued.where(F.col("tag_problem").isNotNull()), F.col("tag_problem"), F.col("tag"))
+def bad(good: DataFrame, rules: Sequence[CleanRule]) -> DataFrame:
+    """Messages with tags that have a problem: each one dead letter, however many tags it is about."""
+    # By functions on the whole map: a row for each tag would have a copy of the message each.
+    told = F.transform(F.map_entries("tags"), partial(_typed, rules))
+    judged = F.transform(told, partial(_judged_tag, rules))
+    found = good.select("*", F.filter(judged, lambda one: one["reason"].isNotNull()).alias("found"))
+    return _letters(found.where(F.size("found") > 0), _reasons(F.col("found.reason")), F.col("found"))
+
+
+def _typed(rules: Sequence[CleanRule], entry: Column) -> Column:
+    variant = entry["value"]
+    kind = F.schema_of_variant(variant)
+    return F.struct(
+        entry["key"].alias("tag"),
+        kind.alias("kind"),
+        _number(variant, kind).alias("number"),
+        _chosen(rules, entry["key"]).alias("rule"),
+    )
+
+
+def _judged_tag(rules: Sequence[CleanRule], one: Column) -> Column:
+    kind, rule = one["kind"], one["rule"]
+    value = _scaled(one["number"], kind, rule, rules)
+    problem = _tag_problem(kind, value, kind == "STRING", rule)
+    return F.struct(F.left(one["tag"], F.lit(LONGEST_TAG)).alias("tag"), problem.alias("reason"))
+
+
+def _reasons(reasons: Column) -> Column:
+    """Each once: there are few, so letters can be counted by them."""
+    return F.array_join(F.array_sort(F.array_distinct(reasons)), "; ")
 
 
 def dead(judged: DataFrame) -> DataFrame:
     """Records that are dead letters as a whole; see ``schema.INVALID``."""
-    return _letters(judged.where(F.col("problem").isNotNull()), F.col("problem"), F.lit(None).cast("string"))
+    return _letters(judged.where(F.col("problem").isNotNull()), F.col("problem"), None)
 
 
-def _letters(frame: DataFrame, reason: Column, tag: Column) -> DataFrame:
+def _letters(frame: DataFrame, reason: Column, found: Column | None) -> DataFrame:
     came = F.timestamp_millis("came_ms")
+    kinds = {name: INVALID[name].dataType for name in ("tag", "tags", "problems")}
+    about: dict[str, Column] = {name: F.lit(None) for name in kinds}
+    if found is not None:
+        first = F.try_element_at(found, F.lit(1))["tag"]
+        about = {"tag": first, "tags": F.size(found), "problems": F.slice(found, 1, MOST_TAGS)}
+    named = [column.cast(kinds[name]).alias(name) for name, column in about.items()]
     return frame.select(
-        "raw", reason.alias("reason"), tag.alias("tag"), "topic", came.alias("ingest_ts"), _day("came_ms").alias("dt")
+        "raw", reason.alias("reason"), *named, "topic", came.alias("ingest_ts"), _day("came_ms").alias("dt")
     ).select(*INVALID.names)

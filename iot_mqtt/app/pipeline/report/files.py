@@ -64,6 +64,16 @@ def files_of(tables: Path, name: str, first: date, last: date) -> list[Path]:
     return found
 
 
+def named_of(tables: Path, query: str, what: str) -> dict[str, int]:
+    """What a query has counted by name since its tables began, the largest first."""
+    try:
+        said = json.loads((tables / ".state" / f"{query}.json").read_bytes())
+    except FileNotFoundError:
+        return {}
+    names: Mapping[str, int] = said.get("named", {}).get(what, {})
+    return dict(sorted(names.items(), key=lambda one: (-one[1], one[0])))
+
+
 def _folded(tables: Path, name: str) -> Path:
     return tables / ("daily" if name == "clean" else name)
 

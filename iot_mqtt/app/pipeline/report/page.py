@@ -69,6 +69,7 @@ def _body(found: Found, now: int) -> Iterator[str]:
     yield from _alarms(found, now)
     yield from _devices(found, now)
     yield from _letters(found)
+    yield from _duplicates(found)
 
 
 def _tiles(found: Found) -> Iterator[str]:
@@ -184,6 +185,18 @@ def _letters(found: Found) -> Iterator[str]:
     yield "</table></div>\n"
     if (rest := found.invalid - sum(one.records for one in found.reasons)) > 0:
         yield f"<p class=note>{_count(rest)} records have other reasons.</p>\n"
+
+
+def _duplicates(found: Found) -> Iterator[str]:
+    yield "<h2>Duplicates</h2>\n"
+    if not found.duplicates:
+        yield "<p class=soft>None: nothing came twice.</p>\n"
+        return
+    yield "<div class='card wide'><table><tr><th>Device<th class=number>Messages passed over</tr>\n"
+    for name, count in found.duplicates:
+        yield f"<tr><td>{_text(name)}<td class=number>{_count(count)}</tr>\n"
+    yield "</table></div>\n<p class=note>Since the tables began. A device that has many, or one that never repeats"
+    yield " anything, counts its messages anew: see docs/pipeline.md.</p>\n"
 
 
 # What the script draws.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.launching import INSTALL
 from iot_mqtt.app.pipeline.report import limits
-from iot_mqtt.app.pipeline.report.files import days_of, files_of
+from iot_mqtt.app.pipeline.report.files import days_of, files_of, named_of
 from iot_mqtt.app.pipeline.report.series import Bucket
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class Found:
     reasons: Sequence[Reason]
     invalid: int
     delays: tuple[float | None, float | None]
+    #: Messages that were passed over because they came again, by device, since the tables began.
+    duplicates: Sequence[tuple[str, int]] = ()
 
 
 def read(tables: Path, days: int, device: str | None) -> Found | None:
@@ -166,7 +168,13 @@ class _Reading:
             reasons,
             invalid,
             (delays[0], delays[1]),
+            self._duplicates(),
         )
+
+    def _duplicates(self) -> list[tuple[str, int]]:
+        names = named_of(self._tables, "clean", "duplicate")
+        chosen = [(name, count) for name, count in names.items() if self._device in (None, name.rpartition("/")[2])]
+        return chosen[: limits.REASONS]
 
     def _rows(self, statement: str, values: object = None) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = self._ask(statement, values).fetchall()

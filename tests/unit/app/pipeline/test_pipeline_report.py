@@ -272,6 +272,18 @@ def test_dead_letters_are_counted_by_reason(tables: Tables) -> None:
     assert found.invalid == 4
 
 
+def test_duplicates_are_told_by_device(tables: Tables) -> None:
+    """The largest first; names stay text."""
+    tables.clean([row(1)])
+    state = tables.folder / ".state" / "clean.json"
+    named = {"duplicate": {"gw/press": 3, EVIL: 70, "mill": 1}}
+    state.write_text(json.dumps({"run": "aaaaaaaa", "batch": 99, "totals": {}, "named": named}))
+    assert tables.read().duplicates == [(EVIL, 70), ("gw/press", 3), ("mill", 1)]
+    assert tables.read(device="press").duplicates == [("gw/press", 3)]
+    text = page(tables.read(), 0, "tables")
+    assert "gw/press<td class=number>3<" in text and EVIL not in text
+
+
 # What a page is.
 
 

@@ -31,6 +31,7 @@ SAID: dict[str, Any] = {
     "input_rows_per_second": 2000.04,
     "processed_rows_per_second": 50_000.0,
     "batch_seconds": 1.5,
+    "named": {"duplicate": {"gw-1/press": 2, "mill": 3}, "invalid": {"broken JSON": 3}},
     "totals": {"in": 100, "out": 90, "duplicate": 5, "invalid": 3, "late": 2},
     "lag": 12,
     "watermark": "2026-11-22T01:00:00.000Z",
@@ -50,6 +51,7 @@ def test_a_running_job_is_told_as_it_says(tmp_path: Path) -> None:
     """Every figure."""
     found = read(tmp_path)
     assert (found.job, found.state, found.batch, found.lag) == ("clean", "running", 7, 12)
+    assert found.named == {"duplicate": {"mill": 3, "gw-1/press": 2}, "invalid": {"broken JSON": 3}}
     assert found.totals == {"duplicate": 5, "in": 100, "invalid": 3, "late": 2, "out": 90}
     assert (found.started_at, found.updated_at) == (999_000.0, 999_999.0)
 
@@ -101,6 +103,7 @@ def test_fields_of_a_wrong_type_are_not_told(tmp_path: Path) -> None:
         "pid": "x",
         "batch": True,
         "totals": {"a": "b", "c" * 1000: 1},
+        "named": {"duplicate": {"d" * 1000: 2, "e": "f"} | {f"g{n}": 1 for n in range(100)}, "invalid": 7, "x": {}},
         "lag": 1e300,
         "updated_at": 10**30,
         "error": "e" * 10_000,
@@ -108,6 +111,8 @@ def test_fields_of_a_wrong_type_are_not_told(tmp_path: Path) -> None:
     found = read(tmp_path, said)
     assert (found.pid, found.batch, found.lag, found.updated_at, found.state) == (None, None, None, None, "stale")
     assert found.totals == {"c" * 64: 1}
+    assert found.named.keys() == {"duplicate"} and len(found.named["duplicate"]) == 10
+    assert found.named["duplicate"]["d" * 300] == 2
     assert found.error == "e" * 2000
 
 
@@ -138,6 +143,7 @@ def test_the_screen_has_rates_lag_and_watermark(tmp_path: Path) -> None:
     assert found["  not read yet"] == "12 records"
     assert found["  watermark"] == "2026-11-22T01:00:00.000Z"
     assert "duplicate 5" in found["  totals"]
+    assert found["  duplicates of"] == "gw-1/press 2, mill 3" and found["  dead letters"] == "broken JSON 3"
 
 
 def test_the_screen_says_since_when_a_job_does_not_run(tmp_path: Path) -> None:

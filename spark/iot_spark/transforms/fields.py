@@ -1,0 +1,87 @@
+"""The number and the time of a message, from what a client wrote into its JSON.
+
+A whole number is one as a text, too (``"5"``). A time is milliseconds since 1970, as a number or a text, or ISO 8601
+with its zone (``2026-11-23T01:28:00.5+01:00``). What could mean several things is no time: it has a problem.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+#: Larger ones are not every number any more.
+_EXACT = float(2**53)
+_WHOLE = r"^[+-]?\d{1,18}$"
+_NUMBER = r"^[+-]?\d{1,18}(\.\d*)?$"
+_LOCAL = r"^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?)?"
+_ZONE = r" ?([Zz]|[+-]\d\d(:?\d\d)?)$"
+
+
+def is_nested(kind: Column) -> Column:
+    """Whether a VARIANT of this kind is an object or an array."""
+    return kind.startswith("OBJECT") | kind.startswith("ARRAY")
+
+
+def _is_fraction(kind: Column) -> Column:
+    """How JSON's numbers with a point, an exponent or too many digits are kept."""
+    return kind.startswith("DECIMAL") | kind.isin("DOUBLE", "FLOAT")
+
+
+def is_given(value: Column) -> Column:
+    """Whether there is a value, and not null."""
+    return value.isNotNull() & (F.schema_of_variant(value) != "VOID")
+
+
+def whole_number(value: Column) -> Column:
+    """As a number; null where it is none."""
+    kind = F.schema_of_variant(value)
+    double = F.try_variant_get(value, "$", "double")
+    text = F.trim(F.try_variant_get(value, "$", "string"))
+    return (
+        F.when(kind == "BIGINT", F.try_variant_get(value, "$", "bigint"))
+        .when((kind == "STRING") & text.rlike(_WHOLE), text.try_cast("bigint"))
+        .when(
+            _is_fraction(kind) & (F.abs(double) < _EXACT) & (double == F.floor(double).cast("double")),
+            double.cast("bigint"),
+        )
+    )
+
+
+def milliseconds(value: Column) -> Column:
+    """As milliseconds since 1970; null where it is no time, or could be several."""
+    kind = F.schema_of_variant(value)
+    text = F.trim(F.try_variant_get(value, "$", "string"))
+    return (
+        F.when(kind == "BIGINT", F.try_variant_get(value, "$", "bigint"))
+        .when(_is_fraction(kind), F.floor(F.try_variant_get(value, "$", "double")).cast("bigint"))
+        .when((kind == "STRING") & text.rlike(_NUMBER), F.floor(text.try_cast("double")).cast("bigint"))
+        .when((kind == "STRING") & text.rlike(_LOCAL + _ZONE), F.unix_millis(_iso(text).try_cast("timestamp")))
+    )
+
+
+def _iso(text: Column) -> Column:
+    """As Spark reads it: a point before fractions, seconds, a zone of hours and minutes."""
+    found = F.replace(F.upper(text), F.lit(","), F.lit("."))
+    for pattern, instead in (
+        (r" ?(Z|[+-]\d\d(:?\d\d)?)$", "$1"),
+        (r"([T ]\d\d:\d\d)([Z+-])", "$1:00$2"),
+        (r"([+-]\d\d)(\d\d)$", "$1:$2"),
+        (r"(:\d.*[+-]\d\d)$", "$1:00"),
+    ):
+        found = F.regexp_replace(found, pattern, instead)
+    return found
+
+
+def time_problem(value: Column) -> Column:
+    """Why a time that was given is none; null: it is one, or none was given."""
+    text = F.trim(F.try_variant_get(value, "$", "string"))
+    is_local = (F.schema_of_variant(value) == "STRING") & text.rlike(_LOCAL + "$")
+    return F.when(
+        is_given(value) & milliseconds(value).isNull(),
+        F.when(is_local, "ts has no time zone").otherwise("ts is not a time"),
+    )
+
+
+def number_problem(value: Column) -> Column:
+    """Why a number that was given is none."""
+    return F.when(is_given(value) & whole_number(value).isNull(), "seq is not a whole number")
