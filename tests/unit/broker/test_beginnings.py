@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from iot_mqtt.broker.elsewhere import read_on
 from tests.simulation.clients import Publisher, Subscriber
 from tests.simulation.ledger import Broken
 from tests.simulation.messaging import Weather
+from tests.simulation.sharedgrid import Speed
 from tests.simulation.world import World
 
 
@@ -146,6 +148,27 @@ def test_what_is_under_way_between_nodes_was_published_before() -> None:
     assert plant.came("s") == 8 and plant.came("new") == 3
     life = plant.lives["a"]
     assert not sum(life.counters.dropped.values())
+
+
+def test_what_comes_while_the_grid_is_asked_was_published_before() -> None:
+    """Although the session has room, and has read all that was announced."""
+    plant = Plant("a", "b")
+    plant.subscriber("s", "a")
+    new = plant.subscriber("new", "a", "u/#")
+    plant.network.weather["b", "a"] = Weather((0.6, 0.7))
+    plant.publish("b")
+    plant.lives["a"].door.speed = Speed(0.4, 0.5)
+    new.subscribe(("t/#", 2))
+    plant.step(0.1)
+    broker, place = plant.lives["a"].broker, plant.lives["b"].place
+    assert broker is not None and place is not None
+    read_on(broker, place.number)
+    plant.wait(1.0)
+    assert plant.came("s") == 5 and "t/#" not in new.subscribed
+    plant.lives["a"].door.speed = Speed()
+    plant.network.weather.clear()
+    plant.settle()
+    assert "t/#" in new.subscribed and not plant.came("new")
 
 
 def test_a_node_of_which_nobody_here_has_heard_has_a_log_too() -> None:
