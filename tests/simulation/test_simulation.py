@@ -15,7 +15,7 @@ import pytest
 from tests.seeds import FAILED, seed_of
 
 ROOT = Path(__file__).parents[2]
-SEEDS = os.environ.get("SIM_SEEDS", "120")
+SEEDS = os.environ.get("SIM_SEEDS", "100")
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ from tests.unit.cluster.links.linkskit import Cluster
 
 #: Seeds are run in blocks, so that a failure names few of them.
 BLOCK = 100
-SEEDS = int(os.environ.get("LINKS_SEEDS", "2000"))
+SEEDS = int(os.environ.get("LINKS_SEEDS", "1000"))
 ONLY = os.environ.get("LINKS_SEED")
 FIRST = seed_of("links")
 STORM = 1.2
