@@ -16,7 +16,10 @@ from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import brokers
 
-pytestmark = pytest.mark.skipif(MOSQUITTO, reason="users are configured differently there")
+pytestmark = [
+    pytest.mark.skipif(MOSQUITTO, reason="users are configured differently there"),
+    pytest.mark.alone,
+]
 
 SERVER_BUSY, BAD_USER_NAME_OR_PASSWORD = 0x89, 0x86
 USERS = [f"user-{number}" for number in range(8)]
