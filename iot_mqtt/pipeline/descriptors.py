@@ -18,7 +18,10 @@ __all__ = ["Descriptors", "Share", "raise_limit"]
 RESERVE = 256
 #: A process that may have few keeps half of them.
 RESERVED_PART = 2
-#: The part of all connections' descriptors that is somebody's own: a half.
+#: The part of all connections' descriptors that is one share's own, but not fewer than so many of them, as long as
+#: all shares together own no more than a half.
+OWN_PART = 32
+OWN_LEAST = 16
 OWNED_PART = 2
 #: More than this is not asked for, whatever the system would give.
 ENOUGH = 1_048_576
@@ -84,6 +87,6 @@ class Descriptors:
 
     def share(self, most: int, among: int) -> Share:
         """The share of one of so many listeners, which never holds more than ``most``."""
-        own = min(most, self.limit // OWNED_PART // among)
+        own = min(most, max(OWN_LEAST, self.limit // OWN_PART), self.limit // OWNED_PART // among)
         self.claimed += own
         return Share(self, own, most)

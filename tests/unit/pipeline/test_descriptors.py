@@ -10,12 +10,12 @@ def _takes(share: object, count: int) -> int:
 
 
 def test_a_flood_of_one_kind_leaves_the_others_their_own() -> None:
-    """100 descriptors, two shares with 25 of their own each: one takes 75 at most, the other always gets 25."""
+    """100 descriptors, two shares with 16 of their own each: one takes 84 at most, the other always gets 16."""
     every = Descriptors(100)
     flooded, quiet = every.share(1000, among=2), every.share(1000, among=2)
-    assert _takes(flooded, 200) == 75
-    assert _takes(quiet, 200) == 25
-    assert (flooded.refused, quiet.refused) == (125, 175)
+    assert _takes(flooded, 200) == 84
+    assert _takes(quiet, 200) == 16
+    assert (flooded.refused, quiet.refused) == (116, 184)
 
 
 def test_what_is_given_back_can_be_taken_again() -> None:
