@@ -250,9 +250,10 @@ class DeviceStage(Stage):
         ctx.fire_read_complete()
 
     def event(self, ctx: Context, event: object) -> None:
-        if isinstance(event, IdleEvent) and self._opened is not None and self._phase is not Phase.CLOSED:
-            self._opened.runner.idle()
-            self._flush()
+        if isinstance(event, IdleEvent) and self._opened is not None:
+            if self._phase is not Phase.CLOSED:
+                self._opened.runner.idle()
+                self._flush()
         else:
             ctx.fire_event(event)
 
