@@ -159,8 +159,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> It
         yield start(settings=settings, tls=ServerTls(cert, key))
 
 
+#: Resident bytes of a broker before the first attack: what one has left behind must not hide the next.
+_calm: dict[int, int] = {}
+
+
 class _Watched:
-    """Watches how much memory a broker takes, from before an attack to its worst."""
+    """Watches how much memory a broker takes, beyond what it took before all attacks."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.worst = 0
@@ -169,7 +173,7 @@ class _Watched:
         self._thread = threading.Thread(target=self._watch)
 
     def __enter__(self) -> _Watched:
-        self._before = self._broker.rss()
+        self._before = _calm.setdefault(self._broker.pid, self._broker.rss())
         self._thread.start()
         return self
 
@@ -218,7 +222,8 @@ def test_half_a_connect_holds_no_memory(broker: BrokerProcess, listener: str, fi
     with _Watched(broker) as watched, _sockets(broker.ports[listener], count, first):
         _round_trip(broker)
     # OpenSSL has 50 kB for each handshake, whatever came, and malloc keeps some of it.
-    most = 80 * MIB if listener == "mqtts" else 24 * MIB
+    most = 80 * MIB if listener == "mqtts" else 32 * MIB
+    print(f"{watched.worst / MIB:.1f} MB held at most")
     assert watched.worst < most, f"{watched.worst / MIB:.1f} MB held"
 
 
@@ -264,4 +269,5 @@ def test_many_replays_are_refused_and_share_what_there_is(broker: BrokerProcess)
     assert codes[0] == 1
     assert codes.count(0x97) > 200
     assert set(codes) == {1, 0x97}
-    assert watched.worst < 24 * MIB, f"{watched.worst / MIB:.1f} MB held"
+    print(f"{watched.worst / MIB:.1f} MB held at most")
+    assert watched.worst < 64 * MIB, f"{watched.worst / MIB:.1f} MB held"
