@@ -12,6 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+#: What Spark raises: errors that it has a class for, and those of jobs, which it has none for.
+FAILURES = (PySparkException, Py4JJavaError)
 #: Of what a task on an executor has said, the driver has the text only.
 _OF_TASK = re.compile(r"^(?:.*\): |Caused by: |\s*: )?((?:\w+\.)+\w*(?:Exception|Error)\w*): (.*)$", re.MULTILINE)
 #: What has a cause that says more.

@@ -18,11 +18,10 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from iot_spark.causes import names
+from iot_spark.causes import FAILURES, names
 
 #: Kafka's own default of what a topic takes, and of what its client sends.
 USUAL_LIMIT = 1_048_588
@@ -73,7 +72,7 @@ class Topic:
             large = (F.col(TEXTS) * ESCAPED + _BESIDE_TEXTS > limit) & large
         try:
             self._write(sized.where(~large))
-        except PySparkException as error:
+        except FAILURES as error:
             if refusal(error, self.name) is None:
                 raise
             return self._sent_apart(sized)
@@ -111,7 +110,7 @@ class Topic:
             try:
                 writes += 1
                 self._write(part)
-            except PySparkException as error:
+            except FAILURES as error:
                 why = refusal(error, self.name)
                 if why is None:
                     raise

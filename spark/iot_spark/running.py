@@ -18,12 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from iot_spark.causes import root_cause
+from iot_spark.causes import FAILURES, root_cause
 from iot_spark.progress import Progress
 from iot_spark.rules import BadRule
 from iot_spark.session import connector, session
@@ -64,7 +63,7 @@ def main(job: str, begin: Begin, arguments: Sequence[str] | None = None) -> int:
     except (BadRule, BadSettings) as error:
         progress.write(running=False, error=str(error))
         return _say(job, error, WRONG)
-    except (PySparkException, OSError) as error:
+    except (*FAILURES, OSError) as error:
         why = root_cause(stop.error or error)
         progress.write(running=False, error=_explained(why, error))
         sys.stderr.write(f"{_first(error)}\n{job}: {why}\n")

@@ -288,13 +288,17 @@ class Batch:
         """Put rows into the decided batch, under names that are the same when it is done again. How many, by reason."""
         beside = self._writing.with_name(f"{self.name}.{uuid4().hex[:8]}{WRITING}")
         letters.coalesce(1).write.partitionBy("dt").parquet(str(beside))
-        rows = self._sink._spark.read.parquet(str(beside)).groupBy("reason").count().collect()
-        for number, file in enumerate(sorted(beside.glob("dt=*/*.parquet"))):
+        files = sorted(beside.glob("dt=*/*.parquet"))
+        counts: Counter[str] = Counter()
+        if files:
+            rows = self._sink._spark.read.parquet(str(beside)).groupBy("reason").count().collect()
+            counts.update({row["reason"]: row["count"] for row in rows})
+        for number, file in enumerate(files):
             day = self._ready / LETTERS / file.parent.name
             day.mkdir(parents=True, exist_ok=True)
             file.rename(day / f"{prefix}-{number}.parquet")
         shutil.rmtree(beside, ignore_errors=True)
-        return Counter({row["reason"]: row["count"] for row in rows})
+        return counts
 
 
 def move(ready: Path, tables: Path, name: str) -> None:

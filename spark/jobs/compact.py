@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from iot_spark.causes import root_cause
+from iot_spark.causes import FAILURES, root_cause
 from iot_spark.folding import Lost
 from iot_spark.progress import Progress
 from iot_spark.running import DONE, FAILED, TAKEN, WRONG
@@ -20,7 +20,6 @@ from iot_spark.session import session
 from iot_spark.settings import BadSettings, load
 from iot_spark.sinks import TableSink, Taken
 from iot_spark.transforms.compact import Which, compact
-from pyspark.errors import PySparkException
 
 JOB = "compact"
 
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{JOB}: days {len(done)}, rows {sum(done.values())}\n")
     except Taken as error:
         return _say(error, TAKEN)
-    except (PySparkException, OSError, Lost) as error:
+    except (*FAILURES, OSError, Lost) as error:
         why = root_cause(error)
         progress.write(running=False, error=f"{why}\n{str(error)[:2000]}")
         sys.stderr.write(f"{str(error)[:2000]}\n{JOB}: {why}\n")

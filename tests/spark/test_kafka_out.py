@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from iot_spark import kafka_out
-from iot_spark.causes import root_cause
+from iot_spark.causes import FAILURES, root_cause
 from iot_spark.kafka_out import OVERHEAD, REASON, Topic
 from iot_spark.schema import INVALID
 from iot_spark.senders import Letters
 from iot_spark.session import connector
 from iot_spark.sinks import TableSink
 from iot_spark.sources import read_table
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.enginekit.kafka import KafkaServer
@@ -89,7 +88,7 @@ def test_what_is_refused_for_another_reason_is_told_apart(
 def test_an_error_that_is_about_no_record_is_an_error(spark: SparkSession, tmp_path: Path, kafka: KafkaServer) -> None:
     """It says why in a sentence, the batch stays decided, and the next life sends it."""
     topic = Topic(spark, kafka.make_topic("away"), {**told(kafka), "kafka.acks": "nonsense"})
-    with pytest.raises(PySparkException) as caught:
+    with pytest.raises(FAILURES) as caught:
         topic.send(records(spark, ["a"]))
     assert "acks" in root_cause(caught.value) and "\n" not in root_cause(caught.value)
     assert "Exception: " in root_cause(caught.value)
