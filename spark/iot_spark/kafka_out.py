@@ -30,6 +30,7 @@ CLIENT_LIMIT = 1_048_576
 CLIENT_BUFFER = 33_554_432
 #: What a record takes beside key and value, alone in its batch; the client counts 82 and a little.
 OVERHEAD = 128
+CLIENT_BATCH = 16_384
 ASK_MS = 5000
 #: Writes that telling records apart may take; what is together then is refused together.
 MOST_WRITES = 200
@@ -51,6 +52,8 @@ class Topic:
         self.name = name
         self._options = dict(options)
         self._limit: int | None = None
+        #: Nobody has said what the topic takes, so records are not put together.
+        self._is_guess = False
 
     @property
     def limit(self) -> int:
@@ -74,6 +77,8 @@ class Topic:
             self._write(sized.where(~large))
         except FAILURES as error:
             if refusal(error, self.name) is None:
+                # What is tried the next time is asked for anew.
+                self._limit = None
                 raise
             return self._sent_apart(sized)
         found = sized.where(large).withColumn(REASON, F.lit(_too_large(self.name)))
@@ -127,8 +132,11 @@ class Topic:
 
     def _write(self, records: DataFrame) -> None:
         limit = max(self.limit, CLIENT_LIMIT)
+        # A batch that is refused for its size and is not larger than this is sent again, and never split.
+        batch = 1 if self._is_guess else min(CLIENT_BATCH, self.limit)
         more = {
             "kafka.max.request.size": str(limit),
+            "kafka.batch.size": str(batch),
             "kafka.buffer.memory": str(max(CLIENT_BUFFER, 2 * limit)),
         }
         out = records.select("key", "value").write.format("kafka")
@@ -138,6 +146,7 @@ class Topic:
         """What the topic says; Kafka's default where it is not there yet, or may not be looked at."""
         told = int(self._options.get("kafka.max.request.size", "0")) or None
         found = self._described()
+        self._is_guess = found is None
         return min(one for one in (found or USUAL_LIMIT, told) if one is not None)
 
     def _described(self) -> int | None:

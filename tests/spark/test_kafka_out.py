@@ -45,7 +45,8 @@ def there(kafka: KafkaServer, topic: Topic) -> set[str]:
     return {(found.value or b"").decode() for found in kafka.read_all(topic.name)}
 
 
-SIZES = ["a" * size for size in (1, 500, 1000, 5000, 20_000, 7)]
+LIMIT = 20_000
+SIZES = ["a" * size for size in (1, 500, 1000, 5000, 30_000, 60_000, 7)]
 
 
 @pytest.mark.parametrize("known", ["before", "when it is refused", "never"])
@@ -53,18 +54,18 @@ def test_what_is_too_large_comes_back_and_the_rest_arrives(
     spark: SparkSession, kafka: KafkaServer, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The topic says its limit; or says it anew when it refuses; or says nothing, and is asked by trying."""
-    topic = Topic(spark, kafka.make_topic(f"large.{known.split(maxsplit=1)[0]}", max_message_bytes=3000), told(kafka))
+    topic = Topic(spark, kafka.make_topic(f"large.{known.split(maxsplit=1)[0]}", max_message_bytes=LIMIT), told(kafka))
     if known == "before":
-        assert topic.limit == 3000
+        assert topic.limit == LIMIT
     elif known == "when it is refused":
         topic._limit = 1_000_000
     else:
         monkeypatch.setattr(Topic, "_described", lambda self: None)
         assert topic.limit == 1_048_576 + 12
     assert sent(topic, records(spark, SIZES)) == [
-        (value, f"too large for the topic {topic.name}") for value in sorted(SIZES) if len(value) > 3000
+        (value, f"too large for the topic {topic.name}") for value in sorted(SIZES) if len(value) > LIMIT
     ]
-    assert there(kafka, topic) == {value for value in SIZES if len(value) < 3000 - OVERHEAD}
+    assert there(kafka, topic) == {value for value in SIZES if len(value) < LIMIT - OVERHEAD}
     # More than the client sends by itself, if the topic takes it.
     kafka.alter_topic(topic.name, max_message_bytes=3_000_000)
     larger = Topic(spark, topic.name, told(kafka))
