@@ -172,7 +172,13 @@ final class Connection {
     }
 
     private void refuse(Refusal refusal) {
-        services.log().warning("refused " + (life == null ? "a stranger" : life) + " from " + name + ": " + refusal.getMessage());
+        String said = "refused " + (life == null ? "a stranger" : life) + " from " + name + ": " + refusal.getMessage();
+        if (life != null && life.node() == 0) {
+            // Tools that look whether this server is ready yet, several times a second.
+            services.log().info(said);
+        } else {
+            services.log().warning(said);
+        }
         gate.close();
         outbox.offer(Outgoing.refused(refusal.status, refusal.getMessage()));
         outbox.close();
