@@ -321,8 +321,9 @@ KEYS = {
     "log.max_streams": "Groups of like topics in one generation; more topics share one per shard.",
     "log.page_cache": "Bytes of the log kept in memory for readers of the same stretch.",
     "log.disk_limit": (
-        "Bytes that the grid may take on disk. From 80 % on there is an alarm; at the limit, QoS 1 and 2 publishes for "
-        "durable sessions are refused (v5: 0x97) or wait (3.x). 0: no limit but the disk's."
+        "Bytes that the grid may take: on this node's disk, or with Ignite in the fullest of its servers. From 80 % on "
+        "there is an alarm; at the limit, QoS 1 and 2 publishes for durable sessions are refused (v5: 0x97) or wait "
+        "(3.x). 0: no limit but that of the disk, or of the servers."
     ),
-    "log.disk_reserve": "The same as soon as the disk has fewer bytes left than this.",
+    "log.disk_reserve": "The same as soon as this node's disk has fewer bytes left than this.",
 }

@@ -34,7 +34,6 @@ def _jobs_read_kafka(config: Config) -> bool:
     return config.pipeline.source == "kafka"
 
 
-_NOT_HERE = "the node bounds what is on its own disk only"
 _CONDITIONS = (
     _Condition("grid.ignite.", "grid.kind", ("ignite",)),
     _Condition("registry.zookeeper.", "registry.kind", ("zookeeper",)),
@@ -42,8 +41,8 @@ _CONDITIONS = (
     _Condition("uplink.file.", "uplink.kind", ("file",)),
     _Condition("uplink.kafka.", "uplink.kind", ("kafka",), unless=_jobs_read_kafka),
     _Condition("uplink.commands.", "uplink.kind", ("kafka",)),
-    _Condition("log.disk_limit", "grid.kind", ("embedded",), _NOT_HERE),
-    _Condition("log.disk_reserve", "grid.kind", ("embedded",), _NOT_HERE),
+    _Condition("log.disk_limit", "grid.kind", ("embedded", "ignite"), "memory bounds nothing"),
+    _Condition("log.disk_reserve", "grid.kind", ("embedded",), "only the node's own disk has one"),
 )
 _OF_PROTOCOLS = {
     "path": "websocket",
