@@ -426,8 +426,8 @@ def test_nothing_but_the_outbox_writes_to_a_transport() -> None:
     """The one rule that keeps memory bounded: transports have no limit of their own."""
     package = Path(iot_mqtt.__file__).parent
     # The connection to the grid's gateway is no channel; it writes as a producer that pauses, from a bounded queue. So
-    # does the bridge to codecs' workers; a worker itself writes as it is read from, and so do a gateway's own end and the
-    # trial of a codec, which waits for each answer.
+    # does the bridge to codecs' workers; a worker itself writes as it is read from, and so do a gateway's own end and
+    # the trial of a codec, which waits for each answer.
     bounded = {
         package / "pipeline" / "outbox.py",
         package / "grid" / "ignite" / "connection.py",
