@@ -76,19 +76,18 @@ class Topic:
         try:
             self._write(sized.where(~large))
         except FAILURES as error:
+            # The topic may take less by now; the client may have tried in vain until it timed out.
+            self._limit = None
+            if self.limit < limit:
+                return self.send(records)
             if refusal(error, self.name) is None:
-                # What is tried the next time is asked for anew.
-                self._limit = None
                 raise
             return self._sent_apart(sized)
         found = sized.where(large).withColumn(REASON, F.lit(_too_large(self.name)))
         return None if found.isEmpty() else found
 
     def _sent_apart(self, sized: DataFrame) -> DataFrame | None:
-        """Again, for a topic that takes less than was thought."""
-        before, self._limit = self.limit, None
-        if self.limit < before:
-            return self.send(sized.drop(_SIZE))
+        """Again, for a topic that takes less than it says."""
         numbered = sized.coalesce(1).withColumn(_NUMBER, F.monotonically_increasing_id())
         numbered = numbered.persist(StorageLevel.MEMORY_AND_DISK)
         try:
