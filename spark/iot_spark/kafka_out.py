@@ -21,7 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from iot_spark.causes import FAILURES, names
+from iot_spark.causes import FAILURES, chain, names
 
 #: Kafka's own default of what a topic takes, and of what its client sends.
 USUAL_LIMIT = 1_048_588
@@ -37,6 +37,7 @@ MOST_WRITES = 200
 
 TOO_LARGE = frozenset({"RecordTooLargeException", "RecordBatchTooLargeException"})
 INVALID = frozenset({"InvalidRecordException", "InvalidTimestampException"})
+_BESIDE_INVALID = "part of a batch which had one more more invalid records"
 TEXTS = "_texts"
 #: Bytes of JSON that one byte of a text may become, and what is beside texts.
 ESCAPED = 6
@@ -178,7 +179,9 @@ def refusal(error: BaseException, topic: str) -> str | None:
     found = names(error)
     if found & TOO_LARGE:
         return _too_large(topic)
-    return f"refused by the topic {topic}" if found & INVALID else None
+    # Of a batch, only those that are invalid themselves are told so by the class.
+    is_beside = any(_BESIDE_INVALID in text for _, text in chain(error))
+    return f"refused by the topic {topic}" if found & INVALID or is_beside else None
 
 
 def _too_large(topic: str) -> str:
