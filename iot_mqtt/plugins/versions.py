@@ -50,6 +50,15 @@ class Common(NamedTuple):
         quiet = Quiet(logger_of(name), clock.seconds)
         return cls(name, config, limits, clock, Counts(), quiet, over, faulty, turned_away)
 
+    def admits(self, conduct: Conduct, device: str) -> bool:
+        """Whether a device is not held off now; if it is, it is counted as turned away."""
+        try:
+            conduct.check_device(self.name, device)
+        except NotAvailable as error:
+            self.turned_away(error.reason)
+            return False
+        return True
+
 
 class Version(Protocol):
     """Made, started once, retired once."""
@@ -171,12 +180,7 @@ class InlineVersion:
         self.conduct.light(kind, detail, runner.suspect)
 
     def admits(self, runner: InlineRunner) -> bool:
-        try:
-            self.conduct.check_device(self._common.name, runner.gateway)
-        except NotAvailable as error:
-            self._common.turned_away(error.reason)
-            return False
-        return True
+        return self._common.admits(self.conduct, runner.gateway)
 
     def took(self, runner: InlineRunner, seconds: float, frames: int) -> None:
         limits = self._common.limits

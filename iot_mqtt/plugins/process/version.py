@@ -147,12 +147,7 @@ class ProcessVersion:
         return self.conduct.light(kind, detail, runner.suspect)
 
     def admits(self, runner: ProcessRunner) -> bool:
-        try:
-            self.conduct.check_device(self._common.name, runner.gateway)
-        except NotAvailable as error:
-            self._common.turned_away(error.reason)
-            return False
-        return True
+        return self._common.admits(self.conduct, runner.gateway)
 
     def took(self, runner: ProcessRunner, seconds: float) -> None:
         limits = self._common.limits

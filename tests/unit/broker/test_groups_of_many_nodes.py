@@ -240,6 +240,16 @@ def test_a_member_moves_to_the_node_that_gives_out_and_away(qos: int) -> None:
     assert not world.records(*SHARES)
 
 
+def start_all_again(world: GroupWorld, wait: float) -> None:
+    """All nodes are killed, and begin together after a while."""
+    for name in world.names:
+        world.kill(name)
+    world.wait(wait)
+    for name in world.names:
+        world.again(name)
+    assert world.until(lambda: len(world.running) == len(world.names), 20.0)
+
+
 @pytest.mark.parametrize("wait", [0.5, 6.0, 20.0])
 def test_what_a_node_that_is_gone_for_good_recorded_outlives_its_adopter(wait: float) -> None:
     """Those who are left start again, before it is adopted, after that, and when it was cleaned up after."""
@@ -252,12 +262,7 @@ def test_what_a_node_that_is_gone_for_good_recorded_outlives_its_adopter(wait: f
     world.gone.add("b")
     world.kill("b")
     world.wait(wait)
-    for name in world.names:
-        world.kill(name)
-    world.wait(1.0)
-    for name in world.names:
-        world.again(name)
-    assert world.until(lambda: len(world.running) == 2, 20.0)
+    start_all_again(world, 1.0)
     world.connect(member, "c")
     world.settle()
     assert set(member.got) == set(sent)
@@ -271,12 +276,7 @@ def test_a_start_of_all_nodes_at_once_takes_nothing_from_a_group(node: str) -> N
     member.leave()
     sent = world.publish(node, 10)
     world.publisher.leave()
-    for name in world.names:
-        world.kill(name)
-    world.wait(2.0)
-    for name in world.names:
-        world.again(name)
-    assert world.until(lambda: len(world.running) == 2, 20.0)
+    start_all_again(world, 2.0)
     world.connect(member, "c")
     world.settle()
     assert set(member.got) == set(sent)
