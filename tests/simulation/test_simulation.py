@@ -37,4 +37,4 @@ def test_no_promise_is_broken_whatever_happens_to_nodes_and_links() -> None:
 def test_an_acknowledgement_that_comes_too_early_is_found() -> None:
     """What finds nothing proves nothing."""
     done = simulate("--seeds", "200", "--plant", "acknowledge-early")
-    assert done.returncode == 1 and "lost" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 1 and "Broken: " in done.stdout, done.stdout + done.stderr
