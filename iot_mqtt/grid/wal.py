@@ -127,15 +127,16 @@ class _Walk:
 
     def behind(self, data: bytes, spot: int) -> None:
         """Look for a batch that begins behind a damaged spot."""
-        block = (spot // BLOCK + 1) * BLOCK
-        for offset in range(spot + 1, min(block, len(data)) - _FRAGMENT.size - _BATCH.size + 1):
-            if self._begins_at(data, offset):
-                self._begin(*_BATCH.unpack_from(data, offset + _FRAGMENT.size))
-                return
-        # Every block begins with a fragment, so the walk can take up there.
         batches = self.batches
-        for offset in range(block, len(data), BLOCK):
-            self.along(data, offset)
+        stopped: int | None = spot
+        while stopped is not None:
+            block = (stopped // BLOCK + 1) * BLOCK
+            for offset in range(stopped + 1, min(block, len(data)) - _FRAGMENT.size - _BATCH.size + 1):
+                if self._begins_at(data, offset):
+                    self._begin(*_BATCH.unpack_from(data, offset + _FRAGMENT.size))
+                    return
+            # Every block begins with a fragment, so the walk can take up there, unless that is damaged, too.
+            stopped = self.along(data, block) if block < len(data) else None
             if self.batches != batches:
                 return
 

@@ -107,6 +107,17 @@ def test_a_batch_in_a_later_block_is_found(tmp_path: Path) -> None:
     assert found.safe >= 1
 
 
+@pytest.mark.parametrize(("batches", "length"), [(20, 5000), (40, 5000 + BLOCK)], ids=["one", "two"])
+def test_a_batch_behind_a_hole_over_the_beginning_of_a_block_is_found(
+    tmp_path: Path, batches: int, length: int
+) -> None:
+    """Where the walk cannot take up: what begins behind the hole in the same block shows that something is missing."""
+    whole = log(*(batch(number, 2500) for number in range(1, batches + 1)))
+    for start in range(BLOCK - 4900, BLOCK, 100):
+        damaged = whole[:start] + bytes(length) + whole[start + length :]
+        assert surveyed(tmp_path, damaged).hidden is not None, start
+
+
 def test_the_rest_of_a_torn_batch_in_later_blocks_is_no_batch(tmp_path: Path) -> None:
     """Middle and last fragments may reach the disk before the first: it was never acknowledged."""
     data = bytearray(log(batch(1), batch(2, 100_000)))
