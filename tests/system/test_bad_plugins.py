@@ -250,6 +250,8 @@ def test_the_kernel_ends_a_worker_whose_broker_was_killed(here: House, tmp_path:
         f"""
         import sys; sys.path[:0] = [{str(here.site)!r}, {os.getcwd()!r}]
         from pathlib import Path
+        import pytest_twisted; pytest_twisted.init_default_reactor()
+        from tests.reactor import turn
         from tests.unit.plugins.plugkit import House, settings, vendors
         here = House(Path({str(tmp_path)!r}))
         plugins = here.start(bad=settings("process", answer_within=600.0))
