@@ -37,10 +37,12 @@ TARGETS = {
 CODECS = tuple(f"{name}{kind}" for name in TARGETS for kind in ("", "-inline"))
 PASSWORD = "of all stations"
 STATION = {"password": PASSWORD, "silence": 0.4}
-#: A gateway's numbers are its own: what one isolation took, the other would have to take for duplicates.
+#: A gateway's numbers are its own: what one isolation took, the other would have to take for duplicates. So is its
+#: name: the scale logs in with a user, the meter with none.
 CONFIG: dict[str, dict[str, object]] = {
     "iec104": STATION,
     "iec104-inline": STATION,
+    "acme-meter": {"gateway_prefix": "meter-"},
     "acme-meter-inline": {"gateway_prefix": "other-"},
 }
 STARTDT, STARTED = bytes.fromhex("680407000000"), bytes.fromhex("68040b000000")
