@@ -41,7 +41,8 @@ def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:
 def broker_settings(plan: Plan) -> dict[str, object]:
     """What every node of a cluster on these servers is told, as for a command line."""
     shared = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings_of(plan).items()}
-    return {**shared, "mqtt.sys_interval": 0, "registry.zookeeper.session_timeout": SESSION_SECONDS}
+    timeout = {"registry.zookeeper.session_timeout": SESSION_SECONDS} if plan.count("zookeeper") else {}
+    return {**shared, "mqtt.sys_interval": 0, **timeout}
 
 
 class BrokerNode(BrokerProcess):
