@@ -128,7 +128,8 @@ class World:
             life.paused = False
             if self.rng.random() < 0.5:
                 self.ensemble.heal(name)
-                self.network.resume(name)
+                if not life.ended:
+                    self.network.resume(name)
             else:
                 self.network.resume(name)
                 if not life.ended:

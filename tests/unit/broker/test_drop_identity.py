@@ -170,7 +170,7 @@ def test_a_random_mixture(seed: int) -> None:
             act(dice.choice("abcde"))
         balance(node)
     node.release()
-    assert node.counters.messages_matched > 100
+    assert node.counters.messages_matched > 10
     for client in clients.values():
         if not client.closed:
             client.wire.link.drain()
