@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from iot_mqtt.auth.fair_queue import source_of
 from iot_mqtt.auth.files import WatchedFile
 from iot_mqtt.auth.hashing import Question
 from iot_mqtt.auth.users import Users
 from iot_mqtt.auth.verdicts import Verifier
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
+from iot_mqtt.ports.addresses import source_of
 
 
 class Step(Protocol):

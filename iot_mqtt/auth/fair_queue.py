@@ -16,7 +16,6 @@ user by guessing at him. Pure: time is passed in.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -28,20 +27,6 @@ Key = TypeVar("Key", bound=Hashable)
 MAX_ADDRESSES = 10_000
 #: Verifications that may wait for an address without an allowance.
 FEW = 16
-
-
-def source_of(peer: str) -> str:
-    """The address that a peer (``host:port``) counts as: IPv6 by /64, which is what one subscriber has."""
-    host = peer.rpartition(":")[0].strip("[]").partition("%")[0]
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host or peer
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return host
 
 
 @dataclass(slots=True)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.ports.addresses import source_of
 from iot_mqtt.ports.endings import end_text
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
 
-__all__ = ["Attempts", "MemoryBounds", "address_of"]
+__all__ = ["Attempts", "MemoryBounds"]
 
 #: Characters that are kept of what a client says.
 LONGEST = 256
@@ -78,7 +78,7 @@ class Attempts:
         info = AttemptInfo(
             client_id[:LONGEST], kind, self._wall(), reason, text[:LONGEST], username, peer[:LONGEST], listener
         )
-        self._add(info, address_of(info.peer))
+        self._add(info, source_of(info.peer))
 
     def _add(self, info: AttemptInfo, address: str) -> None:
         bounds = self._bounds
@@ -106,11 +106,3 @@ class Attempts:
             del numbers[number]
             if not numbers:
                 del kept[key]
-
-
-def address_of(peer: str) -> str:
-    """Who is behind a peer, as far as shares go: its address; of IPv6, its network."""
-    host = peer.rpartition(":")[0]
-    if host.startswith("["):
-        return ":".join(islice(host.strip("[]").split(":"), 4))
-    return host

@@ -58,7 +58,7 @@ class Owners:
             return False
         if connection.patient or not self._may_end(session):
             raise self.refusal(connection, client_id)
-        logger.warning("the session of another user ends", extra=_whose(connection, client_id))
+        logger.warning("the session of another user ends", extra=whose(connection, client_id))
         return True
 
     def _may_end(self, session: Session) -> bool:
@@ -71,7 +71,7 @@ class Owners:
         return self._refusal(connection, client_id, "the session of another user was asked for")
 
     def _refusal(self, connection: Connection, client_id: str, what: str) -> Refused:
-        logger.warning(what, extra=_whose(connection, client_id))
+        logger.warning(what, extra=whose(connection, client_id))
         return Refused(_REFUSAL, ReasonCode.NOT_AUTHORIZED)
 
 
@@ -104,6 +104,7 @@ def adopt(session: Session, owner: str) -> None:
     session.owner = owner
 
 
-def _whose(connection: Connection, client_id: str) -> dict[str, object]:
+def whose(connection: Connection, client_id: str | None) -> dict[str, object]:
+    """Who asked for which name, for the log: the user is a verified one."""
     peer = connection.ctx.channel.peer if connection.ctx is not None else "?"
     return {"client": client_id, "user": owner_of(connection) or None, "peer": peer}

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import breath, done, drive
-from iot_mqtt.broker.owners import may_be_called
+from iot_mqtt.broker.owners import may_be_called, whose
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.topics import parse_replay, parse_shared
@@ -117,13 +117,5 @@ def _may_subscribe(permissions: Permissions, filter: str) -> bool:
 
 
 def _log(what: str, connection: Connection, **more: object) -> None:
-    session, principal = connection.session, connection.principal
-    logger.warning(
-        what,
-        extra={
-            "client": session.client_id if session is not None else None,
-            "user": principal.owner or None if principal is not None else None,
-            "peer": connection.ctx.channel.peer if connection.ctx is not None else "?",
-            **more,
-        },
-    )
+    client_id = None if connection.session is None else connection.session.client_id
+    logger.warning(what, extra=whose(connection, client_id) | more)

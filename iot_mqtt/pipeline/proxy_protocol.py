@@ -23,6 +23,7 @@ from iot_mqtt.pipeline.channel import address
 from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.ports.addresses import address_of
 
 __all__ = ["HeaderReader", "ProxyHeader", "ProxyHeaderError", "ProxyProtocolStage", "networks"]
 
@@ -187,12 +188,8 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _is_within(peer: str, trusted: tuple[Network, ...]) -> bool:
-    try:
-        found = ipaddress.ip_address(peer.rpartition(":")[0].strip("[]").partition("%")[0])
-    except ValueError:
-        return False
-    found = getattr(found, "ipv4_mapped", None) or found
-    return any(found in network for network in trusted)
+    found = address_of(peer)
+    return found is not None and any(found in network for network in trusted)
 
 
 class ProxyProtocolStage(Stage):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.auth import fair_queue
-from iot_mqtt.auth.fair_queue import FEW, Allowance, FairQueue, source_of
+from iot_mqtt.auth.fair_queue import FEW, Allowance, FairQueue
+from iot_mqtt.ports.addresses import source_of
 
 SOURCES = {
     "192.0.2.1:50000": "192.0.2.1",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from iot_mqtt.broker.attempts import Attempts, MemoryBounds, address_of
+from iot_mqtt.broker.attempts import Attempts, MemoryBounds
 from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.ports.addresses import source_of
 from tests.unit.broker.harness import Node
 
 BOUNDS = MemoryBounds(entries=80, parts=8, each=3)
@@ -48,9 +49,10 @@ def test_the_whole_is_bounded_in_entries_and_in_bytes() -> None:
 
 def test_a_network_of_ipv6_is_one_address() -> None:
     """Whoever has one address of it has all of them."""
-    assert address_of("[2001:db8:1:2:3:4:5:6]:7") == address_of("[2001:db8:1:2:9:9:9:9]:8") != ""
-    assert address_of("10.0.0.1:5") == "10.0.0.1"
-    assert address_of("") == ""
+    assert source_of("[2001:db8:1:2:3:4:5:6]:7") == source_of("[2001:db8:1:2:9:9:9:9]:8") != ""
+    assert source_of("[2001:db8::1]:7") == source_of("[2001:db8::2]:7") != source_of("[2001:db8:0:1::1]:7")
+    assert source_of("10.0.0.1:5") == "10.0.0.1"
+    assert source_of("") == ""
 
 
 def test_ends_are_noted_with_who_and_from_where() -> None:
