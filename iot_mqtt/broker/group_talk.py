@@ -2,6 +2,8 @@
 
 From who gives a part out: ``ask``, ``noted``, ``gives`` (from now on it is this node that does). From the members'
 side: ``done``, ``returned``, ``full``, ``room``, ``held``, ``unknown``. From either: ``lost``.
+
+A node that begins hears nothing of it before it has read what it keeps: it would deny what it has not read yet.
 """
 
 from __future__ import annotations
@@ -39,6 +41,14 @@ class GroupTalk:
         self._broker = broker
         self._gathered: list[Word] = []
         self._held: deque[tuple[int, Word]] = deque()
+        #: What came before this node had read what it keeps; None afterwards.
+        self._early: list[Word] | None = []
+
+    def begin(self) -> None:
+        """All sessions and groups that are kept here are in memory."""
+        early, self._early = self._early or [], None
+        for word in early:
+            self.told(*word)
 
     def tell(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         """Say it at the end of the turn, or after its commit."""
@@ -55,7 +65,9 @@ class GroupTalk:
 
     def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         """A peer has said this, or this node to itself."""
-        if kind in TO_MEMBERS:
+        if self._early is not None:
+            self._early.append(Word(peer, kind, name, client_id, list(references)))
+        elif kind in TO_MEMBERS:
             self._broker.borrowing.told(peer, kind, name, client_id, references)
         else:
             self._broker.loans.told(peer, kind, name, client_id, references)

@@ -345,6 +345,7 @@ class Groups:
         if owned and self._broker.clustering is not None:
             self._broker.clustering.group_homes.begun(self._broker.log.writer)
             self.entered()
+        self._broker.talk.begin()
 
     def _kept_filters(self) -> Collection[str]:
         clustering = self._broker.clustering

@@ -132,11 +132,7 @@ class Ownership:
             if attempt:
                 await self._pause(pause)
                 pause *= 2
-            while (waited := self._loading.get(client_id)) is not None:
-                done: Deferred[None] = Deferred()
-                waited.append(done)
-                await done
-            record = await self._channels.get(client_id)
+            record = await self._settled(client_id)
             life = read(record).life if record is not None else None
             dead = False
             if life != self._own:
@@ -155,6 +151,17 @@ class Ownership:
             if await self._channels.take(client_id, record):
                 return self._granted(life, dead=dead)
         return self._refuse(Refusal.HOME_BUSY)
+
+    async def _settled(self, client_id: str) -> bytes | None:
+        """The record of a client that is not about to be loaded here: one that says so is not for a claim."""
+        while True:
+            record = await self._channels.get(client_id)
+            waiting = self._loading.get(client_id)
+            if waiting is None:
+                return record
+            done: Deferred[None] = Deferred()
+            waiting.append(done)
+            await done
 
     async def _let_go(self, life: Life, client_id: str, owner: str | None) -> Refusal | None:
         """See that a life has nothing to do with a client any more; or why that cannot be had now."""

@@ -218,9 +218,11 @@ class Story:
         world, rng = self.world, self.rng
         world.trace("---- the end begins")
         self._calm()
+        for life in world.lives.values():
+            # Also for those that are not to come back: one that stops writes what it has, and does not go before that.
+            life.door.shut = False
         for name in world.names:
             life = world.lives[name]
-            life.door.shut = False
             if not life.ended:
                 if life.paused:
                     world.resume(name)

@@ -183,6 +183,7 @@ class Clustered:
         """Everything is committed: others may have our clients."""
         if self._beacon is not None:
             self._beacon.stop()
+        self._grid.gateway.leave()
         if self._node is not None:
             await self._node.stop()
         else:

@@ -82,6 +82,8 @@ class Gateway:
         self._flowing = False
         # The connection ends because this node has got another identity: nobody has lost it.
         self._renaming = False
+        # This node leaves: others may fence it from now on, and what follows from that worries nobody.
+        self._leaving = False
         self._stopped: Deferred[None] | None = None
         self.identity: Identity = NOBODY
         self.on_flow: Callable[[bool], None] = _ignore
@@ -127,12 +129,17 @@ class Gateway:
         """Be somebody else from now on: a new connection takes the place of the present one."""
         self.identity = identity
         self.fenced = None
+        self._leaving = False
         if self._connection is not None:
             self._renaming = True
             self._connection.abort("it gets another identity")
         elif self._running:
             self._forget_attempt()
             self._connect()
+
+    def leave(self) -> None:
+        """The node is about to leave the list of members: that it is fenced then, and cut off, is no loss."""
+        self._leaving = True
 
     @property
     def connected(self) -> bool:
@@ -256,7 +263,7 @@ class Gateway:
         renaming, self._renaming = self._renaming, False
         if was_there and self._running and not renaming:
             self.losses += 1
-            log.warning("the connection to the gateway is lost: %s", why)
+            log.log(self._level(logging.WARNING), "the connection to the gateway is lost: %s", why)
             # One that breaks as soon as it is there is no success.
             lasted = self._clock.monotonic() - self._welcomed_at >= self._settings.ping_interval
             self._failures = 0 if lasted else self._failures + 1
@@ -354,9 +361,12 @@ class Gateway:
             return
         self.fenced = detail or "this life of the node was declared dead"
         self.trouble = self.fenced
-        log.error("this node is fenced: %s", self.fenced)
+        log.log(self._level(logging.ERROR), "this node is fenced: %s", self.fenced)
         self._forget_attempt()
         self.on_fenced(self.fenced)
+
+    def _level(self, of_news: int) -> int:
+        return logging.INFO if self._leaving else of_news
 
     def failure(self) -> Unavailable:
         """What to tell somebody who wants to write now."""

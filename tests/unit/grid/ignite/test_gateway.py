@@ -245,6 +245,22 @@ def test_a_fenced_identity_is_refused(pump: FakePump, grid: IgniteGrid) -> None:
         pump.run(grid.identify(7, 5))
 
 
+def test_who_leaves_is_cut_off_and_nobody_worries(
+    pump: FakePump, grid: IgniteGrid, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others fence a node that has left before its connection has ended; a later life worries again."""
+    pump.run(grid.identify(7, 1))
+    grid.gateway.leave()
+    other = make(pump)
+    pump.run(other.open())
+    pump.run(other.fence(7, 1))
+    pump.until(lambda: grid.gateway.fenced is not None)
+    assert not caplog.records
+    pump.run(grid.identify(7, 2))
+    pump.servers.cut()
+    assert "is lost" in caplog.text
+
+
 # Messages.
 
 
