@@ -154,19 +154,17 @@ class Clustering:
     # Node: what was published elsewhere.
 
     def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
-        reader = self._broker.logs.of(peer)
         for item in items:
             publication = Publication(item.run, item.topic, item.publisher, item.arrived, item.origin)
             publication.remote = True
             reference = item.reference
             if reference is not None:
                 publication.logged = LogRun(reference, item.run, item.topic, item.publisher, item.arrived, item.origin)
-                if reader is not None and reference.writer == peer:
-                    reader.announce(publication.logged.end)
+                if reference.writer == peer:
+                    self.logs.announce(peer, publication.logged.end)
             self._deliver(peer, publication, item)
-        if reader is not None:
-            reader.announce(end)
-            self._grew(peer)
+        self.logs.announce(peer, end)
+        self._grew(peer)
         self._broker.plan_turn()
 
     def _grew(self, number: int) -> None:

@@ -31,6 +31,9 @@ class OtherLogs:
         self._clock = clock
         self._follow = follow
         self._opening: set[int] = set()
+        #: What was announced of logs that are not open yet: what is before it was offered when nobody was there to take
+        #: it, and the grid may have been asked for the end before that.
+        self._announced: dict[int, int] = {}
         logs.missed = self.follow
 
     def follow(self, number: int) -> None:
@@ -40,10 +43,20 @@ class OtherLogs:
             self._opening.add(number)
             drive(self.open(number), done, partial(self._not_open, number))
 
+    def announce(self, number: int, end: int) -> None:
+        """The node says how far its log is."""
+        reader = self._logs.of(number)
+        if reader is not None:
+            reader.announce(end)
+        else:
+            self._announced[number] = max(end, self._announced.get(number, 0))
+
     async def open(self, number: int) -> Followed:
         """The reader of a node's log; raises what opening it raises."""
         if self._logs.of(number) is None:
-            self._logs.add(await self._follow(number))
+            opened = await self._follow(number)
+            opened.announce(self._announced.pop(number, 0))
+            self._logs.add(opened)
         self._opening.discard(number)
         reader = self._logs.of(number)
         assert reader is not None, "a node's own log is not opened here"
