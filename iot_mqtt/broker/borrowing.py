@@ -194,10 +194,13 @@ class Borrowing:
     # What the givers say.
 
     def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
-        """One of ``noted``, ``ask``, ``gives``."""
+        """One of ``noted``, ``ask``, ``gives``, ``elsewhere``."""
         lender = self.lender(name)
         if kind == "noted":
             self._noted(lender, client_id, references)
+            return
+        if kind == "elsewhere":
+            self._is_elsewhere(peer, lender, client_id, references)
             return
         self._givers[lender.writer] = peer
         if kind == "ask":
@@ -215,6 +218,13 @@ class Borrowing:
                 self._broker.progress.changed(flight)
         if not over:
             del lender.over[client_id]
+
+    def _is_elsewhere(self, peer: int, lender: Lender, client_id: str, references: Sequence[Reference]) -> None:
+        """Who was told is not who gives: the node that writes the log is, unless another one says so."""
+        if self._givers.get(lender.writer) == peer != lender.writer:
+            del self._givers[lender.writer]
+        if self._giver(lender) != peer:
+            self._answer(lender, client_id, references)
 
     def answer_all(self, client_id: str, loans: Iterable[Loan]) -> None:
         """The session lives where its groups are given out."""

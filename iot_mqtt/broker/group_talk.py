@@ -1,7 +1,8 @@
 """What nodes say to each other of durable groups: gathered in a turn, said when its commit is over.
 
-From who gives a part out: ``ask``, ``noted``, ``gives`` (from now on it is this node that does). From the members'
-side: ``done``, ``returned``, ``full``, ``room``, ``held``, ``unknown``. From either: ``lost``.
+From who gives a part out: ``ask``, ``noted``, ``gives`` (from now on it is this node that does), and from who does
+not (any more) ``elsewhere``. From the members' side: ``done``, ``returned``, ``full``, ``room``, ``held``, ``unknown``.
+From either: ``lost``.
 
 A node that begins hears nothing of it before it has read what it keeps: it would deny what it has not read yet.
 """
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
 
 #: What is said to the members' side.
-TO_MEMBERS: Final = frozenset({"ask", "noted", "gives"})
+TO_MEMBERS: Final = frozenset({"ask", "noted", "gives", "elsewhere"})
 #: References in one word.
 MOST: Final = 2_000
 

@@ -106,7 +106,10 @@ class Loans:
         cursor = broker.groups.part(name)
         if kind == "lost":
             self.ask(peer)
-        elif kind == "done" and broker.groups.has_part(split_name(name).writer):
+        elif not broker.groups.has_part(split_name(name).writer):
+            # It may have heard of an adopter later than of the node that is back.
+            broker.talk.tell(peer, "elsewhere", name, client_id, references)
+        elif kind == "done":
             # Also what nobody knows of any more: who says so is to forget it. But not before this node has read what
             # there is; then it says that it gives, and is told again.
             broker.talk.tell(peer, "noted", name, client_id, references)

@@ -124,6 +124,10 @@ class Progress:
         if self._due:
             self._broker.reserve()
 
+    def write_down(self, session: Session) -> None:
+        """All that has changed of a session, now: it is about to leave the memory."""
+        self._write(session)
+
     def forget(self, session: Session) -> None:
         """The session is not kept any more: remove what is stored."""
         store, client_id = self._broker.store, session.client_id

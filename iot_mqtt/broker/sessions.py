@@ -233,6 +233,8 @@ class Sessions:
             if timer is not None:
                 timer.cancel()
         session.expiry_timer = session.will_timer = None
+        # What it remembers of groups elsewhere is forgotten with it.
+        broker.progress.write_down(session)
         broker.subscriptions.let_go(session)
         for cursor in session.cursors():
             cursor.closed = True

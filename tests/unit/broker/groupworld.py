@@ -204,10 +204,10 @@ class Walk:
     def _member(self, member: Member) -> None:
         chance = self.rng.random()
         if (member.idle and chance < 0.3) or chance < 0.04:
-            member.slow = False
-            member.kept_back.clear()
             node = self._node()
             if node is not None:
+                member.slow = False
+                member.kept_back.clear()
                 member.connect(node)
         elif chance < 0.08:
             member.leave(politely=self.rng.random() < 0.5)
