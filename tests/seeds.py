@@ -25,7 +25,8 @@ FAILED: Final[Mapping[str, Sequence[int]]] = {
     # A node that answered what its sessions have of a durable group before it had read that.
     # One that heard of an adopter later than of the node that was back, and told that one what its members had done.
     # A session that left for another node in the turn in which its messages arrived, before that was written.
-    "nodes and members": (556426364, 887861036, 720732640, 761174663, 649673301, 192078394),
+    # A second loan of a client of which nobody knows where it is, while the first one was looked for.
+    "nodes and members": (556426364, 887861036, 720732640, 761174663, 649673301, 192078394, 350752081),
     # A hole over the beginning of a block of the write-ahead log: batches behind it, in the same block, were not found.
     "damage of some length": (191777330,),
 }

@@ -58,8 +58,8 @@ class Loans:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        #: Clients whose records are being read.
-        self._looking: set[str] = set()
+        #: Clients whose records are being read; whether they are to be read once more, for loans that came too late.
+        self._looking: dict[str, bool] = {}
 
     # Out.
 
@@ -210,11 +210,12 @@ class Loans:
 
     def _look(self, client_id: str) -> None:
         if client_id in self._looking:
+            self._looking[client_id] = True
             return
         if self._broker.sessions.get(client_id) is not None:
             self._broker.borrowing.answer_all(client_id, self._all(client_id))
             return
-        self._looking.add(client_id)
+        self._looking[client_id] = False
         drive(self._read(client_id), done, partial(self._failed, client_id))
 
     async def _read(self, client_id: str) -> None:
@@ -227,7 +228,7 @@ class Loans:
                     kind = held if ids[0] else over
                     positions = positions_of([flight.reference.part(offset, offset + len(ids))])
                     kind.setdefault(flight.origin, set()).update(positions)
-        self._looking.discard(client_id)
+        again = self._looking.pop(client_id)
         for loan in loans:
             if loan.peer is not None or not loan.left:
                 continue
@@ -235,9 +236,11 @@ class Loans:
             self._take_back(loan.origin, client_id, split(loan.left, over.get(name, set()))[0])
             _, nowhere = split(loan.left, held.get(name, set()))
             loan.origin.give_back(self._take_back(loan.origin, client_id, nowhere))
+        if again:
+            self._look(client_id)
 
     def _failed(self, client_id: str, error: BaseException) -> None:
-        self._looking.discard(client_id)
+        self._looking.pop(client_id, None)
         log.error("what a client has begun cannot be read, trying again: %s", error, extra={"client": client_id})
         self._broker.clock.call_later(RETRY_SECONDS, partial(self._look, client_id))
 
