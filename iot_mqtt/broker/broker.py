@@ -53,7 +53,7 @@ from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.ports.store import Store
 from iot_mqtt.ports.uplink import Mode
-from iot_mqtt.topics import POLICIES, Routes, matches
+from iot_mqtt.topics import POLICIES, Match, Routes, is_reserved, matches
 from iot_mqtt.values import NOBODY, Message, Origin
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Broker:
         self._new_id = new_id
         self.handlers = table()
         self.early_handlers = early_table()
-        self.routes: Routes[Session] = Routes(pick=POLICIES[settings.shared_policy])
+        self.routes: Routes[Session] = Routes(pick=POLICIES[settings.shared_policy], is_common=self._is_common)
         self.sessions = Sessions(self)
         #: Whose sessions are; ``clean_for_others``: see ``Owners``.
         self.owners = Owners(self.sessions, counters, clean=clean_for_others)
@@ -341,6 +341,16 @@ class Broker:
 
     def _read_replay(self, replay: ReplayCursor) -> None:
         replay.read_in_turn(self)
+
+    def _is_common(self, topic: bytes, match: Match[Session]) -> bool:
+        """Whether what is published to a topic has nothing to do but to go to sessions that subscribed to it."""
+        return (
+            not match.shared
+            and all(route.receiver.__class__ is Session and not route.parts for route in match.plain)
+            and not topic.startswith(SPECIAL)
+            and not is_reserved(topic)
+            and not any(self.is_recorded(topic, qos) for qos in (0, 1, 2))
+        )
 
     def is_recorded(self, topic: bytes, qos: int) -> bool:
         """Whether messages of a topic are logged in any case."""

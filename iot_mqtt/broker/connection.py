@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.answers import Answers, Waiting
+from iot_mqtt.broker.batches import flattened, takes
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.closing import REFERRING, farewell
 from iot_mqtt.broker.fitting import fitting
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.uplink.holding import HeldAnswer
-from iot_mqtt.codec import Connect, Packet, PacketType, encode_acks, encode_publish
+from iot_mqtt.codec import Connect, Packet, PacketType, PublishBatch, encode_acks, encode_publish
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, Stage
 from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
@@ -76,7 +77,7 @@ class Connection(Stage):
         "codec",
         "_verdicts",
         "_receivable",
-        "_verdicts_version",
+        "verdicts_version",
         "_out",
         "_out_bytes",
         "_answers",
@@ -122,7 +123,8 @@ class Connection(Stage):
         self.problem_information = True
         self._verdicts: dict[bytes, bool] | None = None
         self._receivable: dict[bytes, bool] | None = None
-        self._verdicts_version = 0
+        #: Of the rights that they were asked of.
+        self.verdicts_version = -1
         self._out: list[bytes | Packet] = []
         self._out_bytes = 0
         self._answers: Answers | None = None
@@ -136,11 +138,15 @@ class Connection(Stage):
 
     def read(self, ctx: Context, batch: list[object]) -> None:
         if self._stash is not None:
-            self._stash.extend(batch)
+            self._stash.extend(flattened(batch))
             return
+        version = self.broker.routes.version
         try:
             for position, item in enumerate(batch):
                 if self.closed:
+                    return
+                if isinstance(item, PublishBatch) and not takes(self, item, version):
+                    self.read(ctx, flattened(batch[position:]))
                     return
                 self.handlers[type(item)](self, item)
                 if self._answers is not None and self.broker.budget.crowded and not self.connecting:
@@ -210,6 +216,7 @@ class Connection(Stage):
 
     def hold(self, items: list[object]) -> None:
         """Keep what has to wait, behind what waits already, and read no further."""
+        items = flattened(items)
         if self._stash is None:
             self._stash = items
         else:
@@ -229,6 +236,15 @@ class Connection(Stage):
 
     # Rights.
 
+    def take_batches(self) -> None:
+        """The session is open: packets that go the same way are served together from now on, to topics that were asked
+        for where not all are allowed.
+        """
+        codec = self.ctx.pipeline.get("mqtt") if self.ctx is not None else None
+        if isinstance(codec, MqttCodecStage):
+            codec.decoder.routes = self.broker.routes.common
+            codec.decoder.allowed = self._verdicts
+
     def note_origin(self) -> None:
         """The principal is known, or another one: it answers for what is published from now on."""
         user = "" if self.principal is None else self.principal.owner
@@ -241,11 +257,7 @@ class Connection(Stage):
             return False
         if permissions.unrestricted:
             return True
-        if (
-            self._verdicts is None
-            or self._verdicts_version != permissions.version
-            or len(self._verdicts) > MAX_VERDICTS
-        ):
+        if self._verdicts is None or self.verdicts_version != permissions.version or len(self._verdicts) > MAX_VERDICTS:
             self._forget_verdicts(permissions.version)
         assert self._verdicts is not None
         verdict = self._verdicts.get(topic)
@@ -262,7 +274,7 @@ class Connection(Stage):
             return permissions is not None
         if (
             self._receivable is None
-            or self._verdicts_version != permissions.version
+            or self.verdicts_version != permissions.version
             or len(self._receivable) > MAX_VERDICTS
         ):
             self._forget_verdicts(permissions.version)
@@ -273,7 +285,13 @@ class Connection(Stage):
         return verdict
 
     def _forget_verdicts(self, version: int) -> None:
-        self._verdicts, self._receivable, self._verdicts_version = {}, {}, version
+        if self._verdicts is None or self._receivable is None:
+            self._verdicts, self._receivable = {}, {}
+            self.take_batches()
+        # Not replaced: the decoder looks at it.
+        self._verdicts.clear()
+        self._receivable.clear()
+        self.verdicts_version = version
 
     # Outbound: the session's messages.
 

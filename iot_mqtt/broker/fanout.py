@@ -85,7 +85,7 @@ def fan_out(broker: Broker, publication: Publication, match: Match[Session], sou
                 continue
             route = own
         outcome.receivers += 1
-        _to_session(broker, publication, route, outcome)
+        to_session(broker, publication, route, outcome)
     if not publication.remote:
         # One pick per message: it is made where the message is published.
         for shared in match.shared:
@@ -95,7 +95,7 @@ def fan_out(broker: Broker, publication: Publication, match: Match[Session], sou
     return outcome
 
 
-def _to_session(
+def to_session(
     broker: Broker,
     publication: Publication,
     route: Route[Session],
@@ -103,6 +103,7 @@ def _to_session(
     origin: SharedGroup[Session] | None = None,
     offset: int = 0,
 ) -> None:
+    """Through the log, or by value; ``offset``: where the publication is in what the publisher sent at once."""
     session = route.receiver
     if origin is None and (session.cursor is not None or session.elsewhere):
         qos = min(route.qos, publication.qos)  # [MQTT-3.8.4-8]
@@ -220,7 +221,7 @@ def _to_members(broker: Broker, publication: Publication, group: SharedGroup[Ses
         for receiver, count in picked:
             part = publication.part(position, position + count)
             if receiver.__class__ is Session:
-                _to_session(broker, part, group.route(receiver), outcome, group, position)
+                to_session(broker, part, group.route(receiver), outcome, group, position)
             else:
                 cast(OtherMember, receiver).give(broker, part)
                 outcome.elsewhere = True
@@ -247,7 +248,7 @@ def deliver_to_member(broker: Broker, publication: Publication, filter: str, cli
     if session is None or group is None or session not in group.members:
         return False
     broker.counters.messages_matched += publication.count
-    _to_session(broker, publication, group.route(session), Outcome(), group)
+    to_session(broker, publication, group.route(session), Outcome(), group)
     return True
 
 

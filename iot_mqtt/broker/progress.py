@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.elsewhere import places
-from iot_mqtt.broker.repeating import IDS_AHEAD
+from iot_mqtt.broker.repeating import IDS_AHEAD, is_in_doubt
 from iot_mqtt.ports.store import StoredFlight, StoredProgress
 from iot_mqtt.session import Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID
@@ -193,8 +193,9 @@ class Progress:
             return
         end = log.end
         replays = tuple(replay.stored(end) for replay in (session.replays or {}).values())
-        # While nobody is connected no ids are used.
-        session.last_id_kept = session.outbound.last if self._delay and session.connection is not None else None
+        # While nobody is connected no ids are used; but what an earlier life had sent may still be to come.
+        ahead = session.connection is not None or is_in_doubt(session)
+        session.last_id_kept = session.outbound.last if self._delay and ahead else None
         progress = StoredProgress(
             cursor.place(end),
             tuple(cursor.past or ()),

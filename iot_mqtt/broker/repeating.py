@@ -53,6 +53,14 @@ def begin(session: Session) -> None:
         out_of_order(session)
 
 
+def is_in_doubt(session: Session) -> bool:
+    """Whether it still has messages to read that an earlier life of the node may have sent."""
+    return any(
+        cursor.doubt is not None and not cursor.live and cursor.doubt.covers(cursor.position)
+        for cursor in session.plain_cursors()
+    )
+
+
 def out_of_order(session: Session) -> None:
     """A session in doubt has, or gets, an id for something else than the next message of its log: from here on none is
     given out again that may have been used.

@@ -8,7 +8,7 @@ will not take, goes through the reader of its type, one by one. Checks come in t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from iot_mqtt import native
 from iot_mqtt.codec import order
@@ -30,14 +30,14 @@ from iot_mqtt.codec.packets import (
     unsuback,
     unsubscribe,
 )
-from iot_mqtt.codec.runs import AckRun, PublishRun, run_of_one
+from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, run_of_one
 from iot_mqtt.codec.scan import SCANNER
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, Reader
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.values import ProtocolVersion
 
 #: What ``Decoder.feed`` returns; an error can only be the last of a list.
-Item = PublishRun | AckRun | Packet | MqttError
+Item = PublishRun | PublishBatch | AckRun | Packet | MqttError
 
 _READERS: Final[dict[PacketType, Callable[[Reader, int, ProtocolVersion, Role], Packet]]] = {
     PacketType.CONNACK: connack.read,
@@ -58,6 +58,8 @@ _READERS: Final[dict[PacketType, Callable[[Reader, int, ProtocolVersion, Role], 
 
 #: ``_mode`` while the connection is not open and the scan must keep away.
 _CLOSED: Final = -1
+#: Bytes of a piece that is kept as it came, and of a packet that is joined by itself.
+PIECE: Final = 16_384
 
 
 class Decoder:
@@ -67,7 +69,19 @@ class Decoder:
     a version takes CONNECT as read.
     """
 
-    __slots__ = ("_largest", "_limit", "_mode", "_need", "_phase", "_rest", "_role", "version")
+    __slots__ = (
+        "_held",
+        "_largest",
+        "_limit",
+        "_mode",
+        "_need",
+        "_phase",
+        "_rest",
+        "_role",
+        "allowed",
+        "routes",
+        "version",
+    )
 
     _scanner: ClassVar[native.Scanner] = SCANNER
 
@@ -85,9 +99,14 @@ class Decoder:
         self.version = version
         #: Of every packet but the first.
         self._largest = max_packet_size
+        #: Topic → what packets of one batch have in common; and the topics that may be in one, if not all may.
+        self.routes: dict[bytes, Any] | None = None
+        self.allowed: dict[bytes, bool] | None = None
         self._limit = max_packet_size if max_connect_size is None else min(max_connect_size, max_packet_size)
         self._role = role
-        self._rest: bytes | bytearray = b""
+        #: The beginning of a packet of ``_need`` bytes (at least), in pieces; small ones are one piece.
+        self._rest: list[bytes | bytearray] = []
+        self._held = 0
         self._need = 0
         self._mode = _CLOSED
         self._phase = Phase.FIRST
@@ -97,14 +116,14 @@ class Decoder:
     @property
     def buffered(self) -> int:
         """Bytes waiting for the rest of their packet."""
-        return len(self._rest)
+        return self._held
 
     def feed(self, data: bytes) -> list[Item]:
         """The items that these bytes complete."""
-        if self._rest or self._mode < 0:
+        if self._held or self._mode < 0:
             return self._feed_slowly(data)
         items: list[Item] = []
-        pos = self._scanner.scan(data, 0, items, self._limit, self._mode)
+        pos = self._scanner.scan(data, 0, items, self._limit, self._mode, self.routes, self.allowed)
         if pos != len(data):
             self._carry_on(data, pos, items)
         return items
@@ -114,20 +133,35 @@ class Decoder:
         items: list[Item] = []
         if self._phase is Phase.OVER:
             return items
-        rest = self._rest
-        if rest:
-            if len(rest) + len(data) < self._need:
-                # A big packet arrives in many pieces: gather them without joining each time.
-                self._rest = rest = bytearray(rest) if isinstance(rest, bytes) else rest
-                rest += data
+        behind = b""
+        if self._held:
+            missing = self._need - self._held
+            if len(data) < missing:
+                self._hold(data)
                 return items
-            data = b"".join((rest, data))
-            self._rest = b""
+            if self._need >= PIECE:
+                # Joined without what is behind it: the packet is cut out of nothing then, and copied once.
+                data, behind = data[:missing], data[missing:]
+            data = b"".join((*self._rest, data))
+            self._rest, self._held = [], 0
         pos = 0
         if self._mode >= 0:
-            pos = self._scanner.scan(data, 0, items, self._limit, self._mode)
+            pos = self._scanner.scan(data, 0, items, self._limit, self._mode, self.routes, self.allowed)
         self._carry_on(data, pos, items)
+        if behind:
+            items += self.feed(behind)
         return items
+
+    def _hold(self, data: bytes) -> None:
+        """Keep a piece of a packet; as many small ones as there may be cost no more than their bytes."""
+        rest = self._rest
+        if len(data) >= PIECE:
+            rest.append(data)
+        elif isinstance(rest[-1], bytearray):
+            rest[-1] += data
+        else:
+            rest.append(bytearray(data))
+        self._held += len(data)
 
     def _carry_on(self, data: bytes, pos: int, items: list[Item]) -> None:
         """From the first packet that the scan did not take to the end of the data."""
@@ -136,11 +170,11 @@ class Decoder:
             while pos < end and self._phase is not Phase.OVER:
                 after = self._one(data, pos, end, items)
                 if after < 0:
-                    self._rest = data[pos:]
+                    self._rest, self._held = [data[pos:]], end - pos
                     return
                 pos = after
                 if self._mode >= 0:
-                    pos = self._scanner.scan(data, pos, items, self._limit, self._mode)
+                    pos = self._scanner.scan(data, pos, items, self._limit, self._mode, self.routes, self.allowed)
         except MqttError as error:
             self._enter(Phase.OVER)
             # The traceback would keep the buffer alive.

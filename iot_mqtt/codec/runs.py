@@ -1,4 +1,5 @@
-"""Runs: consecutive packets of one connection that differ only in packet id and payload.
+"""Runs: consecutive packets of one connection that differ only in packet id and payload. And batches: those that differ
+in their topics, too, and of which the decoder was told that they go the same way.
 
 The scan finds them, and everything downstream takes a whole run, so that Python pays per run and not per
 message. Both classes are filled by the scan (the native one writes the slots directly); treat them as frozen.
@@ -10,6 +11,9 @@ message. Both classes are filled by the scan (the native one writes the slots di
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from iot_mqtt import native
 from iot_mqtt.codec import properties as props
@@ -127,6 +131,48 @@ class PublishRun:
     def __repr__(self) -> str:
         # Payloads stay out of logs and tracebacks.
         return f"<PublishRun {self.topic!r} qos={self.qos} retain={self.retain} {self.count} packets>"
+
+
+class PublishBatch:
+    """PUBLISH packets with the same first byte, without properties, whose topics have the same route: whatever the
+    decoder's table has for them. Neither DUP nor RETAIN.
+    """
+
+    __slots__ = ("_publications", "count", "five", "head", "ids", "longest", "route", "wire")
+
+    #: 0x30, 0x32 or 0x34.
+    head: int
+    five: bool
+    #: The packets, one after the other, exactly as received.
+    wire: bytes
+    count: int
+    #: Packet ids in order; empty at QoS 0.
+    ids: list[int]
+    #: Bytes of the largest packet.
+    longest: int
+    route: Any
+    #: What the broker has made of its runs, once.
+    _publications: Any
+
+    @property
+    def qos(self) -> int:
+        """QoS of every packet."""
+        return self.head >> 1 & 3
+
+    def written(
+        self, *, five: bool, qos: int, identifiers: bytes = b"", ids: Sequence[int] = (), count: int = 0
+    ) -> bytes:
+        """The first ``count`` packets (0: all) in the form of one outgoing hop; ``identifiers``: its property block."""
+        head, wire = 0x30 | qos << 1, self.wire
+        if count and count < self.count:
+            wire = wire[: native.locate(wire, 0, count)[1]]
+        if head == self.head == 0x30 and five == self.five and not identifiers:
+            return wire
+        block = varint(len(identifiers)) + identifiers if five else b""
+        return native.rewrite(wire, count or self.count, self.five, head, block, ids)
+
+    def __repr__(self) -> str:
+        return f"<PublishBatch qos={self.qos} {self.count} packets>"
 
 
 def run_of(topic: bytes, payloads: list[bytes], ids: list[int]) -> PublishRun:

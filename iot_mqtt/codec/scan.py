@@ -7,7 +7,7 @@ from typing import Any, Final
 from iot_mqtt import native
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.properties import NO_PROPERTIES, read_publish
-from iot_mqtt.codec.runs import AckRun, PublishRun
+from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun
 from iot_mqtt.codec.wire import check_topic
 from iot_mqtt.errors import ReasonCode
 
@@ -16,9 +16,17 @@ def build(scanner: Any = native.Scanner) -> native.Scanner:
     """A scanner of the given class, so that both can be held against the same vectors."""
     types = (PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP)
     built: native.Scanner = scanner(
-        PublishRun, AckRun, types, ReasonCode.SUCCESS, NO_PROPERTIES, read_publish, check_topic
+        PublishRun, PublishBatch, AckRun, types, ReasonCode.SUCCESS, NO_PROPERTIES, read_publish, check_topic
     )
     return built
 
 
 SCANNER: Final = build()
+
+
+def runs_of(batch: PublishBatch) -> list[PublishRun]:
+    """The packets of a batch as runs, each of one topic."""
+    found: list[PublishRun] = []
+    mode = native.FROM_CLIENT | (native.FIVE if batch.five else 0)
+    SCANNER.scan(batch.wire, 0, found, batch.longest, mode)
+    return found

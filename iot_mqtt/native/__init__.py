@@ -28,6 +28,7 @@ __all__ = [
     "payloads",
     "publish",
     "recode",
+    "rewrite",
     "serve",
 ]
 
@@ -52,10 +53,10 @@ HAVE_NATIVE: Final = all(find_spec(name) is not None for name in MODULES)
 USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 
 if TYPE_CHECKING or not USE_NATIVE:
-    from iot_mqtt.native._pure import Scanner, acks, locate, patch, payloads, publish, recode
+    from iot_mqtt.native._pure import Scanner, acks, locate, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._pure_lines import lines
     from iot_mqtt.native._pure_syncing import serve
 else:
     from iot_mqtt.native._lines import lines
-    from iot_mqtt.native._scan import Scanner, acks, locate, patch, payloads, publish, recode
+    from iot_mqtt.native._scan import Scanner, acks, locate, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._syncing import serve

@@ -29,11 +29,12 @@ _HEADS = frozenset(head for head in range(0x30, 0x40) if head & 6 != 6 and head 
 class Scanner:
     """Cuts a buffer into runs. One for the whole process; holds no connection's state."""
 
-    __slots__ = ("_ack", "_ack_types", "_check_topic", "_none", "_properties", "_run", "_success", "_topics")
+    __slots__ = ("_ack", "_ack_types", "_batch", "_check_topic", "_none", "_properties", "_run", "_success", "_topics")
 
     def __init__(
         self,
         run: type[Any],
+        batch: type[Any],
         ack: type[Any],
         ack_types: Sequence[Any],
         success: Any,
@@ -43,6 +44,7 @@ class Scanner:
     ) -> None:
         """``ack_types`` are PUBACK to PUBCOMP; the two callables raise ``MqttError`` for what is wrong."""
         self._run = run
+        self._batch = batch
         self._ack = ack
         self._ack_types = tuple(ack_types)
         self._success = success
@@ -51,16 +53,31 @@ class Scanner:
         self._check_topic = check_topic
         self._topics: dict[bytes, bytes] = {}
 
-    def scan(self, data: bytes, pos: int, items: list[Any], limit: int, mode: int) -> int:
+    def scan(
+        self,
+        data: bytes,
+        pos: int,
+        items: list[Any],
+        limit: int,
+        mode: int,
+        routes: dict[bytes, Any] | None = None,
+        allowed: dict[bytes, bool] | None = None,
+    ) -> int:
         """Append the runs at ``data[pos:]`` to ``items``; return where the first packet stands that is none.
 
-        ``limit`` is the largest packet allowed, in bytes; ``mode`` is FIVE and FROM_CLIENT.
+        ``limit`` is the largest packet allowed, in bytes; ``mode`` is FIVE and FROM_CLIENT. ``routes``: packets whose
+        topics have the same value there are one batch, if ``allowed`` (where there is one) has True for each topic;
+        None: in no batch. What these mean is not known here.
         """
         end = len(data)
         while end - pos >= 4:
             kind = data[pos] >> 4
             if kind == 3:
-                after = self._publishes(data, pos, end, items, limit, mode)
+                after = pos
+                if routes is not None:
+                    after = self._routed(data, pos, end, items, limit, mode, routes, allowed)
+                if after == pos:
+                    after = self._publishes(data, pos, end, items, limit, mode)
             elif 4 <= kind <= 7:
                 after = self._acknowledgements(data, pos, end, items, mode)
             else:
@@ -119,6 +136,48 @@ class Scanner:
             return self._add(items, run, stop)
         block = data[block_at:payload]
         return self._more(data, pos, stop, end, at, prefix, block, limit, items, run)
+
+    def _routed(
+        self,
+        data: bytes,
+        pos: int,
+        end: int,
+        items: list[Any],
+        limit: int,
+        mode: int,
+        routes: dict[bytes, Any],
+        allowed: dict[bytes, bool] | None,
+    ) -> int:
+        """Packets without properties whose topics have one route; ``pos`` if the first has none."""
+        head = data[pos]
+        # Neither DUP nor RETAIN.
+        if head not in (0x30, 0x32, 0x34):
+            return pos
+        five, qos = mode & FIVE != 0, head != 0x30
+        ids: list[int] = []
+        route, here, count, longest = None, pos, 0, 0
+        while end - here >= 4 and data[here] == head:
+            topic, packet_id, stop = _bare(data, here, end, limit, five, qos)
+            if topic is None or (allowed is not None and allowed.get(topic) is not True):
+                break
+            if topic not in routes and (not topic or self._topic(topic, self._none) is None):
+                break
+            found = routes[topic]
+            if found is None or (count and found is not route):
+                break
+            route = found
+            if qos:
+                ids.append(packet_id)
+            count += 1
+            longest = max(longest, stop - here)
+            here = stop
+        if count:
+            batch = self._batch()
+            batch.head, batch.five, batch.wire = head, five, data[pos:here]
+            batch.count, batch.ids, batch.longest = count, ids, longest
+            batch.route, batch._publications = route, None
+            items.append(batch)
+        return here
 
     def _more(
         self,
@@ -220,6 +279,27 @@ class Scanner:
         if ids:
             items.append(self._ack(self._ack_types[(head >> 4) - 4], ids, self._success, self._none))
         return pos
+
+
+def _bare(data: bytes, here: int, end: int, limit: int, five: bool, qos: bool) -> tuple[bytes | None, int, int]:
+    """(topic, packet id, where it ends) of a PUBLISH that has no properties; None: it is not there, or wrong."""
+    size, at = data[here + 1], here + 2
+    if size > 127:
+        size, at = _long_length(data, here + 1, end, five)
+    stop = at + size
+    if size < 2 or stop > end or stop - here > limit:
+        return None, 0, here
+    behind = at + 2 + (data[at] << 8 | data[at + 1])
+    if behind + 2 * qos + five > stop:
+        return None, 0, here
+    packet_id = 0
+    topic = data[at + 2 : behind]
+    if qos:
+        packet_id = data[behind] << 8 | data[behind + 1]
+        behind += 2
+    if (qos and not packet_id) or (five and data[behind]):
+        return None, 0, here
+    return topic, packet_id, stop
 
 
 def _again(data: bytes, here: int, end: int, size: int, start: bytes) -> int:
@@ -358,6 +438,23 @@ def recode(wire: bytes, count: int, prefix: int, head: int, before: bytes, after
             out += (first, varint(extra + len(payload)), before, ids[index].to_bytes(2, "big"), after, payload)
         else:
             out += (first, varint(extra + len(payload)), before, after, payload)
+    return b"".join(out)
+
+
+def rewrite(wire: bytes, count: int, five: bool, head: int, block: bytes, ids: Sequence[int]) -> bytes:
+    """Packets of any topics, without properties, behind another first byte; ``block`` follows the id. ``five``: each
+    has an empty block now.
+    """
+    prefix = (2 if wire and wire[0] & 6 else 0) + five
+    out: list[bytes] = []
+    first = bytes((head,))
+    at = 0
+    for index in range(count):
+        start, at = _body(wire, at)
+        behind = start + 2 + (wire[start] << 8 | wire[start + 1])
+        topic, payload = wire[start:behind], wire[behind + prefix : at]
+        where = ids[index].to_bytes(2, "big") if ids else b""
+        out += (first, varint(len(topic) + len(where) + len(block) + len(payload)), topic, where, block, payload)
     return b"".join(out)
 
 

@@ -86,15 +86,17 @@ cdef inline Py_ssize_t body(Bytes wire, Py_ssize_t at, Py_ssize_t* size) noexcep
 cdef class Scanner:
     """Cuts a buffer into runs. One for the whole process; holds no connection's state."""
 
-    cdef object _run, _ack, _success, _none, _properties, _check_topic
+    cdef object _run, _batch, _ack, _success, _none, _properties, _check_topic
     cdef tuple _ack_types
     cdef dict _topics
     cdef Py_ssize_t at_head, at_topic, at_raw, at_properties, at_five, at_wire, at_count, at_ids
     cdef Py_ssize_t at_longest, at_prefix, at_payloads, at_forwardable
     cdef Py_ssize_t at_type, at_ack_ids, at_reason, at_ack_properties
+    cdef Py_ssize_t of_head, of_five, of_wire, of_count, of_ids, of_longest, of_route, of_publications
 
-    def __init__(self, run, ack, ack_types, success, no_properties, read_properties, check_topic):
+    def __init__(self, run, batch, ack, ack_types, success, no_properties, read_properties, check_topic):
         self._run = run
+        self._batch = batch
         self._ack = ack
         self._ack_types = tuple(ack_types)
         self._success = success
@@ -114,6 +116,14 @@ cdef class Scanner:
         self.at_prefix = self._offset(run, "prefix")
         self.at_payloads = self._offset(run, "_payloads")
         self.at_forwardable = self._offset(run, "_forwardable")
+        self.of_head = self._offset(batch, "head")
+        self.of_five = self._offset(batch, "five")
+        self.of_wire = self._offset(batch, "wire")
+        self.of_count = self._offset(batch, "count")
+        self.of_ids = self._offset(batch, "ids")
+        self.of_longest = self._offset(batch, "longest")
+        self.of_route = self._offset(batch, "route")
+        self.of_publications = self._offset(batch, "_publications")
         self.at_type = self._offset(ack, "type")
         self.at_ack_ids = self._offset(ack, "ids")
         self.at_reason = self._offset(ack, "reason")
@@ -125,8 +135,11 @@ cdef class Scanner:
             raise TypeError(f"{owner.__name__}.{name} is not a slot")
         return offset
 
-    def scan(self, bytes data not None, Py_ssize_t pos, list items not None, Py_ssize_t limit, int mode):
-        """Append the runs at ``data[pos:]`` to ``items``; return where the first packet stands that is none."""
+    def scan(
+        self, bytes data not None, Py_ssize_t pos, list items not None, Py_ssize_t limit, int mode,
+        object routes=None, object allowed=None
+    ):
+        """See the twin."""
         cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
         cdef Py_ssize_t after
@@ -134,7 +147,11 @@ cdef class Scanner:
         while end - pos >= 4:
             kind = p[pos] >> 4
             if kind == 3:
-                after = self._publishes(data, p, pos, end, items, limit, mode)
+                after = pos
+                if routes is not None:
+                    after = self._routed(data, p, pos, end, items, limit, mode, routes, allowed)
+                if after == pos:
+                    after = self._publishes(data, p, pos, end, items, limit, mode)
             elif 4 <= kind <= 7:
                 after = self._acknowledgements(p, pos, end, items, mode)
             else:
@@ -245,6 +262,84 @@ cdef class Scanner:
         set_slot(run, self.at_payloads, None)
         set_slot(run, self.at_forwardable, None)
         PyList_Append(items, run)
+        return here
+
+    cdef Py_ssize_t _routed(
+        self, bytes data, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, Py_ssize_t limit, int mode,
+        object routes, object allowed
+    ) except -1:
+        """Packets without properties whose topics have one route; ``pos`` if the first has none."""
+        cdef unsigned char head = p[pos]
+        cdef bint five = mode & 1, qos = head != 0x30
+        cdef Py_ssize_t here = pos, size, at, stop, topic_size, behind, count = 0, longest = 0
+        cdef Py_ssize_t last_at = 0, last_size = -1
+        cdef int packet_id
+        cdef PyObject* found
+        cdef object route = None, one, batch
+        cdef bytes topic
+        cdef list ids = []
+        # Neither DUP nor RETAIN.
+        if head != 0x30 and head != 0x32 and head != 0x34:
+            return pos
+        while end - here >= 4 and p[here] == head:
+            at = here + 2
+            size = p[here + 1]
+            if size > 127:
+                size = long_length(p, here + 1, end, five, &at)
+            stop = at + size
+            if size < 2 or stop > end or stop - here > limit:
+                break
+            topic_size = p[at] << 8 | p[at + 1]
+            at += 2
+            behind = at + topic_size
+            if behind + (2 if qos else 0) + (1 if five else 0) > stop:
+                break
+            packet_id = 0
+            if qos:
+                packet_id = p[behind] << 8 | p[behind + 1]
+                if not packet_id:
+                    break
+                behind += 2
+            if five and p[behind]:
+                break
+            if topic_size != last_size or memcmp(p + at, p + last_at, topic_size):
+                topic = PyBytes_FromStringAndSize(<const char*>p + at, topic_size)
+                if allowed is not None:
+                    found = PyDict_GetItem(allowed, topic)
+                    if found is NULL or <object>found is not True:
+                        break
+                found = PyDict_GetItem(routes, topic)
+                if found is not NULL:
+                    one = <object>found
+                elif topic_size and self._topic(p + at, topic_size, self._none) is not None:
+                    one = routes[topic]
+                else:
+                    break
+                if one is None or (count and one is not route):
+                    break
+                route = one
+                last_at, last_size = at, topic_size
+            if qos:
+                ids.append(packet_id)
+            count += 1
+            if stop - here > longest:
+                longest = stop - here
+            here = stop
+        if not count:
+            return pos
+        batch = new_instance(self._batch)
+        set_slot(batch, self.of_head, head)
+        set_slot(batch, self.of_five, five)
+        if pos == 0 and here == end:
+            set_slot(batch, self.of_wire, data)
+        else:
+            set_slot(batch, self.of_wire, PyBytes_FromStringAndSize(<const char*>p + pos, here - pos))
+        set_slot(batch, self.of_count, count)
+        set_slot(batch, self.of_ids, ids)
+        set_slot(batch, self.of_longest, longest)
+        set_slot(batch, self.of_route, route)
+        set_slot(batch, self.of_publications, None)
+        PyList_Append(items, batch)
         return here
 
     cdef object _topic(self, Bytes p, Py_ssize_t size, properties):
@@ -437,6 +532,44 @@ def recode(
         q += block_size
         memcpy(q, p + at + prefix, size - prefix)
         q += size - prefix
+        at += size
+    return out
+
+
+def rewrite(bytes wire not None, Py_ssize_t count, bint five, int head, bytes block not None, ids):
+    """See the twin."""
+    cdef list numbers = checked_ids(ids, count)
+    cdef bint with_ids = PyList_GET_SIZE(numbers) > 0
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(wire)
+    cdef Bytes b = <Bytes>PyBytes_AS_STRING(block)
+    cdef Py_ssize_t block_size = PyBytes_GET_SIZE(block)
+    cdef Py_ssize_t prefix = (2 if PyBytes_GET_SIZE(wire) and p[0] & 6 else 0) + (1 if five else 0)
+    cdef Py_ssize_t extra = block_size + (2 if with_ids else 0) - prefix
+    cdef Py_ssize_t at = 0, size = 0, total = 0, index, topic_size
+    cdef unsigned char* q
+    cdef bytes out
+    for index in range(count):
+        at = body(p, at, &size)
+        total += 1 + length_size(extra + size) + extra + size
+        at += size
+    out = PyBytes_FromStringAndSize(NULL, total)
+    q = <unsigned char*>PyBytes_AS_STRING(out)
+    at = 0
+    for index in range(count):
+        at = body(p, at, &size)
+        q[0] = <unsigned char>head
+        q += 1
+        q += put_length(q, extra + size)
+        topic_size = 2 + (p[at] << 8 | p[at + 1])
+        memcpy(q, p + at, topic_size)
+        q += topic_size
+        if with_ids:
+            put_id(q, numbers, index)
+            q += 2
+        memcpy(q, b, block_size)
+        q += block_size
+        memcpy(q, p + at + topic_size + prefix, size - topic_size - prefix)
+        q += size - topic_size - prefix
         at += size
     return out
 

@@ -24,6 +24,22 @@ _SCANS_PER_MISS = 32
 _MOST_SCANS = 16
 
 
+class Common(dict[bytes, Match[R] | None], Generic[R]):
+    """Of the memo, the topics of which nothing but the match need be known; None for the others. ``common[topic]``
+    finds what the memo does not have.
+    """
+
+    __slots__ = ("_find",)
+
+    def __init__(self, find: Callable[[bytes], Match[R]]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, topic: bytes) -> Match[R] | None:
+        self._find(topic)
+        return self.get(topic)
+
+
 class Memo(dict[bytes, Match[R]], Generic[R]):
     """Matches by topic; ``memo[topic]`` finds and keeps what it does not have. Topics nobody wants count too.
 
@@ -31,10 +47,17 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
     a growing row of dead slots at the front of the dict for each to step over.
     """
 
-    __slots__ = ("_find", "_limit", "_weight", "_credit")
+    __slots__ = ("_find", "_is_common", "_limit", "_weight", "_credit", "common")
 
-    def __init__(self, find: Callable[[bytes], Match[R]], limit: int) -> None:
+    def __init__(
+        self,
+        find: Callable[[bytes], Match[R]],
+        limit: int,
+        is_common: Callable[[bytes, Match[R]], bool] = lambda _topic, match: not match.shared,
+    ) -> None:
         super().__init__()
+        self.common: Common[R] = Common(self.__getitem__)
+        self._is_common = is_common
         self._find = find
         self._limit = limit
         self._weight = 0
@@ -47,6 +70,7 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         while self and (len(self) >= self._limit or self._weight + match.weight > self._limit * _WEIGHT_PER_ENTRY):
             self.forget_topics(list(islice(self, len(self) // 16 + 1)))
         self[topic] = match
+        self.common[topic] = match if self._is_common(topic, match) else None
         self._weight += match.weight
         self._credit += _SCANS_PER_MISS
         return match
@@ -55,6 +79,7 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         """Drop these, where they are kept."""
         for topic in topics:
             match = self.pop(topic, None)
+            self.common.pop(topic, None)
             if match is not None:
                 self._weight -= match.weight
 
@@ -80,4 +105,5 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
     def forget_all(self) -> None:
         """Drop everything."""
         self.clear()
+        self.common.clear()
         self._weight = self._credit = 0

@@ -23,6 +23,8 @@ from iot_mqtt.values import Subscription
 PolicyFactory = Callable[[], Policy[Any]]
 
 _NOBODY: Match[Any] = Match()
+#: Different matches that are kept to be found again.
+_MOST_SAME = 10_000
 
 
 class Routes(Generic[R]):
@@ -30,29 +32,42 @@ class Routes(Generic[R]):
 
     ``match(topic)`` answers who gets a topic. It is a bound C function, because it is asked once per run of
     messages. A match holds until the next change here; callers use it at once and keep none.
-    ``version`` moves with every change. ``filter_count`` counts different filters, shared ones by group;
+    ``common`` has the matches that were found for topics of which nothing else need be known, as ``is_common`` says;
+    one object for all topics with the same routes, exact like ``match``. ``version`` moves with every change.
+    ``filter_count`` counts different filters, shared ones by group;
     ``subscription_count`` counts (receiver, filter) pairs.
     """
 
     __slots__ = (
         "match",
+        "common",
         "version",
         "filter_count",
         "subscription_count",
         "_exact",
         "_wild",
         "_memo",
+        "_same",
         "_pick",
         "_order",
     )
 
-    def __init__(self, *, memo_limit: int = 65_536, pick: PolicyFactory = RoundRobin) -> None:
+    def __init__(
+        self,
+        *,
+        memo_limit: int = 65_536,
+        pick: PolicyFactory = RoundRobin,
+        is_common: Callable[[bytes, Match[R]], bool] = lambda _topic, match: not match.shared,
+    ) -> None:
         self.version = 0
         self.filter_count = 0
         self.subscription_count = 0
         self._exact: dict[str, Route[R] | Entry[R]] = {}
         self._wild: FilterTrie[Route[R] | Entry[R]] = FilterTrie()
-        self._memo: Memo[R] = Memo(self._find, memo_limit)
+        self._memo: Memo[R] = Memo(self._find, memo_limit, is_common)
+        self.common = self._memo.common
+        #: What the same entries added up to since the last change.
+        self._same: dict[tuple[Route[R] | Entry[R], ...], Match[R]] = {}
         self._pick = pick
         self._order = count()
         self.match: Callable[[bytes], Match[R]] = self._memo.__getitem__
@@ -107,6 +122,11 @@ class Routes(Generic[R]):
         if changed:
             self._changed([name for name in changed if name])
 
+    def forget(self) -> None:
+        """What ``is_common`` says has changed: nothing that was found holds."""
+        self.version += 1
+        self._memo.forget_all()
+
     def filters(self) -> Iterator[str]:
         """Every different filter that somebody has subscribed to; nothing may change while it is read."""
         for store in (self._exact.items(), self._wild.items()):
@@ -127,7 +147,15 @@ class Routes(Generic[R]):
         exact = self._exact.get(name)
         if exact is not None:
             filed.append(exact)
-        return gather(filed) if filed else _NOBODY
+        if not filed:
+            return _NOBODY
+        key = tuple(filed)
+        found = self._same.get(key)
+        if found is None:
+            if len(self._same) >= _MOST_SAME:
+                self._same.clear()
+            found = self._same[key] = gather(filed)
+        return found
 
     def _remove(self, receiver: R, filter: str) -> str | None:
         """Take out one subscription: None if there was none, else the filter whose matches changed, or ''."""
@@ -165,6 +193,7 @@ class Routes(Generic[R]):
 
     def _changed(self, filters: Iterable[str]) -> None:
         self.version += 1
+        self._same.clear()
         if not self._memo:
             return
         self._memo.forget_prefixes([literal_prefix(name).encode() for name in filters if is_wildcard(name)])

@@ -10,10 +10,10 @@ from iot_mqtt.broker.handlers.auth import on_auth
 from iot_mqtt.broker.handlers.connect import on_connect
 from iot_mqtt.broker.handlers.disconnect import on_disconnect
 from iot_mqtt.broker.handlers.pingreq import on_pingreq
-from iot_mqtt.broker.handlers.publish import on_publish
+from iot_mqtt.broker.handlers.publish import on_batch, on_publish
 from iot_mqtt.broker.handlers.subscribe import on_subscribe
 from iot_mqtt.broker.handlers.unsubscribe import on_unsubscribe
-from iot_mqtt.codec import AckRun, Auth, Connect, Disconnect, Pingreq, PublishRun, Subscribe, Unsubscribe
+from iot_mqtt.codec import AckRun, Auth, Connect, Disconnect, Pingreq, PublishBatch, PublishRun, Subscribe, Unsubscribe
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def table() -> dict[type, Callable[[Connection, Any], None]]:
     """Value type → handler. The decoder lets nothing else through."""
     return {
         PublishRun: on_publish,
+        PublishBatch: on_batch,
         AckRun: on_acks,
         Connect: on_connect,
         Subscribe: on_subscribe,

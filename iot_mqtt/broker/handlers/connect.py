@@ -103,6 +103,7 @@ def _open(connection: Connection, client_id: str, will: Will | None, assigned: s
     session, present = broker.sessions.open(connection, connect, client_id, anew=foreign)
     connection.session = session
     connection.handlers = broker.handlers
+    connection.take_batches()
     broker.rights.recheck(connection)
     if connect.properties.authentication_method is not None:
         broker.first_packet_came(connection)

@@ -15,11 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.accompanying import DOWN, SPECIAL
+from iot_mqtt.broker.batches import deliver
 from iot_mqtt.broker.budget import Pause
 from iot_mqtt.broker.fanout import Outcome, fan_out
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.uplink import note_sent_up, position_of
-from iot_mqtt.codec import Ack, PacketType, Properties, PublishRun
+from iot_mqtt.codec import Ack, PacketType, Properties, PublishBatch, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.uplink import Mode
@@ -66,6 +67,28 @@ def on_publish(connection: Connection, run: PublishRun) -> None:
     outcome = _publish(connection, publication)
     if qos:
         _acknowledge(connection, PacketType.PUBACK, run.ids, outcome)
+
+
+def on_batch(connection: Connection, batch: PublishBatch) -> None:
+    """PUBLISH packets of several topics that go the same way; ``batches.takes`` was asked before."""
+    broker, session = connection.broker, connection.session
+    assert session is not None
+    broker.counters.packets_received["PUBLISH"] += batch.count
+    qos, ids = batch.qos, batch.ids
+    if qos == 1 and connection.five:
+        session.inbound.admit(batch.count)
+    elif qos == 2:
+        session.inbound.fresh(ids)
+        if connection.five:
+            _check_quota(session, ids, None)
+    outcome = deliver(broker, batch, connection, session)
+    if qos == 2:
+        _remember(connection, session, ids, outcome)
+        _acknowledge(connection, PacketType.PUBREC, ids, outcome)
+    elif qos:
+        _acknowledge(connection, PacketType.PUBACK, ids, outcome)
+    elif outcome.ticket and broker.budget.crowded:
+        broker.budget.pause(connection, Pause.UNCOMMITTED, [])
 
 
 def _waits(connection: Connection, run: PublishRun) -> bool:
@@ -129,7 +152,7 @@ def _at_qos2(connection: Connection, publication: Publication) -> None:
     assert session is not None
     positions = session.inbound.fresh(publication.run.ids)
     if connection.five:
-        _check_quota(session, publication.run, positions)
+        _check_quota(session, publication.run.ids, positions)
     if positions is None:
         _begin_exchange(connection, session, publication)
         return
@@ -144,21 +167,28 @@ def _at_qos2(connection: Connection, publication: Publication) -> None:
             connection.answer(PacketType.PUBREC, repeated, latest, position=position_of(connection.broker, publication))
 
 
-def _check_quota(session: Session, run: PublishRun, positions: list[int] | None) -> None:
+def _check_quota(session: Session, ids: list[int], positions: list[int] | None) -> None:
     """Refuse a client that has more exchanges open than it was told to; the new ones go nowhere."""
     try:
         session.inbound.admit(0)
     except ProtocolViolation:
         # When they come again they must not be taken for repetitions.
-        fresh = run.ids if positions is None else [run.ids[position] for position in positions]
+        fresh = ids if positions is None else [ids[position] for position in positions]
         session.inbound.received.difference_update(fresh)
         raise
 
 
 def _begin_exchange(connection: Connection, session: Session, publication: Publication) -> None:
     """Publish messages whose ids are remembered from now on; an id whose message nobody could take is free again."""
-    store, ids = connection.broker.store, publication.run.ids
+    ids = publication.run.ids
     outcome = _publish(connection, publication)
+    _remember(connection, session, ids, outcome)
+    _acknowledge(connection, PacketType.PUBREC, ids, outcome)
+
+
+def _remember(connection: Connection, session: Session, ids: list[int], outcome: Outcome) -> None:
+    """Keep the ids of QoS 2 messages until they are released; those that nobody could take are free again."""
+    store = connection.broker.store
     refused = outcome.wholly_refused() if connection.five else []
     stored = session.durable and len(refused) < len(ids)
     if stored:
@@ -168,7 +198,6 @@ def _begin_exchange(connection: Connection, session: Session, publication: Publi
         session.inbound.release(ids[position])
         if stored:
             store.remove_received(session.client_id, ids[position])
-    _acknowledge(connection, PacketType.PUBREC, ids, outcome)
 
 
 def _publish(connection: Connection, publication: Publication) -> Outcome:

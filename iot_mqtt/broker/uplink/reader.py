@@ -78,6 +78,7 @@ class Uplink:
         # What there is already has to be read; what comes is heard of. The end of the former is not known.
         self.end, self._fresh = log.end, Fresh(log.end)
         self._broker.uplink, self._broker.holding = self, self.holding
+        self._broker.routes.forget()
         self._broker.store.stagers.append(self)
         self._ledger.touch()
 
