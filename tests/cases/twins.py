@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iot_mqtt import native
-from iot_mqtt.codec import AckRun, Decoder, Item, Packet, PublishRun
+from iot_mqtt.codec import AckRun, Decoder, Item, Packet, PublishBatch, PublishRun
 from iot_mqtt.codec.scan import build
 from iot_mqtt.errors import MqttError
 from iot_mqtt.native import _pure
@@ -38,6 +38,7 @@ def packets(items: list[Item]) -> list[Packet | MqttError]:
     """Items with their runs taken apart."""
     found: list[Packet | MqttError] = []
     for item in items:
+        assert not isinstance(item, PublishBatch)
         found += item.packets() if isinstance(item, PublishRun | AckRun) else [item]
     return found
 

@@ -16,6 +16,7 @@ from iot_mqtt.codec import (
     PacketType,
     Properties,
     Publish,
+    PublishBatch,
     PublishRun,
     Request,
     Role,
@@ -141,6 +142,7 @@ class Client:
         for item in self._decoder.feed(data) if data else ():
             if isinstance(item, Exception):
                 raise Broken(f"{self.name} cannot read what came: {item!r}")
+            assert not isinstance(item, PublishBatch)
             for packet in item.packets() if isinstance(item, PublishRun | AckRun) else (item,):
                 self._take(packet)
                 if self.line is not line:

@@ -41,6 +41,7 @@ from iot_mqtt.codec import (
     PacketType,
     Properties,
     Publish,
+    PublishBatch,
     PublishRun,
     Request,
     Role,
@@ -394,6 +395,7 @@ class Client:
                 if isinstance(item, PublishRun | AckRun):
                     self.inbox += item.packets()
                 else:
+                    assert not isinstance(item, PublishBatch)
                     self.inbox.append(item)
         return self.inbox
 
