@@ -344,20 +344,21 @@ class Broker:
 
     def _is_common(self, topic: bytes, match: Match[Session]) -> bool:
         """Whether what is published to a topic has nothing to do but to go to sessions that subscribed to it."""
-        return (
-            not match.shared
-            and all(route.receiver.__class__ is Session and not route.parts for route in match.plain)
-            and not topic.startswith(SPECIAL)
-            and not is_reserved(topic)
-            and not any(self.is_recorded(topic, qos) for qos in (0, 1, 2))
-        )
+        if match.shared or topic.startswith(SPECIAL) or is_reserved(topic) or self.is_recorded(topic, 2):
+            return False
+        for route in match.plain:
+            if route.receiver.__class__ is not Session or route.parts:
+                return False
+        return True
 
     def is_recorded(self, topic: bytes, qos: int) -> bool:
         """Whether messages of a topic are logged in any case."""
         return self._is_asked_for(topic) or (self.uplink is not None and self.uplink.mode(topic, qos) is not None)
 
     def _is_asked_for(self, topic: bytes) -> bool:
-        name = topic.decode() if self._recorded else ""
+        if not self._recorded:
+            return False
+        name = topic.decode()
         return any(matches(filter, name) for filter in self._recorded)
 
     def send_up(self, publication: Publication) -> Mode | None:

@@ -69,6 +69,8 @@ class RuleDesk:
         except ValueError as error:
             raise RulesRefused(str(error)) from error
         if change:
+            # What was found for topics says whether they are recorded.
+            self._broker.routes.forget()
             # The history of the rules leaves with the batch that has the first message under the new ones.
             self._broker.reserve()
             await self._broker.store.settled()

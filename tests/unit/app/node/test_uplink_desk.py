@@ -95,6 +95,18 @@ def test_a_reload_of_the_same_says_so() -> None:
     assert found.notes == ("uplink.kind is file until the node is restarted",)
 
 
+def test_a_topic_that_was_published_to_before_goes_by_the_new_rules() -> None:
+    """Whoever publishes there has found it before the reload, when nothing of it was recorded."""
+    it = DeskNode(DOWN)
+    client = it.node.connect("other")
+    client.publish("up/x", b"1", qos=1)
+    it.written = (UP,)
+    it.wait(it.desk.reload())
+    client.publish("up/x", b"2", qos=1)
+    it.node.turn()
+    assert it.arrived == [("iot.readings", 2)]
+
+
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
