@@ -346,10 +346,7 @@ class Broker:
         """Whether what is published to a topic has nothing to do but to go to sessions that subscribed to it."""
         if match.shared or topic.startswith(SPECIAL) or is_reserved(topic) or self.is_recorded(topic, 2):
             return False
-        for route in match.plain:
-            if route.receiver.__class__ is not Session or route.parts:
-                return False
-        return True
+        return not any(route.receiver.__class__ is not Session or route.parts for route in match.plain)
 
     def is_recorded(self, topic: bytes, qos: int) -> bool:
         """Whether messages of a topic are logged in any case."""

@@ -174,7 +174,9 @@ class Decoder:
                     return
                 pos = after
                 if self._mode >= 0:
-                    pos = self._scanner.scan(data, pos, items, self._limit, self._mode, self.routes, self.allowed)
+                    # A SUBSCRIBE before it changes routes, and must not change the order of what comes.
+                    mode = self._mode | native.IN_ORDER
+                    pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes, self.allowed)
         except MqttError as error:
             self._enter(Phase.OVER)
             # The traceback would keep the buffer alive.

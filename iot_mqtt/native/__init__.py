@@ -16,6 +16,7 @@ __all__ = [
     "FIVE",
     "FROM_CLIENT",
     "HAVE_NATIVE",
+    "IN_ORDER",
     "NOT_JSON",
     "NUMBER",
     "USE_NATIVE",
@@ -32,7 +33,7 @@ __all__ = [
     "serve",
 ]
 
-from iot_mqtt.native._pure import FIVE, FROM_CLIENT
+from iot_mqtt.native._pure import FIVE, FROM_CLIENT, IN_ORDER
 from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 from iot_mqtt.native._pure_syncing import NUMBER
 

@@ -17,6 +17,8 @@ from iot_mqtt.errors import MqttError
 #: Mode bits of ``scan``.
 FIVE = 1
 FROM_CLIENT = 2
+#: Nothing is gathered: what the table says may have changed by when it is looked at.
+IN_ORDER = 4
 
 #: Validated topics, so that a topic is one object however often it is published. Bounded.
 _TOPICS_KNOWN = 16_384
@@ -67,7 +69,8 @@ class Scanner:
 
         ``limit`` is the largest packet allowed, in bytes; ``mode`` is FIVE and FROM_CLIENT. ``routes``: packets whose
         topics have the same value there are one batch, if ``allowed`` (where there is one) has True for each topic;
-        None: in no batch. What these mean is not known here.
+        None: in no batch. At QoS 0 packets of values that differ in ``alone`` (not None) are gathered across each
+        other. What these mean is not known here.
         """
         end = len(data)
         while end - pos >= 4:
@@ -154,8 +157,9 @@ class Scanner:
         if head not in (0x30, 0x32, 0x34):
             return pos
         five, qos = mode & FIVE != 0, head != 0x30
-        ids: list[int] = []
-        route, here, count, longest = None, pos, 0, 0
+        in_order = qos or mode & IN_ORDER != 0
+        groups: dict[Any, _Group] = {}
+        route, here = None, pos
         while end - here >= 4 and data[here] == head:
             topic, packet_id, stop = _bare(data, here, end, limit, five, qos)
             if topic is None or (allowed is not None and allowed.get(topic) is not True):
@@ -163,19 +167,19 @@ class Scanner:
             if topic not in routes and (not topic or self._topic(topic, self._none) is None):
                 break
             found = routes[topic]
-            if found is None or (count and found is not route):
+            if found is None or (route is not None and found is not route and (in_order or not _fits(groups, found))):
                 break
             route = found
-            if qos:
-                ids.append(packet_id)
-            count += 1
-            longest = max(longest, stop - here)
+            group = groups.get(route)
+            if group is None:
+                group = groups[route] = _Group()
+            group.add(data[here:stop], packet_id)
             here = stop
-        if count:
+        for route, group in groups.items():
             batch = self._batch()
-            batch.head, batch.five, batch.wire = head, five, data[pos:here]
-            batch.count, batch.ids, batch.longest = count, ids, longest
-            batch.route, batch._publications = route, None
+            batch.head, batch.five, batch.route, batch._publications = head, five, route, None
+            batch.wire, batch.count, batch.longest = b"".join(group.wire), len(group.wire), max(map(len, group.wire))
+            batch.ids = group.ids if qos else []
             items.append(batch)
         return here
 
@@ -279,6 +283,29 @@ class Scanner:
         if ids:
             items.append(self._ack(self._ack_types[(head >> 4) - 4], ids, self._success, self._none))
         return pos
+
+
+class _Group:
+    """Packets of one route."""
+
+    __slots__ = ("ids", "wire")
+
+    def __init__(self) -> None:
+        self.wire: list[bytes] = []
+        self.ids: list[int] = []
+
+    def add(self, wire: bytes, packet_id: int) -> None:
+        self.wire.append(wire)
+        self.ids.append(packet_id)
+
+
+def _fits(groups: dict[Any, _Group], route: Any) -> bool:
+    """Whether packets of one route may come behind later ones of another: each must be alone with something else."""
+    if route in groups:
+        return True
+    return route.alone is not None and all(
+        other.alone is not None and other.alone is not route.alone for other in groups
+    )
 
 
 def _bare(data: bytes, here: int, end: int, limit: int, five: bool, qos: bool) -> tuple[bytes | None, int, int]:

@@ -5,6 +5,7 @@ from typing import Any
 
 FIVE: int
 FROM_CLIENT: int
+IN_ORDER: int
 
 class Scanner:
     def __init__(

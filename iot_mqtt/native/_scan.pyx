@@ -40,6 +40,7 @@ ctypedef const unsigned char* Bytes
 
 FIVE = 1
 FROM_CLIENT = 2
+IN_ORDER = 4
 
 
 cdef Py_ssize_t TOPICS_KNOWN = 16_384
@@ -81,6 +82,50 @@ cdef inline Py_ssize_t body(Bytes wire, Py_ssize_t at, Py_ssize_t* size) noexcep
             size[0] = value
             return at
         shift += 7
+
+
+cdef bint fits(dict groups, route, one) except -1:
+    """Whether packets of one route may come behind later ones of another; see the twin."""
+    if one in groups:
+        return True
+    alone = one.alone
+    if alone is None or route.alone is None or alone is route.alone:
+        return False
+    for other in groups:
+        if other.alone is alone:
+            return False
+    return True
+
+
+cdef object gather(dict groups, route, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t count, Py_ssize_t longest):
+    cdef PyObject* found = PyDict_GetItem(groups, route)
+    cdef list group
+    if found is NULL:
+        groups[route] = [count, longest, [begin, end]]
+        return
+    group = <list>found
+    group[0] += count
+    if longest > <Py_ssize_t>group[1]:
+        group[1] = longest
+    (<list>group[2]).append(begin)
+    (<list>group[2]).append(end)
+
+
+cdef bytes joined(Bytes p, list places):
+    """The bytes at these places: begin and end, one after the other."""
+    cdef Py_ssize_t index, begin, size, total = 0
+    cdef bytes out
+    cdef char* q
+    for index in range(0, PyList_GET_SIZE(places), 2):
+        total += <Py_ssize_t>places[index + 1] - <Py_ssize_t>places[index]
+    out = PyBytes_FromStringAndSize(NULL, total)
+    q = PyBytes_AS_STRING(out)
+    for index in range(0, PyList_GET_SIZE(places), 2):
+        begin = places[index]
+        size = <Py_ssize_t>places[index + 1] - begin
+        memcpy(q, p + begin, size)
+        q += size
+    return out
 
 
 cdef class Scanner:
@@ -268,16 +313,17 @@ cdef class Scanner:
         self, bytes data, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, Py_ssize_t limit, int mode,
         object routes, object allowed
     ) except -1:
-        """Packets without properties whose topics have one route; ``pos`` if the first has none."""
+        """Packets without properties whose topics have routes; ``pos`` if the first has none."""
         cdef unsigned char head = p[pos]
         cdef bint five = mode & 1, qos = head != 0x30
-        cdef Py_ssize_t here = pos, size, at, stop, topic_size, behind, count = 0, longest = 0
+        cdef Py_ssize_t here = pos, begin = pos, size, at, stop, topic_size, behind, count = 0, longest = 0
         cdef Py_ssize_t last_at = 0, last_size = -1
         cdef int packet_id
         cdef PyObject* found
-        cdef object route = None, one, batch
+        cdef object route = None, one
         cdef bytes topic
         cdef list ids = []
+        cdef dict groups = None
         # Neither DUP nor RETAIN.
         if head != 0x30 and head != 0x32 and head != 0x34:
             return pos
@@ -315,9 +361,19 @@ cdef class Scanner:
                     one = routes[topic]
                 else:
                     break
-                if one is None or (count and one is not route):
+                if one is None:
                     break
-                route = one
+                if route is None:
+                    route = one
+                elif one is not route:
+                    if qos or mode & 4:
+                        break
+                    if groups is None:
+                        groups = {}
+                    if not fits(groups, route, one):
+                        break
+                    gather(groups, route, begin, here, count, longest)
+                    route, begin, count, longest = one, here, 0, 0
                 last_at, last_size = at, topic_size
             if qos:
                 ids.append(packet_id)
@@ -325,22 +381,28 @@ cdef class Scanner:
             if stop - here > longest:
                 longest = stop - here
             here = stop
-        if not count:
-            return pos
-        batch = new_instance(self._batch)
+        if groups:
+            gather(groups, route, begin, here, count, longest)
+            for one, group in groups.items():
+                self._batch_of(items, head, five, joined(p, group[2]), group[0], [], group[1], one)
+        elif count:
+            topic = data if pos == 0 and here == end else PyBytes_FromStringAndSize(<const char*>p + pos, here - pos)
+            self._batch_of(items, head, five, topic, count, ids, longest, route)
+        return here
+
+    cdef object _batch_of(
+        self, list items, head, five, bytes wire, Py_ssize_t count, list ids, Py_ssize_t longest, route
+    ):
+        cdef object batch = new_instance(self._batch)
         set_slot(batch, self.of_head, head)
-        set_slot(batch, self.of_five, five)
-        if pos == 0 and here == end:
-            set_slot(batch, self.of_wire, data)
-        else:
-            set_slot(batch, self.of_wire, PyBytes_FromStringAndSize(<const char*>p + pos, here - pos))
+        set_slot(batch, self.of_five, True if five else False)
+        set_slot(batch, self.of_wire, wire)
         set_slot(batch, self.of_count, count)
         set_slot(batch, self.of_ids, ids)
         set_slot(batch, self.of_longest, longest)
         set_slot(batch, self.of_route, route)
         set_slot(batch, self.of_publications, None)
         PyList_Append(items, batch)
-        return here
 
     cdef object _topic(self, Bytes p, Py_ssize_t size, properties):
         """The topic as one object however often it is published, or None if it may not be one."""

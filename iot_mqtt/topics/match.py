@@ -8,6 +8,7 @@ from typing import Generic
 from iot_mqtt.topics.route import R, Route, combined
 from iot_mqtt.topics.shared import SharedGroup
 
+_NOBODY = object()
 #: What a merged route costs in memory beside a pointer to one that exists anyway.
 _MERGED_WEIGHT = 24
 
@@ -24,16 +25,20 @@ class SharedRoute(Generic[R]):
 class Match(Generic[R]):
     """Who gets a topic: each of ``plain``, and one member of each of ``shared``. Treat as frozen: it is memoised.
 
-    ``weight`` is its memory in pointers, roughly.
+    ``weight`` is its memory in pointers, roughly. ``alone``: the only receiver, if there is only one, or what stands
+    for nobody; what others get has no order with what it gets.
     """
 
-    __slots__ = ("plain", "shared", "weight")
+    __slots__ = ("alone", "plain", "shared", "weight")
 
     def __init__(
         self, plain: tuple[Route[R], ...] = (), shared: tuple[SharedRoute[R], ...] = (), merged_count: int = 0
     ) -> None:
         self.plain = plain
         self.shared = shared
+        self.alone: object = None
+        if not shared and len(plain) < 2:
+            self.alone = plain[0].receiver if plain else _NOBODY
         self.weight = 1 + len(plain) + len(shared) + merged_count * _MERGED_WEIGHT
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from iot_mqtt.codec import PublishBatch, encode_publish
 from iot_mqtt.codec.scan import build
-from iot_mqtt.native import _pure
+from iot_mqtt.native import IN_ORDER, _pure
 from tests.cases.twins import MODULES
 from tests.seeds import seeds_of
 
@@ -18,9 +18,21 @@ TWINS = pytest.mark.skipif(len(MODULES) < 2, reason="there is only one of them")
 LIMIT = 200
 
 
+class Route:
+    """What a topic may have."""
+
+    def __init__(self, alone: object) -> None:
+        self.alone = alone
+
+
+ONE, TWO, TOGETHER = Route("x"), Route("y"), Route(None)
+AGAIN = Route(ONE.alone)
+
+
 def routes() -> dict[bytes, Any]:
-    """Two routes, and topics without any."""
-    known = {b"t/%d" % number: ("one" if number < 5 else "two") for number in range(8)}
+    """Some routes, and topics without any."""
+    known = {b"t/%d" % number: (ONE if number < 4 else TWO) for number in range(8)}
+    known |= {b"t/8": TOGETHER, b"t/9": AGAIN}
     return defaultdict(lambda: None, known)
 
 
@@ -29,7 +41,7 @@ def wire(rng: Random, *, five: bool) -> bytes:
     found = b""
     for _ in range(rng.randrange(14)):
         found += encode_publish(
-            rng.choice((b"t/%d" % rng.randrange(10), b"a" * 150)),
+            rng.choice((b"t/%d" % rng.choice((0, 1, 4, 5, 6, *range(11))), b"a" * 150, b"t/1")),
             bytes(rng.choice((rng.randrange(30), rng.randrange(300)))),
             five=five,
             qos=rng.choice((0, 0, 1, 2)),
@@ -55,7 +67,7 @@ def test_the_twins_agree(seed: int) -> None:
     scanners = [build(module.Scanner) for module in MODULES.values()]
     for _ in range(20):
         five = rng.random() < 0.5
-        data, mode = wire(rng, five=five), 3 if five else 2
+        data, mode = wire(rng, five=five), (3 if five else 2) | rng.choice((0, 0, IN_ORDER))
         allowed = None if rng.random() < 0.5 else {b"t/%d" % one: rng.random() < 0.8 for one in range(10)}
         found: list[list[Any]] = [[], []]
         ends = [scanner.scan(data, 0, found[n], LIMIT, mode, routes(), allowed) for n, scanner in enumerate(scanners)]
@@ -96,8 +108,8 @@ def test_a_batch_ends_where_the_route_does() -> None:
     data = (
         publish(b"t/1", b"1")
         + publish(b"t/2", b"22")
-        + publish(b"t/6", b"3")
-        + publish(b"t/9", b"4")
+        + publish(b"t/8", b"3")
+        + publish(b"t/x", b"4")
         + publish(b"t/1", b"5", retain=True)
     )
     items = scanned(data, routes=routes())
@@ -108,6 +120,20 @@ def test_a_batch_ends_where_the_route_does() -> None:
         ("PublishRun", 1),
     ]
     assert b"".join(item.wire for item in items) == data
+
+
+def test_routes_that_have_nothing_to_do_with_each_other_are_gathered() -> None:
+    """In the order in which they begin; where one may have something to do with an earlier one it ends."""
+    one, two = publish(b"t/1", b"1"), publish(b"t/4", b"2")
+    items = scanned(one + two + one + two + two + one + publish(b"t/9", b"3") + one, routes=routes())
+    assert [(item.route, item.count) for item in items] == [(ONE, 3), (TWO, 3), (AGAIN, 1), (ONE, 1)]
+    assert items[0].wire == one * 3
+
+
+def test_acknowledgements_are_owed_in_order() -> None:
+    """So nothing is gathered above QoS 0."""
+    data = b"".join(publish(b"t/%d" % (one % 2 * 4), b"", qos=1, packet_id=one) for one in range(1, 5))
+    assert [item.ids for item in scanned(data, routes=routes())] == [[1], [2], [3], [4]]
 
 
 def test_a_topic_that_is_none_is_left_to_the_readers() -> None:
