@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import pack
 
-from iot_mqtt.codec import Decoder, PublishRun, encode_publish, encode_run
+from iot_mqtt.codec import PublishRun, encode_run, run_of_message
 from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.log import LogRun
-from iot_mqtt.values import NOBODY, Message, Origin, ProtocolVersion
+from iot_mqtt.values import NOBODY, Message, Origin
 
 
 def hop_properties(
@@ -200,18 +200,6 @@ def logged_publication(run: LogRun) -> Publication:
 def publication_of(message: Message, wall: float, origin: Origin = NOBODY) -> Publication:
     """A message that did not come over a connection (a will, the API, ``$SYS``), on the same path as all."""
     expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))
-    wire = encode_publish(
-        message.topic,
-        message.payload,
-        five=True,
-        qos=message.qos,
-        retain=message.retain,
-        dup=False,
-        packet_id=1 if message.qos else 0,
-        properties=hop_properties(message.properties, expiry=expiry),
-    )
-    (run,) = Decoder(max(len(wire), 1), version=ProtocolVersion.V5).feed(wire)
-    if not isinstance(run, PublishRun):
-        assert isinstance(run, Exception)
-        raise run
+    properties = hop_properties(message.properties, expiry=expiry)
+    run = run_of_message(message.topic, message.payload, message.qos, retain=message.retain, raw_properties=properties)
     return Publication(run, message.topic, message.publisher, wall, origin)

@@ -11,11 +11,11 @@ from hashlib import blake2b
 from struct import Struct, error, pack
 
 from iot_mqtt.cluster import links
-from iot_mqtt.codec import Decoder, PublishRun, encode_publish
+from iot_mqtt.codec import run_of_message
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.cluster import Forwarded, Interest
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import Message, ProtocolVersion
+from iot_mqtt.values import Message
 
 #: What requests about durable groups are called begins with this.
 GROUP = "group."
@@ -76,19 +76,7 @@ def retained_out(topic: bytes, message: Message | None, version: int, wall: floa
         return links.Retained(topic, version, None)
     expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))
     properties = message.properties if expiry is None else pack(">BI", 0x02, expiry) + message.properties
-    wire = encode_publish(
-        topic,
-        message.payload,
-        five=True,
-        qos=message.qos,
-        retain=True,
-        dup=False,
-        packet_id=1 if message.qos else 0,
-        properties=properties,
-    )
-    (run,) = Decoder(max(len(wire), 1), version=ProtocolVersion.V5).feed(wire)
-    if not isinstance(run, PublishRun):
-        raise Malformed("a retained message that cannot be written")
+    run = run_of_message(topic, message.payload, message.qos, retain=True, raw_properties=properties)
     # So that what is whole seconds on the way is the exact time again.
     arrived = wall if message.expires_at is None or expiry is None else message.expires_at - expiry
     return links.Retained(topic, version, run, message.publisher, arrived)

@@ -21,7 +21,7 @@ from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.packets.acks import Ack
 from iot_mqtt.codec.packets.publish import Publish
 from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
-from iot_mqtt.codec.wire import Reader, varint
+from iot_mqtt.codec.wire import Reader, check_topic, varint
 from iot_mqtt.errors import ReasonCode
 
 
@@ -205,6 +205,25 @@ def run_of(topic: bytes, payloads: list[bytes], ids: list[int]) -> PublishRun:
     run.longest = longest
     run.prefix = prefix
     run._payloads, run._forwardable = payloads, None
+    return run
+
+
+def run_of_message(topic: bytes, payload: bytes, qos: int, *, retain: bool, raw_properties: bytes) -> PublishRun:
+    """One message that no connection brought: v5, packet id 1 above QoS 0. Refused as a client's would be."""
+    check_topic(topic)
+    run = PublishRun()
+    run.properties = props.read_publish(raw_properties, from_client=False) if raw_properties else NO_PROPERTIES
+    run.raw_properties = raw_properties
+    run.head = 0x30 | qos << 1 | retain
+    run.topic = topic
+    run.five = True
+    run.count = 1
+    run.ids = [1] if qos else []
+    block = varint(len(raw_properties)) + raw_properties
+    run.prefix = len(topic) + len(block) + (4 if qos else 2)
+    run.wire = native.publish(run.head, topic, 1, block, payload)
+    run.longest = len(run.wire)
+    run._payloads, run._forwardable = [payload], None
     return run
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from iot_mqtt.codec import AckRun, Decoder, PublishRun, encode_publish
+from iot_mqtt.codec import AckRun, Decoder, PublishRun, encode_publish, run_of_message
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.values import ProtocolVersion
 from tests.cases.table import V5, V311, picture
@@ -125,6 +125,30 @@ def test_what_receivers_get_is_without_what_belongs_to_one_hop(make: Make) -> No
     assert run.forwardable == picture("26 'b' '2' 01 01 26 'a' '1'")
     assert run.properties.message_expiry_interval == 10
     assert only_run(make(version=V5), picture("30 * 'a' ( 23 0001 )")).forwardable == b""
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize(
+    "properties", [b"", b"\x02\x00\x00\x00\x3c\x26\x00\x01k\x00\x01v", b"\x03\x00\xc8" + b"x" * 200]
+)
+@pytest.mark.parametrize("retain", [False, True])
+def test_a_message_that_no_connection_brought_is_the_run_that_its_wire_is(
+    qos: int, properties: bytes, retain: bool
+) -> None:
+    """In every field, though nothing was read back."""
+    made = run_of_message(b"a/b", b"x" * 120, qos, retain=retain, raw_properties=properties)
+    read = only_run(Decoder(version=V5), made.wire)
+    assert made.payloads() == read.payloads() and made.forwardable == read.forwardable
+    for name in PublishRun.__slots__:
+        if not name.startswith("_"):
+            assert getattr(made, name) == getattr(read, name), name
+
+
+@pytest.mark.parametrize("topic", [b"", b"a/#", b"a\x00", b"\xff"])
+def test_a_message_that_no_connection_brought_has_a_topic(topic: bytes) -> None:
+    """What no client may publish to, nobody may."""
+    with pytest.raises(MqttError):
+        run_of_message(topic, b"", 0, retain=False, raw_properties=b"")
 
 
 def test_acknowledgements_in_a_row_are_one_run(make: Make) -> None:
