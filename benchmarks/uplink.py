@@ -25,6 +25,7 @@ from iot_mqtt.codec.runs import run_of
 from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rule, Rules
+from iot_mqtt.values import NOBODY, CodecId, Origin
 
 SECONDS = 300.0
 #: What is published.
@@ -100,11 +101,14 @@ def _drained(node: UplinkNode) -> float:
 def _records() -> None:
     """CPU of what the reader makes of runs of the log."""
     plan = RulePlan(Rules([Rule("up/#")]), "node-1")
-    for name, payload in (("wrapped JSON", JSON), ("readings", READING)):
+    for name, payload, origin in (
+        ("wrapped JSON", JSON, NOBODY),
+        ("readings", READING, Origin(codec=CodecId("acme", "3"))),
+    ):
         figures = {}
         for length in (1, 10, 250):
-            run = run_of(b"up/p0/d0", [payload] * length, list(range(1, length + 1)))
-            logged = LogRun(Reference(0, 0, 1 << 40, length), run, b"up/p0/d0", "p0", 1_790_000_000.5)
+            run = run_of(b"up/p0/d1", [payload] * length, list(range(1, length + 1)))
+            logged = LogRun(Reference(0, 0, 1 << 40, length), run, b"up/p0/d1", "p0", 1_790_000_000.5, origin)
             began, rounds = time.process_time(), 50_000 // length
             for _ in range(rounds):
                 plan.records(logged, "0.12345678")

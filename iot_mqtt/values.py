@@ -15,6 +15,8 @@ from iot_mqtt.errors import ReasonCode
 
 __all__ = [
     "NOBODY",
+    "UNKNOWN_CODEC",
+    "CodecId",
     "Message",
     "Origin",
     "ProtocolVersion",
@@ -35,13 +37,26 @@ class ProtocolVersion(IntEnum):
     V5 = 5
 
 
+class CodecId(NamedTuple):
+    """Which codec has made a reading."""
+
+    #: Its name and version: ``gateway/1``.
+    name: str
+    #: The version of its schema, as JSON has it: ``3``.
+    schema: str
+
+
+#: Of readings in the log of an earlier version, which noted only that a codec had made them.
+UNKNOWN_CODEC: Final = CodecId("", "")
+
+
 class Origin(NamedTuple):
     """Who answers for what was published. The connection that it came on tells, never the message itself."""
 
     #: The verified user; "" if nobody vouched for the client.
     user: str = ""
-    #: A gateway's codec made it, for the topic of one of that gateway's devices.
-    reading: bool = False
+    #: Of a reading: the codec that made it, for the gateway that published it and the device of its topic.
+    codec: CodecId | None = None
 
 
 #: Of what no user and no codec answers for.

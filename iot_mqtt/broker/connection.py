@@ -25,7 +25,7 @@ from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.endings import by_client, by_node
 from iot_mqtt.session import Delivery, InboundAliases, OutboundAliases, Piece
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
-from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
+from iot_mqtt.values import NOBODY, CodecId, Origin, ProtocolVersion
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
@@ -75,6 +75,7 @@ class Connection(Stage):
         "durable_sessions",
         "patient",
         "codec",
+        "codec_id",
         "_verdicts",
         "_receivable",
         "verdicts_version",
@@ -93,6 +94,8 @@ class Connection(Stage):
         self.patient = patient
         #: What that codec is called.
         self.codec = codec
+        #: Which version of it, once the gateway logs in.
+        self.codec_id: CodecId | None = None
         #: Whether sessions that begin here are kept in the store, if they outlive their connection.
         self.durable_sessions = durable_sessions
         self.ctx: Context | None = None
@@ -173,6 +176,8 @@ class Connection(Stage):
             else:
                 # [MQTT-3.1.2-22] one and a half times the keep-alive without a packet.
                 self.fail(ProtocolViolation("keep-alive ran out", ReasonCode.KEEP_ALIVE_TIMEOUT))
+        elif isinstance(event, CodecId):
+            self.codec_id = event
         else:
             ctx.fire_event(event)
 
@@ -248,7 +253,7 @@ class Connection(Stage):
     def note_origin(self) -> None:
         """The principal is known, or another one: it answers for what is published from now on."""
         user = "" if self.principal is None else self.principal.owner
-        self.origin = Origin(user, self.patient) if user or self.patient else NOBODY
+        self.origin = Origin(user, self.codec_id) if user or self.codec_id else NOBODY
 
     def may_publish(self, topic: bytes) -> bool:
         """Whether this client may publish to a topic; asked for every run, so the verdict is memoised."""

@@ -2,8 +2,8 @@
 
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
-never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, and
-for ``serve`` by ``grid``.
+never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
+``object_line`` by ``plugins``, and for ``serve`` by ``grid``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
     "decoded",
     "lines",
     "locate",
+    "object_line",
     "patch",
     "payloads",
     "publish",
@@ -55,9 +56,9 @@ USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 
 if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Scanner, acks, locate, patch, payloads, publish, recode, rewrite
-    from iot_mqtt.native._pure_lines import lines
+    from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_syncing import serve
 else:
-    from iot_mqtt.native._lines import lines
+    from iot_mqtt.native._lines import lines, object_line
     from iot_mqtt.native._scan import Scanner, acks, locate, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._syncing import serve

@@ -1,17 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
 """The compiled twin of ``_pure_lines.py``: payloads as lines of JSON, looked at once, byte by byte, and not decoded.
 
-What is JSON and what is not is what Python's own decoder says, within the two bounds of the twin. The rare cases where
-the bytes alone do not tell whether an object is a reading (escapes in names, gateway or device) are left to the twin.
+What is JSON and what is not is what Python's own decoder says, within the two bounds of the twin.
 """
 
 from binascii import b2a_base64
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.string cimport memcmp, memcpy, memset
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.string cimport memcmp, memcpy
 
-from iot_mqtt.native._pure_lines import MAX_DEPTH, MAX_DIGITS, reading_of
+from iot_mqtt.native._pure_lines import MAX_DEPTH, MAX_DIGITS
 
 ctypedef const unsigned char* Bytes
 
@@ -29,35 +28,13 @@ cdef enum State:
     FIRST_NAME
     AFTER
 
-cdef enum Kind:
-    OTHER
-    #: A string without escapes, and what stands between its quotes.
-    TEXT
-    ESCAPED
-    #: A short integer that Python writes as it stands here.
-    INTEGER
-
-cdef struct Member:
-    bint there
-    Kind kind
-    Py_ssize_t start
-    Py_ssize_t end
-
 cdef struct Facts:
-    #: There are line breaks between tokens; bytes beyond ASCII; names with escapes in the outermost object.
+    #: There are line breaks between tokens; bytes beyond ASCII.
     bint breaks
     bint high
-    bint odd
-    Member id
-    Member node
-    Member gateway
-    Member device
-    Member ts
-    Member codec
-    Member schema
 
 
-cdef inline Py_ssize_t text(Bytes p, Py_ssize_t at, Py_ssize_t size, bint* escaped, bint* high) noexcept:
+cdef inline Py_ssize_t text(Bytes p, Py_ssize_t at, Py_ssize_t size, bint* high) noexcept:
     """Where the string that begins behind a quote has its other one; -1: nowhere."""
     cdef unsigned char byte
     cdef int digit
@@ -66,7 +43,6 @@ cdef inline Py_ssize_t text(Bytes p, Py_ssize_t at, Py_ssize_t size, bint* escap
         if byte == c'"':
             return at
         if byte == c'\\':
-            escaped[0] = True
             at += 1
             if at >= size:
                 return -1
@@ -92,12 +68,10 @@ cdef inline Py_ssize_t text(Bytes p, Py_ssize_t at, Py_ssize_t size, bint* escap
     return -1
 
 
-cdef inline Py_ssize_t number(Bytes p, Py_ssize_t at, Py_ssize_t size, Kind* kind) noexcept:
+cdef inline Py_ssize_t number(Bytes p, Py_ssize_t at, Py_ssize_t size) noexcept:
     """Where the number at ``at`` ends; -1: there is none."""
     cdef Py_ssize_t start = at, digits, here
-    kind[0] = INTEGER
     if p[at] == c'-':
-        kind[0] = OTHER
         at += 1
         start = at
     if at >= size or not c'0' <= p[at] <= c'9':
@@ -108,7 +82,6 @@ cdef inline Py_ssize_t number(Bytes p, Py_ssize_t at, Py_ssize_t size, Kind* kin
             at += 1
     digits = at - start
     if at + 1 < size and p[at] == c'.' and c'0' <= p[at + 1] <= c'9':
-        kind[0] = OTHER
         digits = 0
         at += 2
         while at < size and c'0' <= p[at] <= c'9':
@@ -119,49 +92,19 @@ cdef inline Py_ssize_t number(Bytes p, Py_ssize_t at, Py_ssize_t size, Kind* kin
             here += 1
         if here >= size or not c'0' <= p[here] <= c'9':
             return -1
-        kind[0] = OTHER
         digits = 0
         at = here
         while at < size and c'0' <= p[at] <= c'9':
             at += 1
-    if digits > 18:
-        kind[0] = OTHER
     return -1 if digits > DIGITS else at
 
 
-cdef inline Member* member_of(Bytes p, Py_ssize_t size, Facts* facts) noexcept:
-    """What is to be known of the value with this name; NULL: nothing."""
-    if size == 2:
-        if memcmp(p, b"id", 2) == 0:
-            return &facts.id
-        if memcmp(p, b"ts", 2) == 0:
-            return &facts.ts
-    elif size == 4:
-        if memcmp(p, b"node", 4) == 0:
-            return &facts.node
-    elif size == 5:
-        if memcmp(p, b"codec", 5) == 0:
-            return &facts.codec
-    elif size == 6:
-        if memcmp(p, b"device", 6) == 0:
-            return &facts.device
-        if memcmp(p, b"schema", 6) == 0:
-            return &facts.schema
-    elif size == 7:
-        if memcmp(p, b"gateway", 7) == 0:
-            return &facts.gateway
-    return NULL
-
-
-cdef bint is_json(Bytes p, Py_ssize_t size, Facts* facts) noexcept:
+cdef bint is_json(Bytes p, Py_ssize_t size, Py_ssize_t deepest, Facts* facts) noexcept:
     """Whether it is one JSON value, but for its UTF-8 if there is anything ``high``."""
     cdef unsigned char lists[DEPTH]
-    cdef Py_ssize_t depth = 0, at = 0, start
+    cdef Py_ssize_t depth = 0, at = 0
     cdef State state = VALUE
-    cdef Kind kind
-    cdef Member* member = NULL
     cdef unsigned char byte
-    cdef bint escaped
     while True:
         while at < size and (p[at] == c' ' or p[at] == c'\n' or p[at] == c'\r' or p[at] == c'\t'):
             if p[at] == c'\n' or p[at] == c'\r':
@@ -188,16 +131,9 @@ cdef bint is_json(Bytes p, Py_ssize_t size, Facts* facts) noexcept:
                 continue
             if byte != c'"':
                 return False
-            start, escaped = at, False
-            at = text(p, at, size, &escaped, &facts.high)
+            at = text(p, at, size, &facts.high)
             if at < 0:
                 return False
-            member = NULL
-            if depth == 1:
-                if escaped:
-                    facts.odd = True
-                else:
-                    member = member_of(p + start, at - start, facts)
             at += 1
             while at < size and (p[at] == c' ' or p[at] == c'\n' or p[at] == c'\r' or p[at] == c'\t'):
                 if p[at] == c'\n' or p[at] == c'\r':
@@ -208,22 +144,14 @@ cdef bint is_json(Bytes p, Py_ssize_t size, Facts* facts) noexcept:
             at += 1
             state = VALUE
         else:
-            start, kind = at, OTHER
             if byte == c'"':
-                escaped = False
-                start += 1
-                at = text(p, start, size, &escaped, &facts.high)
+                at = text(p, at + 1, size, &facts.high)
                 if at < 0:
                     return False
-                kind = ESCAPED if escaped else TEXT
-                if member is not NULL:
-                    member.there, member.kind, member.start, member.end = True, kind, start, at
-                    member = NULL
                 at += 1
                 state = AFTER
-                continue
-            if byte == c'{' or byte == c'[':
-                if depth == DEPTH:
+            elif byte == c'{' or byte == c'[':
+                if depth == deepest:
                     return False
                 lists[depth] = byte == c'['
                 depth += 1
@@ -233,9 +161,8 @@ cdef bint is_json(Bytes p, Py_ssize_t size, Facts* facts) noexcept:
                 depth -= 1
                 at += 1
                 state = AFTER
-                continue
             elif byte == c'-' or c'0' <= byte <= c'9':
-                at = number(p, at, size, &kind)
+                at = number(p, at, size)
                 if at < 0:
                     return False
                 state = AFTER
@@ -249,9 +176,6 @@ cdef bint is_json(Bytes p, Py_ssize_t size, Facts* facts) noexcept:
                 else:
                     return False
                 state = AFTER
-            if member is not NULL:
-                member.there, member.kind, member.start, member.end = True, kind, start, at
-                member = NULL
 
 
 cdef inline bint is_utf8(Bytes p, Py_ssize_t size):
@@ -262,40 +186,9 @@ cdef inline bint is_utf8(Bytes p, Py_ssize_t size):
     return True
 
 
-cdef inline bint is_told(Member* member) noexcept:
-    """Whether Python would write the value as it stands here."""
-    return not member.there or member.kind == TEXT or member.kind == INTEGER
-
-
-cdef inline object told(Bytes p, Member* member):
-    if not member.there:
-        return ""
-    return PyUnicode_DecodeUTF8(<const char*>p + member.start, member.end - member.start, NULL)
-
-
-cdef inline bint differs(Bytes p, Member* member, Bytes name, Py_ssize_t size) noexcept:
-    """Whether the value is surely not this text; with escapes in it nobody knows yet."""
-    if member.kind == TEXT:
-        return member.end - member.start != size or memcmp(p + member.start, name, size) != 0
-    return member.kind != ESCAPED
-
-
-cdef object reading(Bytes p, Py_ssize_t size, Facts* facts, str gateway, str device):
-    """(codec, schema) if it is a reading of this gateway's device, else None."""
-    cdef Py_ssize_t gateway_size = 0, device_size = 0
-    cdef Bytes gateway_name = <Bytes>PyUnicode_AsUTF8AndSize(gateway, &gateway_size)
-    cdef Bytes device_name = <Bytes>PyUnicode_AsUTF8AndSize(device, &device_size)
-    if not facts.odd:
-        if not (facts.id.there and facts.node.there and facts.gateway.there and facts.device.there and facts.ts.there):
-            return None
-        if differs(p, &facts.gateway, gateway_name, gateway_size):
-            return None
-        if differs(p, &facts.device, device_name, device_size):
-            return None
-        if facts.gateway.kind == TEXT and facts.device.kind == TEXT:
-            if is_told(&facts.codec) and is_told(&facts.schema):
-                return told(p, &facts.codec), told(p, &facts.schema)
-    return reading_of(PyBytes_FromStringAndSize(<const char*>p, size), gateway, device)
+cdef inline bint is_written(Bytes p, Py_ssize_t size, Py_ssize_t deepest, Facts* facts):
+    facts.breaks = facts.high = False
+    return is_json(p, size, deepest, facts) and (not facts.high or is_utf8(p, size))
 
 
 cdef inline Py_ssize_t put_number(char* out, unsigned long long value) noexcept:
@@ -357,16 +250,15 @@ cdef bytes wrapped(
 
 def lines(
     bytes wire not None, Py_ssize_t count, Py_ssize_t prefix, unsigned long long first, bytes head not None,
-    bytes middle not None, str gateway not None, str device not None
+    bytes middle not None
 ):
     """See the twin."""
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(wire)
     cdef Py_ssize_t at = 0, size = 0, index
-    cdef bint readable = len(gateway) > 0
     cdef Bytes payload
     cdef Facts facts
     cdef bytes coded
-    cdef list values = [], readings = []
+    cdef list values = []
     cdef unsigned char byte
     cdef int shift
     for index in range(count):
@@ -383,8 +275,7 @@ def lines(
         payload = p + at + prefix
         at += size
         size -= prefix
-        memset(&facts, 0, sizeof(Facts))
-        if not is_json(payload, size, &facts) or (facts.high and not is_utf8(payload, size)):
+        if not is_written(payload, size, DEPTH, &facts):
             coded = b2a_base64(PyBytes_FromStringAndSize(<const char*>payload, size), newline=False)
             values.append(
                 wrapped(
@@ -393,16 +284,21 @@ def lines(
                 )
             )
             continue
-        if readable and (facts.gateway.there or facts.odd):
-            told_of = reading(payload, size, &facts, gateway, device)
-            if told_of is not None:
-                readings.append((index, *told_of))
-                coded = PyBytes_FromStringAndSize(<const char*>payload, size)
-                values.append(coded.translate(None, b"\r\n") if facts.breaks else coded)
-                continue
         values.append(
             wrapped(
                 head, first + index, middle, b'"payload":', 10, payload, size, facts.breaks, b"}", 1
             )
         )
-    return values, readings
+    return values
+
+
+def object_line(bytes text not None):
+    """See the twin."""
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(text)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text), at = 0
+    cdef Facts facts
+    while at < size and (p[at] == c' ' or p[at] == c'\n' or p[at] == c'\r' or p[at] == c'\t'):
+        at += 1
+    if at == size or p[at] != c'{' or not is_written(p, size, DEPTH - 1, &facts):
+        return None
+    return text.translate(None, b"\r\n") if facts.breaks else text

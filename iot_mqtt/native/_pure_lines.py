@@ -1,4 +1,4 @@
-"""The pure-Python twin of ``_lines.pyx``: payloads as lines of JSON, for the uplink.
+"""The pure-Python twin of ``_lines.pyx``: payloads as lines of JSON for the uplink, and what codecs wrote as JSON.
 
 A payload that is JSON is copied as it was written, but for line breaks, which stand between tokens only; anything else
 becomes base64. JSON is what Python's decoder takes without ``NaN`` and its like, no deeper than ``MAX_DEPTH`` and
@@ -16,12 +16,7 @@ from iot_mqtt.native._pure import payloads
 MAX_DEPTH = 256
 #: What Python converts by default.
 MAX_DIGITS = 4300
-#: What an object has that is a reading.
-READING = frozenset(("id", "node", "gateway", "device", "ts"))
 _BREAKS = b"\r\n"
-
-#: Of a reading: its place in the run, its codec and schema; "" where it does not say.
-Told = tuple[int, str, str]
 
 
 def _refuse(constant: str) -> object:
@@ -38,46 +33,42 @@ NOT_JSON = object()
 _decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer).decode
 
 
-def lines(
-    wire: bytes, count: int, prefix: int, first: int, head: bytes, middle: bytes, gateway: str, device: str
-) -> tuple[list[bytes], list[Told]]:
+def lines(wire: bytes, count: int, prefix: int, first: int, head: bytes, middle: bytes) -> list[bytes]:
     """One line for each payload of a run of publishes (``payloads`` says what the first three are).
 
-    Where the caller knows that a codec made the run, for this ``gateway`` and ``device``, a reading that says the same
-    is its own line, and is told of in the second list. Any other payload stands behind ``head``, its position, counted
-    from ``first``, and ``middle``. An empty ``gateway``: there are no readings among these, whatever they look like.
+    It stands behind ``head``, its position, counted from ``first``, and ``middle``.
     """
-    values: list[bytes] = []
-    readings: list[Told] = []
-    for index, payload in enumerate(payloads(wire, count, prefix)):
-        value = decoded(payload)
-        if value is NOT_JSON:
-            values.append(b'%s%d%s"payload_b64":"%s"}' % (head, first + index, middle, b64encode(payload)))
-            continue
-        line = payload.translate(None, _BREAKS)
-        told = _reading(value, gateway, device) if gateway else None
-        if told is not None:
-            readings.append((index, *told))
-            values.append(line)
+    found: list[bytes] = []
+    for position, payload in enumerate(payloads(wire, count, prefix), start=first):
+        if decoded(payload) is NOT_JSON:
+            found.append(b'%s%d%s"payload_b64":"%s"}' % (head, position, middle, b64encode(payload)))
         else:
-            values.append(b'%s%d%s"payload":%s}' % (head, first + index, middle, line))
-    return values, readings
+            found.append(b'%s%d%s"payload":%s}' % (head, position, middle, payload.translate(None, _BREAKS)))
+    return found
 
 
-def decoded(payload: bytes) -> object:
+def object_line(text: bytes) -> bytes | None:
+    """A JSON object without its line breaks; None if it is none. It may become the member of a line's object, and is
+    therefore one level less deep than lines are.
+    """
+    value = decoded(text, MAX_DEPTH - 1)
+    return text.translate(None, _BREAKS) if isinstance(value, dict) else None
+
+
+def decoded(payload: bytes, depth: int = MAX_DEPTH) -> object:
     """The JSON value of a payload, or ``NOT_JSON``."""
     try:
         value: object = _decode(payload.decode())
     except (ValueError, RecursionError):
         return NOT_JSON
-    if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and _is_deep(value):
+    if payload.count(b"[") + payload.count(b"{") > depth and _is_deep(value, depth):
         return NOT_JSON
     return value
 
 
-def _is_deep(value: object) -> bool:
+def _is_deep(value: object, depth: int) -> bool:
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(depth):
         inner: list[object] = []
         for one in level:
             if isinstance(one, dict):
@@ -88,17 +79,3 @@ def _is_deep(value: object) -> bool:
         if not level:
             return False
     return True
-
-
-def reading_of(payload: bytes, gateway: str, device: str) -> tuple[str, str] | None:
-    """(codec, schema) if it is a reading of this gateway's device, else None."""
-    return _reading(decoded(payload), gateway, device)
-
-
-def _reading(value: object, gateway: str, device: str) -> tuple[str, str] | None:
-    """A codec that writes its values itself could name another gateway or device in them."""
-    if not isinstance(value, dict) or not value.keys() >= READING:
-        return None
-    if value["gateway"] != gateway or value["device"] != device:
-        return None
-    return str(value.get("codec", "")), str(value.get("schema", ""))

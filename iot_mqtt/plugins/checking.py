@@ -1,6 +1,7 @@
 """Whether what a codec returned is what the SDK says it may return. Cheap, for it is done with every reading.
 
-The names of devices and tags that were found good are remembered, since a gateway has always the same ones.
+The names of devices and tags that were found good are remembered, since a gateway has always the same ones. Values that
+a codec has written as JSON are looked at here and nowhere else: from here on they are one object on one line.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from iot_mqtt.native import object_line
 from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Schema, Send, WhenSafe
 
 MAX_ID = 64
@@ -65,8 +67,10 @@ class Checker:
             if len(self._devices) < _REMEMBERED:
                 self._devices.add(device)
         if type(values) is bytes:
-            if len(values) > MAX_BYTES or values[:1] != b"{" or values[-1:] != b"}":
+            line = object_line(values) if len(values) <= MAX_BYTES else None
+            if line is None:
                 raise Garbage("values given as bytes are not a JSON object")
+            event.values = line
         elif type(values) is dict:
             self._values(values)
         elif isinstance(values, Mapping):

@@ -15,8 +15,9 @@ from iot_mqtt import native
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode
 from iot_mqtt.uplink.desk import Difference, Example, RuleTrial, TrialInfo
-from iot_mqtt.uplink.records import source_of
+from iot_mqtt.uplink.records import legacy_messages, metadata_of
 from iot_mqtt.uplink.rules import MISSING, Choice, Facts, Rule, Rules, rule_of
+from iot_mqtt.values import UNKNOWN_CODEC
 
 EXAMPLES = 3
 #: Topics of the platform that are told one by one, of each rule.
@@ -42,15 +43,16 @@ class Message(NamedTuple):
 
 def messages_of(run: LogRun) -> Iterator[Message]:
     """Messages of the log."""
-    published = run.run
-    gateway, device = source_of(run)
-    _, readings = native.lines(published.wire, published.count, published.prefix, 0, b"", b"", gateway, device)
-    told, topic = {one[0] for one in readings}, run.topic.decode()
-    for index, payload in enumerate(published.payloads()):
+    if run.origin.codec == UNKNOWN_CODEC:
+        for one in legacy_messages(run):
+            yield from messages_of(one)
+        return
+    metadata, topic = metadata_of(run), run.topic.decode()
+    for payload in run.run.payloads():
         value = native.decoded(payload)
-        reading = value if index in told and isinstance(value, dict) else None
+        reading = value if metadata is not None and isinstance(value, dict) else metadata
         body = MISSING if value is native.NOT_JSON else value
-        yield Message(Facts(topic, run.publisher, published.qos, body, reading), payload, run.arrived)
+        yield Message(Facts(topic, run.publisher, run.run.qos, body, reading), payload, run.arrived)
 
 
 def message_of(line: bytes) -> Message:

@@ -17,6 +17,7 @@ from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.sdk import Readings
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rule, Rules
+from iot_mqtt.values import CodecId
 from tests.spark.records import reading, wrapped
 
 #: Of every file that was released. A change of one of these lines is wrong; a new version is a new line.
@@ -45,7 +46,7 @@ def test_the_schemas_are_schemas() -> None:
 @pytest.mark.parametrize("quality", [None, {"temp": "uncertain"}])
 def test_what_a_codec_reads_fits(seq: int | None, quality: dict[str, str] | None) -> None:
     """The gateway's messages, composed by the broker's own code."""
-    composer = Composer("node-1", "gw-1", "gateway", 3)
+    composer = Composer("node-1", "gw-1", CodecId("gateway", "3"))
     device = composer.device("press")
     assert device is not None
     values: dict[str, Any] = {"temp": 21.5, "count": 3, "on": True, "state": "läuft"}

@@ -11,9 +11,9 @@
     item         kind (1) │ length (4) │ fields
     1 PUBLICATION  flags (1) │ arrived (8, float) │ generation (4) │ stream (4) │ position (8) │ publisher length (2)
                    │ topic length (2) │ groups (2) │ wire length (4) │ publisher │ topic │ wire │ group: text …
-                   │ user: text (with flag 0x10)
+                   │ user: text (with flag 0x10) │ codec: text │ schema: text (both with flag 0x20)
                    flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log, 0x08 a gateway's codec made
-                   it, 0x10 it has a user
+                   it, 0x10 it has a user, 0x20 that codec is told
                    topic: only where the wire has an alias for it
     2 ROUTES       flags (1) │ since (8) │ version (8) │ routes (4) │ (flags (1) │ members (4) │ filter: text) …
                    flags: 0x01 full, 0x02 more parts follow
@@ -56,7 +56,7 @@ from iot_mqtt.cluster.links.values import (
 from iot_mqtt.codec import Decoder, PublishRun
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
+from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin, ProtocolVersion
 
 VERSION: Final = 1
 DATA, HEARTBEAT, REPAIR, LOST = 1, 2, 3, 4
@@ -84,7 +84,7 @@ _REPLY: Final = Struct(">IBI")
 #: Numbers of items are below this, so that nothing that is made of them outgrows its eight bytes.
 _NUMBERS: Final = 1 << 63
 
-_FIVE, _PLAIN, _LOGGED, _READING, _USER = 0x01, 0x02, 0x04, 0x08, 0x10
+_FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 _FULL, _MORE = 0x01, 0x02
 _REMOVED = 0x02
 _REFUSED = 0x01
@@ -115,10 +115,15 @@ def _write_publication(item: Forwarded) -> bytes:
         generation, stream, position, _ = reference
     behind = _texts(groups) if groups else b""
     if origin is not NOBODY:
-        flags |= _READING if origin.reading else 0
+        codec = origin.codec
         if origin.user:
             flags |= _USER
             behind += _texts((origin.user,))
+        if codec is not None:
+            flags |= _READING
+            if codec.name:
+                flags |= _CODEC
+                behind += _texts(codec)
     length = _PUBLICATION_FIELDS.size + len(name) + len(topic) + len(wire) + len(behind)
     head = _PUBLICATION.pack(
         PUBLICATION,
@@ -350,8 +355,8 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
     topic = run.topic or payload[topic_at:wire_at]
     if not topic:
         raise Malformed("PUBLICATION without a topic")
-    user = 1 if flags & _USER else 0
-    texts = _read_texts(payload, wire_end, after, group_count + user) if group_count or user else ()
+    more = (1 if flags & _USER else 0) + (2 if flags & _CODEC else 0)
+    texts = _read_texts(payload, wire_end, after, group_count + more) if group_count or more else ()
     return Forwarded(
         run,
         topic,
@@ -360,8 +365,17 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
         Reference(generation, stream, position, run.count) if flags & _LOGGED else None,
         flags & _PLAIN != 0,
         texts[:group_count],
-        Origin(texts[-1] if user else "", flags & _READING != 0) if flags & (_USER | _READING) else NOBODY,
+        _origin(flags, texts[group_count:]) if flags & (_USER | _READING) else NOBODY,
     )
+
+
+def _origin(flags: int, texts: Sequence[str]) -> Origin:
+    user = texts[0] if flags & _USER else ""
+    if not flags & _READING:
+        return Origin(user)
+    if not flags & _CODEC:
+        return Origin(user, UNKNOWN_CODEC)
+    return Origin(user, CodecId(*texts[-2:]))
 
 
 def _read_routes(payload: bytes, offset: int, after: int) -> Routes:

@@ -19,12 +19,15 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from iot_mqtt.sdk import Readings
+from iot_mqtt.values import CodecId
 
 #: Devices of one connection whose beginnings are remembered; beyond this they are forgotten and written again.
 KNOWN_DEVICES: Final = 4096
 #: Characters that a name may not have, because it becomes a level of a topic.
 _FORBIDDEN: Final = frozenset("/+#$\0")
 LONGEST_NAME: Final = 64
+#: Characters of what a vendor calls his codec and its version.
+LONGEST_CODEC: Final = 256
 
 _encode: Callable[[object], str] = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
@@ -38,16 +41,21 @@ def is_name(name: object) -> bool:
     )
 
 
+def codec_id_of(codec: str, version: str, schema: int) -> CodecId:
+    """What readings say of the codec that made them."""
+    return CodecId(f"{codec}/{version}"[:LONGEST_CODEC], _encode(schema))
+
+
 class Device:
     """What is the same in all messages of a device."""
 
     __slots__ = ("name", "topic", "_numbered", "_unnumbered")
 
-    def __init__(self, node: str, gateway: str, device: str, codec: str, schema: int) -> None:
+    def __init__(self, node: str, gateway: str, device: str, codec: CodecId) -> None:
         self.name = device
         self.topic = f"up/{gateway}/{device}".encode()
         who = f'"node":{_encode(node)},"gateway":{_encode(gateway)},"device":{_encode(device)}'
-        end = f'"codec":{_encode(codec)},"schema":{schema}}}'
+        end = f'"codec":{_encode(codec.name)},"schema":{codec.schema}}}'
         id = _encode(f"{gateway}/{device}/")[:-1]
         # Names may have a percent sign.
         id, who, end = (part.replace("%", "%%") for part in (id, who, end))
@@ -72,13 +80,12 @@ class Device:
 class Composer:
     """The messages of one gateway's connection."""
 
-    __slots__ = ("_node", "_gateway", "_codec", "_schema", "_devices", "_count")
+    __slots__ = ("_node", "_gateway", "_codec_id", "_devices", "_count")
 
-    def __init__(self, node: str, gateway: str, codec: str, schema: int) -> None:
+    def __init__(self, node: str, gateway: str, codec: CodecId) -> None:
         self._node = node
         self._gateway = gateway
-        self._codec = codec
-        self._schema = schema
+        self._codec_id = codec
         self._devices: dict[str, Device] = {}
         self._count = 0
 
@@ -90,7 +97,7 @@ class Composer:
                 return None
             if len(self._devices) >= KNOWN_DEVICES:
                 self._devices.clear()
-            known = Device(self._node, self._gateway, name, self._codec, self._schema)
+            known = Device(self._node, self._gateway, name, self._codec_id)
             self._devices[name] = known
         return known
 

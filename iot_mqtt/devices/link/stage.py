@@ -47,7 +47,7 @@ from iot_mqtt.codec import (
 from iot_mqtt.devices.link.capturing import Tap, TapStage
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters, Skipped
 from iot_mqtt.devices.link.downlink import Downlink
-from iot_mqtt.devices.link.messages import Composer, is_name
+from iot_mqtt.devices.link.messages import Composer, codec_id_of, is_name
 from iot_mqtt.devices.link.posting import Bounds, Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.errors import ReasonCode
@@ -87,7 +87,7 @@ class DeviceStage(Stage):
         "_counters",
         "_phase",
         "_gateway",
-        "_codec",
+        "_codec_id",
         "_login",
         "_mqtt",
         "_downlink",
@@ -176,7 +176,7 @@ class DeviceStage(Stage):
         ctx.pipeline.add_before(ctx.name, "frames", FramesStage(framer, on_skipped))
         ctx.pipeline.add_before(ctx.name, "quiet", IdleStage())
         self._services.captures.opened(self)
-        self._codec = f"{opened.codec_name}/{opened.version}"
+        self._codec_id = codec_id_of(opened.codec_name, opened.version, opened.schema_version)
         opened.runner.opened()
         self._flush()
 
@@ -414,6 +414,8 @@ class DeviceStage(Stage):
                 session_expiry_interval=self._settings.session_expiry, receive_maximum=self._settings.commands_at_once
             ),
         )
+        # Only a stage of its own connection can say this: what comes from it from now on are readings.
+        self._ctx.fire_event(self._codec_id)
         self._ctx.fire_read([connect])
 
     def _alive(self) -> None:
@@ -502,7 +504,7 @@ class DeviceStage(Stage):
         )
         self._posting = Posting(
             self._gateway,
-            Composer(services.node_id, self._gateway, self._codec, opened.schema_version),
+            Composer(services.node_id, self._gateway, self._codec_id),
             services.devices,
             self._counters,
             self._bounds,

@@ -2,37 +2,40 @@
 
     version (1) │ crc32 of all that follows (4) │ runs (4) │ the runs
     │ since 1.1: for each run with a user: user length (2) │ user
+    │ since 1.2: for each run whose codec is told: codec length (2) │ codec │ schema length (2) │ schema
     │ later fields
     a run = number of its first message in the turn (4) │ messages (4) │ flags (1) │ arrived (8, float)
             │ publisher length (2) │ wire length (4) │ publisher │ wire
 
-    flags: 0x01 the wire is MQTT 5, since 1.1: 0x02 a gateway's codec made it, 0x04 it has a user
+    flags: 0x01 the wire is MQTT 5, since 1.1: 0x02 a gateway's codec made it, 0x04 it has a user,
+           since 1.2: 0x08 that codec is told
 
 The wire is the run's PUBLISH packets as they were received, so that neither writing nor reading costs anything
 per message. Only a run whose topic was an alias is written anew, with its topic. What a page of 1.0 holds has no
-origin: nobody's readings are in it.
+origin: nobody's readings are in it. One of 1.1 does not tell which codec made its readings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from zlib import crc32
 
 from iot_mqtt.codec import Decoder, PublishRun, encode_run
 from iot_mqtt.grid.records.base import VERSION, StructError
 from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
-from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
+from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin, ProtocolVersion
 
 _HEAD = Struct(">BII")
 _RUN = Struct(">IIBdHI")
 _EXPIRY = Struct(">BI")
 _LENGTH = Struct(">H")
-_FIVE, _READING, _USER = 0x01, 0x02, 0x04
-#: Of pages in which something has an origin.
-_WITH_ORIGINS = VERSION | 1
-#: Origins without a user.
-_USERLESS = {0: NOBODY, _READING: Origin(reading=True)}
+_FIVE, _READING, _USER, _CODEC = 0x01, 0x02, 0x04, 0x08
+#: Of pages in which something has an origin, and of those that tell of a codec.
+_WITH_ORIGINS, _WITH_CODECS = VERSION | 1, VERSION | 2
+#: Origins that nothing is told of.
+_SOME_CODEC = Origin(codec=UNKNOWN_CODEC)
 #: Where the checksum's bytes begin and end, which it does not cover itself.
 _COVERED = 5
 _NUMBER = (1 << TURN_BITS) - 1
@@ -48,33 +51,49 @@ class DamagedPage(Exception):
 
 def encode_page(runs: Sequence[LogRun]) -> bytes:
     parts = [len(runs).to_bytes(4, "big")]
-    behind: list[bytes] = []
-    version = VERSION
+    users: list[bytes] = []
+    codecs: list[bytes] = []
+    flagged = False
     for found in runs:
         run = found.run
         wire = run.wire if _plain(run) else _with_topic(run, found.topic)
         publisher = found.publisher.encode()
         flags = _FIVE if run.five else 0
         if found.origin is not NOBODY:
-            version = _WITH_ORIGINS
-            flags |= _flags_of(found.origin, behind)
+            flagged = True
+            flags |= _flags_of(found.origin, users, codecs)
         parts += (
             _pack_run(found.reference.position & _NUMBER, run.count, flags, found.arrived, len(publisher), len(wire)),
             publisher,
             wire,
         )
-    body = b"".join(parts + behind)
+    version = _WITH_CODECS if codecs else _WITH_ORIGINS if flagged else VERSION
+    body = b"".join(parts + users + codecs)
     return b"".join((bytes((version,)), crc32(body).to_bytes(4, "big"), body))
 
 
-def _flags_of(origin: Origin, behind: list[bytes]) -> int:
-    """The flags that say it; its user goes behind the runs."""
-    flags = _READING if origin.reading else 0
+def _flags_of(origin: Origin, users: list[bytes], codecs: list[bytes]) -> int:
+    """The flags that say it; its user and its codec go behind the runs."""
+    flags = 0
+    if origin.codec is not None:
+        flags = _READING
+        if origin.codec.name:
+            codecs.append(_written(origin.codec))
+            flags |= _CODEC
     if origin.user:
-        user = origin.user.encode()
-        behind += (_LENGTH.pack(len(user)), user)
+        users.append(_text(origin.user))
         flags |= _USER
     return flags
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
+
+
+@lru_cache(maxsize=256)
+def _written(codec: CodecId) -> bytes:
+    return b"".join(_text(text) for text in codec)
 
 
 def _plain(run: PublishRun) -> bool:
@@ -104,6 +123,7 @@ class PageDecoder:
         base = turn << TURN_BITS
         found: list[LogRun] = []
         with_user: list[LogRun] = []
+        told: list[LogRun] = []
         try:
             for _ in range(count):
                 number, messages, flags, arrived, name_length, length = _unpack_run(page, offset)
@@ -113,18 +133,20 @@ class PageDecoder:
                 run = self._run(page[offset : offset + length], flags & _FIVE != 0, messages)
                 offset += length
                 reference = Reference(generation, stream, base + number, messages)
-                origin = _USERLESS[flags & _READING]
+                origin = _SOME_CODEC if flags & _READING else NOBODY
                 logged = LogRun(reference, run, run.topic, publisher, arrived, origin)
                 found.append(logged)
                 if flags & _USER:
                     with_user.append(logged)
+                if flags & _CODEC:
+                    told.append(logged)
             for logged in with_user:
-                (size,) = _LENGTH.unpack_from(page, offset)
-                offset += _LENGTH.size
-                if offset + size > len(page):
-                    raise DamagedPage("a user is cut short")
-                logged.origin = Origin(page[offset : offset + size].decode(), logged.origin.reading)
-                offset += size
+                user, offset = _read_text(page, offset)
+                logged.origin = Origin(user, logged.origin.codec)
+            for logged in told:
+                codec, offset = _read_text(page, offset)
+                schema, offset = _read_text(page, offset)
+                logged.origin = Origin(logged.origin.user, CodecId(codec, schema))
         except (StructError, UnicodeDecodeError) as cut:
             raise DamagedPage("a run is cut short") from cut
         return found
@@ -139,6 +161,15 @@ class PageDecoder:
         # It may have stopped inside of a packet.
         self._three, self._five = _decoder(ProtocolVersion.V311), _decoder(ProtocolVersion.V5)
         raise DamagedPage(f"{messages} messages do not read back")
+
+
+def _read_text(page: bytes, offset: int) -> tuple[str, int]:
+    """A text, and where it ends."""
+    (size,) = _LENGTH.unpack_from(page, offset)
+    begin = offset + _LENGTH.size
+    if begin + size > len(page):
+        raise DamagedPage("who made a run is cut short")
+    return page[begin : begin + size].decode(), begin + size
 
 
 def check_page(page: bytes) -> int:

@@ -28,7 +28,7 @@ class Facts(NamedTuple):
     qos: int
     #: What was published, if it is JSON; else ``MISSING``.
     payload: object
-    #: The same, if a gateway's codec made it.
+    #: What is known of a gateway's reading: who made it, and the rest where a condition asks. None: it is none.
     reading: Mapping[str, object] | None
 
     def scope(self) -> dict[str, object]:
@@ -91,8 +91,9 @@ class Rules:
         self.names = Names(fixed.union(reserved))
         #: By QoS: the first rule of a topic.
         self._found: tuple[dict[bytes, Rule | None], ...] = ({}, {}, {})
-        #: By QoS: all that a topic's messages may go by, where the first one does not say it all.
-        self._mixed: tuple[dict[bytes, tuple[Rule, ...]], ...] = ({}, {}, {})
+        #: By QoS: all that a topic's messages may go by, where the first one does not say it all; and whether that
+        #: depends on what is in them.
+        self._mixed: tuple[dict[bytes, tuple[tuple[Rule, ...], bool]], ...] = ({}, {}, {})
 
     @property
     def filters(self) -> list[str]:
@@ -125,34 +126,38 @@ class Rules:
         found[topic] = rule
         return rule
 
-    def choose(self, topic: bytes, facts: Facts) -> Choice | None:
-        """The rule that a message goes by; None: it does not go up. Counts."""
+    def asks(self, topic: bytes, qos: int) -> bool:
+        """Whether messages of a topic and QoS go different ways by what is in them."""
+        return self._all_of(topic, qos)[1]
+
+    def choose(self, topic: bytes, facts: Facts, count: int = 1) -> Choice | None:
+        """The rule that a message goes by, or so many of which the same is known; None: it does not go up. Counts."""
         scope: dict[str, object] | None = None
-        for rule in self._all_of(topic, facts):
-            rule.figures.matched += 1
+        for rule in self._all_of(topic, facts.qos)[0]:
+            rule.figures.matched += count
             if rule.patterns and not _fits(rule, facts.reading):
                 continue
             if rule.condition is not None:
                 scope = facts.scope() if scope is None else scope
                 if not rule.condition.holds(scope):
                     continue
-            rule.figures.sent += 1
+            rule.figures.sent += count
             return self._choice(rule, facts)
         return None
 
-    def _all_of(self, topic: bytes, facts: Facts) -> tuple[Rule, ...]:
-        mixed = self._mixed[facts.qos]
+    def _all_of(self, topic: bytes, qos: int) -> tuple[tuple[Rule, ...], bool]:
+        mixed = self._mixed[qos]
         found = mixed.get(topic)
         if found is None:
             if len(mixed) >= MAX_TOPICS:
                 mixed.clear()
-            listed = []
+            listed, name = [], topic.decode()
             for rule in self.rules:
-                if rule.matches(facts.topic, facts.qos):
+                if rule.matches(name, qos):
                     listed.append(rule)
                     if rule.unconditional:
                         break
-            found = mixed[topic] = tuple(listed)
+            found = mixed[topic] = tuple(listed), any(rule.condition is not None for rule in listed)
         return found
 
     def _choice(self, rule: Rule, facts: Facts) -> Choice:

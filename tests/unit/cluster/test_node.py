@@ -10,7 +10,7 @@ from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.registry import Member
-from iot_mqtt.values import Message, Origin
+from iot_mqtt.values import CodecId, Message, Origin
 from tests.simulation.messaging import Weather
 from tests.unit.cluster.links.linkskit import publishes
 from tests.unit.cluster.nodekit import World
@@ -78,7 +78,14 @@ def test_what_is_forwarded_comes_with_the_end_of_the_log() -> None:
     a, b = world["a"], world["b"]
     run = publishes(b"t", [b"1", b"2"])
     item = Forwarded(
-        run, b"t", "p", 5.0, None, plain=True, members=(("$share/g/t", "x"),), origin=Origin("anna", reading=True)
+        run,
+        b"t",
+        "p",
+        5.0,
+        None,
+        plain=True,
+        members=(("$share/g/t", "x"),),
+        origin=Origin("anna", CodecId("acme/1", "3")),
     )
     a.cluster.forward(b.number, item)
     a.node.end = 77

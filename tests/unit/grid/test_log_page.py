@@ -14,7 +14,7 @@ from iot_mqtt.grid.log.page import DamagedPage, PageDecoder, encode_page
 from iot_mqtt.grid.log.records import Begun, GenerationRecord, StreamRecord, TurnRecord, WrittenPage
 from iot_mqtt.grid.records import Unreadable
 from iot_mqtt.ports.log import TURN_BITS, WRITER_SHIFT, LogRun, Reference, writer_of
-from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
+from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin, ProtocolVersion
 
 THREE = "3207 0003612f62 0007" + "320a 0003612f62 0008 787878"
 FIVE = "3009 0003612f62 02 0101 ff"
@@ -161,7 +161,7 @@ def test_pages_are_frozen() -> None:
     ]
 
 
-USERS = [Origin("anna", reading=True), NOBODY, Origin("gü"), Origin(reading=True)]
+USERS = [Origin("anna", UNKNOWN_CODEC), NOBODY, Origin("gü"), Origin(codec=UNKNOWN_CODEC)]
 WITH_ORIGINS = [
     LogRun(Reference(3, 4, TURN << TURN_BITS | place, 1), run_of(FIVE, five=True), b"a/b", "g", 2.0, origin)
     for place, origin in enumerate(USERS)
@@ -184,6 +184,30 @@ def test_pages_with_origins_are_frozen() -> None:
         body = PAGE_WITH_ORIGINS[5:-missing]
         with pytest.raises(DamagedPage):
             PageDecoder().decode(b"\x11" + crc32(body).to_bytes(4, "big") + body, 3, 4, TURN)
+
+
+TOLD = [Origin("anna", CodecId("acme/1", "3")), NOBODY, Origin("gü"), Origin(codec=CodecId("ü", "10"))]
+WITH_CODECS = [
+    LogRun(one.reference, one.run, one.topic, one.publisher, one.arrived, origin)
+    for one, origin in zip(WITH_ORIGINS, TOLD, strict=True)
+]
+#: What version 1.2 wrote: codecs and schemas behind the users.
+PAGE_WITH_CODECS = bytes.fromhex(
+    "12 11bcb4c5 00000004"
+    + "".join(f"{place:08x}" + RUN_OF_G.format(flags) for place, flags in enumerate(("0f", "01", "05", "0b")))
+    + "0004 616e6e61 0003 67c3bc"
+    + "0006 61636d652f31 0001 33 0002 c3bc 0002 3130"
+)
+
+
+def test_pages_with_codecs_are_frozen() -> None:
+    """What a reading is known by comes back."""
+    assert encode_page(WITH_CODECS).hex() == PAGE_WITH_CODECS.hex()
+    assert [run.origin for run in PageDecoder().decode(PAGE_WITH_CODECS, 3, 4, TURN)] == TOLD
+    for missing in range(1, 17):
+        body = PAGE_WITH_CODECS[5:-missing]
+        with pytest.raises(DamagedPage):
+            PageDecoder().decode(b"\x12" + crc32(body).to_bytes(4, "big") + body, 3, 4, TURN)
 
 
 def test_a_page_of_a_later_minor_is_read() -> None:

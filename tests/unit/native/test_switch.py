@@ -42,9 +42,10 @@ def test_both_twins_offer_the_same() -> None:
     from iot_mqtt.native import _lines, _pure_lines, _pure_syncing, _scan, _syncing
 
     assert native.lines in (_lines.lines, _pure_lines.lines)
+    assert native.object_line in (_lines.object_line, _pure_lines.object_line)
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     for name in native.__all__:
-        if name in ("lines", "decoded", "NOT_JSON", "serve", "NUMBER") or "NATIVE" in name:
+        if name in ("lines", "object_line", "decoded", "NOT_JSON", "serve", "NUMBER") or "NATIVE" in name:
             continue
         assert hasattr(_scan, name)
         assert hasattr(_pure, name)

@@ -52,6 +52,9 @@ BAD: list[Any] = [
     Readings("a+b", {}),
     Readings("d", None),  # type: ignore[arg-type]
     Readings("d", b"[1]"),
+    Readings("d", b'{"a":1},"gateway":"other","values":{"a":1}'),
+    Readings("d", b'{"a":1}}'),
+    Readings("d", b'{"a":NaN}'),
     Readings("d", {"a": float("nan")}),
     Readings("d", {"a": float("inf")}),
     Readings("d", {"a": 1 << 64}),
@@ -82,6 +85,13 @@ def test_what_the_sdk_allows_is_good_and_travels_unchanged() -> None:
     done, [[number, kind, packed]] = wire.read_answer(body[4:])
     assert (done, number, kind) == (3, 1, "events")
     assert wire.unpack_events(packed) == GOOD
+
+
+def test_values_given_as_json_become_one_line() -> None:
+    """However the codec laid them out: nobody looks at them again."""
+    event = Readings("d", b'{\n  "a": 1\r\n}\n')
+    Checker().check([event])
+    assert event.values == b'{  "a": 1}'
 
 
 @pytest.mark.parametrize("event", BAD, ids=range(len(BAD)))

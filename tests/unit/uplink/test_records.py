@@ -14,7 +14,7 @@ from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.ports.uplink import Mode, Record
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rule, Rules, rule_of
-from iot_mqtt.values import NOBODY, Origin
+from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin
 
 SPOOL = "0.0a1b2c3d"
 
@@ -82,12 +82,13 @@ def test_null_is_json() -> None:
     assert "payload_b64" not in json.loads(found.value)
 
 
+ACME = CodecId("acme", "3")
 READING = {"id": "1", "node": "n", "gateway": "gw", "device": "d1", "ts": 5, "codec": "acme", "schema": 3}
 
 
 def posted(*payloads: bytes, **options: object) -> list[Record]:
     """What the codec of the gateway "gw" has made for its device "d1"."""
-    return records(*payloads, topic=b"up/gw/d1", publisher="gw", origin=Origin("anna", reading=True), **options)
+    return records(*payloads, topic=b"up/gw/d1", publisher="gw", origin=Origin("anna", ACME), **options)
 
 
 def test_a_reading_of_a_gateway_passes_as_it_is() -> None:
@@ -118,23 +119,57 @@ def test_nobody_else_can_write_a_gateways_readings(publisher: str, topic: bytes,
 
 
 @pytest.mark.parametrize(
-    ("topic", "payload"),
+    "topic",
     [
-        (b"up/gw/d2", READING),
-        (b"up/other/d1", READING),
-        (b"up/gw/d1/x", READING),
-        (b"up/gw", READING),
-        (b"up/gw/d1", READING | {"device": "d2"}),
-        (b"up/gw/d1", READING | {"gateway": "other"}),
-        (b"up/gw/d1", [1]),
+        b"up/other/d1",
+        b"up/gw/d1/x",
+        b"up/gw",
     ],
 )
-def test_a_codec_speaks_for_the_device_of_its_topic_only(topic: bytes, payload: object) -> None:
-    """Whatever else it may write into its values is no reading of anybody."""
-    body = json.dumps(payload).encode()
-    found = records(b"1", body, topic=topic, publisher="gw", origin=Origin("", reading=True))
+def test_a_codec_speaks_for_the_device_of_its_topic_only(topic: bytes) -> None:
+    """Who made it and where it was published say whose reading it is; here it is nobody's."""
+    found = records(b"1", json.dumps(READING).encode(), topic=topic, publisher="gw", origin=Origin("", ACME))
     assert [json.loads(one.value)["client"] for one in found] == ["gw", "gw"]
     assert {one.key for one in found} == {"gw"}
+
+
+def test_nobody_looks_into_a_reading() -> None:
+    """Its metadata stand beside it: what its bytes say of themselves changes nothing."""
+    (found,) = posted(b'{"gateway":"other","device":"d2","codec":"x","schema":9}')
+    assert (found.key, dict(found.headers)["codec"], dict(found.headers)["schema"]) == ("gw/d1", b"acme", b"3")
+    run = run_of(b"up/gw/d1", [b"1", b"2"], [1, 2])
+    logged = LogRun(Reference(0, 0, 1000, 2), run, run.topic, "gw", 1.0, Origin("", ACME))
+    rule = rule_of({"gateway": "g*", "device": "d1", "codec": "acme", "to": "iot.{codec}", "key": "{device}"})
+    made = RulePlan(Rules([rule]), "n").records(logged, SPOOL)
+    assert [(one.topic, one.key, one.value, one.position) for one in made] == [
+        ("iot.acme", "d1", b"1", 1000),
+        ("iot.acme", "d1", b"2", 1001),
+    ]
+    assert made[0].value is run.payloads()[0] and (rule.figures.matched, rule.figures.sent) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        (READING, True),
+        (READING | {"device": "d2"}, False),
+        (READING | {"gateway": "other"}, False),
+        ({name: value for name, value in READING.items() if name != "codec"}, False),
+        ([1], False),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"when": "topic != 'x'"}], ids=["plain", "chosen"])
+def test_readings_of_an_earlier_version_say_themselves_which_codec(
+    payload: object, told: bool, options: dict[str, str]
+) -> None:
+    """Its log has noted only that some codec made them; what does not fit is nobody's."""
+    body = json.dumps(payload).encode()
+    found = records(b"\xff", body, topic=b"up/gw/d1", publisher="gw", origin=Origin("anna", UNKNOWN_CODEC), **options)
+    assert [one.position for one in found] == [1000, 1001] and json.loads(found[0].value)["user"] == "anna"
+    if told:
+        assert (found[1].value, found[1].key, dict(found[1].headers)["codec"]) == (body, "gw/d1", b"acme")
+    else:
+        assert (json.loads(found[1].value)["payload"], found[1].key) == (payload, "gw")
 
 
 @pytest.mark.parametrize("options", [{}, {"condition": "topic != 'x'"}], ids=["plain", "chosen"])
@@ -149,10 +184,11 @@ def test_no_clients_key_is_that_of_a_gateways_device(options: dict[str, str]) ->
 def test_a_line_stays_a_line() -> None:
     """However the JSON was laid out."""
     (wrapped,) = records(b'{\r\n "a":\n 1}\n')
-    assert json.loads(wrapped.value)["payload"] == {"a": 1}
-    (passed,) = posted(json.dumps(READING, indent=1).encode())
-    assert json.loads(passed.value) == READING
-    assert not {b"\n", b"\r"} & {bytes([byte]) for byte in wrapped.value + passed.value}
+    (older,) = records(
+        json.dumps(READING, indent=1).encode(), topic=b"up/gw/d1", publisher="gw", origin=Origin("", UNKNOWN_CODEC)
+    )
+    assert json.loads(wrapped.value)["payload"] == {"a": 1} and json.loads(older.value)["payload"] == READING
+    assert not {b"\n", b"\r"} & {bytes([byte]) for byte in wrapped.value + older.value}
 
 
 @pytest.mark.parametrize(("key", "expected"), [("client", "gw"), ("topic", "up/gw/d1"), ("device", "gw/d1")])

@@ -16,7 +16,7 @@ from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rulebook import MAX_STRETCHES, RuleBook, difference
 from iot_mqtt.uplink.rules import Rule, Rules, rule_of
-from iot_mqtt.values import Origin
+from iot_mqtt.values import CodecId, Origin
 from tests.unit.broker.harness import run
 from tests.unit.uplink.sinkkit import UplinkedNode
 
@@ -279,7 +279,7 @@ def test_a_gateways_reading_goes_by_what_it_says() -> None:
     rule = rule_of({"codec": "ac*", "when": "values.t in [8, 9]", "to": "iot.{codec}"})
     payload = json.dumps(reading).encode()
     run = run_of(b"up/gw/d1", [payload], [1])
-    logged = LogRun(Reference(0, 0, 1000, 1), run, run.topic, "gw", 1_790_000_000.5, Origin(reading=True))
+    logged = LogRun(Reference(0, 0, 1000, 1), run, run.topic, "gw", 1_790_000_000.5, Origin(codec=CodecId("acme", "3")))
     (found,) = RulePlan(Rules([rule]), "n1").records(logged, "0.a")
     assert (found.topic, found.key, found.value) == ("iot.acme", "gw/d1", payload)
     assert dict(found.headers)["codec"] == b"acme"

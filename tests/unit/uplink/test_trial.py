@@ -6,8 +6,21 @@ import json
 
 import pytest
 
+from iot_mqtt.codec.runs import run_of
+from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.uplink.rules import Facts, Rule, rule_of
-from iot_mqtt.uplink.trial import EXAMPLES, MAX_DIFFERENCES, MAX_SHOWN, NOWHERE, OTHERS, Message, Trial, message_of
+from iot_mqtt.uplink.trial import (
+    EXAMPLES,
+    MAX_DIFFERENCES,
+    MAX_SHOWN,
+    NOWHERE,
+    OTHERS,
+    Message,
+    Trial,
+    message_of,
+    messages_of,
+)
+from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin
 
 READING = {"id": "1", "node": "n", "gateway": "gw", "device": "d1", "ts": 5000, "codec": "acme", "values": {"t": 9}}
 
@@ -85,6 +98,18 @@ def test_records_of_the_uplink_are_read_again() -> None:
     found = message_of(json.dumps({**wrapped, "payload_b64": "/w=="}).encode())
     assert found.payload == b"\xff"
     assert "payload" not in found.facts.scope()
+
+
+@pytest.mark.parametrize("codec", [UNKNOWN_CODEC, CodecId("acme", "3")])
+def test_messages_of_the_log_are_readings_where_a_codec_made_them(codec: CodecId) -> None:
+    """Also those of an earlier version, which say themselves which codec."""
+    payload = json.dumps(READING).encode()
+    run = run_of(b"up/gw/d1", [payload] * 2, [])
+    for origin in (Origin("", codec), NOBODY):
+        logged = LogRun(Reference(0, 0, 1000, 2), run, run.topic, "gw", 1.0, origin)
+        found = list(messages_of(logged))
+        assert [one.payload for one in found] == [payload] * 2
+        assert [one.facts.reading for one in found] == ([READING] * 2 if origin.codec else [None] * 2)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from iot_mqtt.cluster.links.values import (
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import Origin
+from iot_mqtt.values import UNKNOWN_CODEC, CodecId, Origin
 from tests.cases.links_v1 import BAD, GOOD, HEAD, OLDER_READS, raw
 from tests.unit.cluster.links.linkskit import publishes
 
@@ -44,6 +44,7 @@ TOPIC = st.text(st.characters(exclude_characters="\0#+", exclude_categories=["Cs
     str.encode
 )
 TIME = st.floats(allow_nan=False)
+CODEC = st.none() | st.just(UNKNOWN_CODEC) | st.builds(CodecId, TEXT.filter(bool), TEXT)
 
 
 @st.composite
@@ -58,7 +59,7 @@ def forwarded(draw: st.DrawFn) -> Forwarded:
     run = draw(runs(topic))
     reference = Reference(draw(U32), draw(U32), draw(U64), run.count) if draw(st.booleans()) else None
     groups = tuple(draw(st.lists(TEXT, max_size=3)))
-    origin = Origin(draw(TEXT), draw(st.booleans()))
+    origin = Origin(draw(TEXT), draw(CODEC))
     return Forwarded(run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), groups, origin)
 
 

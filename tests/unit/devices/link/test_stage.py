@@ -12,7 +12,7 @@ from iot_mqtt.devices.link import DeviceStage
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.sdk import Line, Readings
-from iot_mqtt.values import NOBODY, Origin
+from iot_mqtt.values import NOBODY, CodecId, Origin
 from tests.unit.broker.harness import Node, run
 from tests.unit.devices.link.linkkit import World
 
@@ -115,7 +115,7 @@ def test_the_log_says_what_a_codec_made() -> None:
     world.node.connect("line-1").publish("up/line-1/d", message.payload, qos=1)
     found = run(world.node.broker.log.read(("#",), 0, 100, 1 << 20)).runs
     assert [(one.publisher, one.topic, one.origin) for one in found] == [
-        ("line-1", b"up/line-1/d", Origin(reading=True)),
+        ("line-1", b"up/line-1/d", Origin(codec=CodecId("lines/1.2", "3"))),
         ("line-1", b"up/line-1/d", NOBODY),
     ]
     assert found[0].run.payloads() == found[1].run.payloads()
