@@ -177,35 +177,41 @@ class PublishBatch:
 
 def run_of(topic: bytes, payloads: list[bytes], ids: list[int]) -> PublishRun:
     """A run that no client has written: v5, QoS 1 with as many ids as payloads, QoS 0 without any."""
-    before = len(topic).to_bytes(2, "big") + topic
-    prefix = len(before) + (3 if ids else 1)
-    head = b"\x32" if ids else b"\x30"
-    heads: dict[int, bytes] = {}
-    parts: list[bytes] = []
-    longest = 0
-    for position, payload in enumerate(payloads):
-        size = len(payload)
-        start = heads.get(size)
-        if start is None:
-            start = heads[size] = head + varint(prefix + size) + before
-            longest = max(longest, len(start) + prefix - len(before) + size)
-        parts.append(start)
-        # No properties.
-        parts.append(ids[position].to_bytes(2, "big") + b"\0" if ids else b"\0")
-        parts.append(payload)
     run = PublishRun()
-    run.head = head[0]
+    run.head = head = 0x32 if ids else 0x30
     run.topic = topic
     run.raw_properties = b""
     run.properties = NO_PROPERTIES
     run.five = True
-    run.wire = b"".join(parts)
     run.count = len(payloads)
     run.ids = ids
-    run.longest = longest
-    run.prefix = prefix
+    run.prefix = len(topic) + (5 if ids else 3)
     run._payloads, run._forwardable = payloads, None
+    if len(payloads) == 1:
+        run.wire = native.publish(head, topic, ids[0] if ids else 0, b"\0", payloads[0])
+        run.longest = len(run.wire)
+    else:
+        run.wire, run.longest = _packets(head, topic, payloads, ids)
     return run
+
+
+def _packets(head: int, topic: bytes, payloads: list[bytes], ids: list[int]) -> tuple[bytes, int]:
+    """Packets without properties, and the bytes of the largest one. What those of one size share is written once."""
+    before = len(topic).to_bytes(2, "big") + topic
+    behind = 3 if ids else 1
+    starts: dict[int, bytes] = {}
+    parts: list[bytes] = []
+    longest = 0
+    for position, payload in enumerate(payloads):
+        size = len(payload)
+        start = starts.get(size)
+        if start is None:
+            start = starts[size] = bytes((head,)) + varint(len(before) + behind + size) + before
+            longest = max(longest, len(start) + behind + size)
+        parts.append(start)
+        parts.append(ids[position].to_bytes(2, "big") + b"\0" if ids else b"\0")
+        parts.append(payload)
+    return b"".join(parts), longest
 
 
 def run_of_message(topic: bytes, payload: bytes, qos: int, *, retain: bool, raw_properties: bytes) -> PublishRun:

@@ -16,7 +16,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from iot_mqtt.codec import AckRun, PublishRun, run_of
 from iot_mqtt.devices.link.counters import LinkCounters
@@ -27,6 +27,9 @@ from iot_mqtt.sdk import Readings
 
 #: Packet ids; as many messages can be unacknowledged at most.
 _IDS: Final = 65_535
+
+#: ``json.loads`` without its questions: the values were checked where the codec returned them.
+_decode: Callable[[str], Any] = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Posting:
         "_publish",
         "_device",
         "_messages",
+        "_runs",
         "_latest",
         "_tokens",
         "_sequence",
@@ -73,7 +77,7 @@ class Posting:
         bounds: Bounds,
         safe: int,
         now: Callable[[], int],
-        publish: Callable[[PublishRun], None],
+        publish: Callable[[list[PublishRun]], None],
     ) -> None:
         self._gateway = gateway
         self._composer = composer
@@ -82,11 +86,13 @@ class Posting:
         self._bounds = bounds
         self._now = now
         self._publish = publish
-        #: Messages that were given to the broker, and how many of these it has acknowledged.
+        #: Messages that were given to the broker or leave with the next ``flush``, and how many it has acknowledged.
         self.published = self._acknowledged = 0
         #: The messages that gather to a run, and the readings behind the last of them.
         self._device: Device | None = None
         self._messages: list[bytes] = []
+        #: Those before it, which leave together.
+        self._runs: list[PublishRun] = []
         self._latest: Readings | None = None
         #: What the codec asked to be told, and the messages that stand before it.
         self._tokens: deque[tuple[int, int]] = deque()
@@ -132,7 +138,7 @@ class Posting:
             counters.dropped["too_large"] += 1
             return
         if device is not self._device:
-            self.flush()
+            self._end_run()
             self._device = device
         self._messages.append(message)
         self._latest = readings
@@ -144,6 +150,13 @@ class Posting:
 
     def flush(self) -> None:
         """Publish what has gathered."""
+        self._end_run()
+        if self._runs:
+            runs, self._runs = self._runs, []
+            self._publish(runs)
+
+    def _end_run(self) -> None:
+        """The next message is of another device."""
         messages = self._messages
         if not messages:
             return
@@ -157,9 +170,9 @@ class Posting:
             ids = [(first + more) % _IDS + 1 for more in range(count)]
         self.published += count
         self._devices.seen(self._gateway, device.name, readings=count)
-        values = json.loads(latest.values) if isinstance(latest.values, bytes) else latest.values
+        values = _decode(latest.values.decode()) if isinstance(latest.values, bytes) else latest.values
         self._devices.values(self._gateway, device.name, values, latest.time or self._now())
-        self._publish(run_of(device.topic, messages, ids))
+        self._runs.append(run_of(device.topic, messages, ids))
 
     def tell_taken(self) -> None:
         """In the turn in which they were published, so that both are committed together."""

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from iot_mqtt.codec import (
     NO_PROPERTIES,
@@ -510,7 +510,7 @@ class DeviceStage(Stage):
             self._bounds,
             safe,
             services.now,
-            lambda run: self._tell([run]),
+            self._tell,
         )
         self._phase = Phase.OPEN
         self._drain()
@@ -549,7 +549,7 @@ class DeviceStage(Stage):
         """Tell the broker, which may be in the middle of telling us."""
         self._services.call_soon(partial(self._tell, items))
 
-    def _tell(self, items: list[object]) -> None:
+    def _tell(self, items: list[Any]) -> None:
         if self._ctx is not None and self._phase is not Phase.CLOSED:
             self._ctx.fire_read(items)
 

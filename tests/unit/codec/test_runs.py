@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from iot_mqtt.codec import AckRun, Decoder, PublishRun, encode_publish, run_of_message
+from iot_mqtt.codec import AckRun, Decoder, PublishRun, encode_publish, run_of, run_of_message
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.values import ProtocolVersion
 from tests.cases.table import V5, V311, picture
@@ -139,6 +139,18 @@ def test_a_message_that_no_connection_brought_is_the_run_that_its_wire_is(
     made = run_of_message(b"a/b", b"x" * 120, qos, retain=retain, raw_properties=properties)
     read = only_run(Decoder(version=V5), made.wire)
     assert made.payloads() == read.payloads() and made.forwardable == read.forwardable
+    for name in PublishRun.__slots__:
+        if not name.startswith("_"):
+            assert getattr(made, name) == getattr(read, name), name
+
+
+@pytest.mark.parametrize("payloads", [[b""], [b"x" * 300], [b"x", b"", b"y" * 20_000, b"z"]])
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_a_gateway_posts_is_the_run_that_its_wire_is(payloads: list[bytes], qos: int) -> None:
+    """One message or many, of any sizes."""
+    made = run_of(b"up/g/d", payloads, list(range(7, 7 + len(payloads))) if qos else [])
+    read = only_run(Decoder(version=V5), made.wire)
+    assert made.payloads() == read.payloads() == payloads
     for name in PublishRun.__slots__:
         if not name.startswith("_"):
             assert getattr(made, name) == getattr(read, name), name

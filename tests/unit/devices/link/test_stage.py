@@ -121,6 +121,18 @@ def test_the_log_says_what_a_codec_made() -> None:
     assert found[0].run.payloads() == found[1].run.payloads()
 
 
+def test_devices_in_turn_keep_the_order_in_which_they_spoke() -> None:
+    """In one read, a message each; all of it is safe when the last of it is."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    gateway.say(*(f'r d{number % 3} {{"t": {number}}} {number}' for number in range(1, 8)), "safe 7")
+    found = [(message.topic.decode(), json.loads(message.payload)["seq"]) for message in reader.messages()]
+    assert found == [(f"up/line-1/d{number % 3}", number) for number in range(1, 8)]
+    assert gateway.heard() == ["safe 7"] and world.notes.highest == {"line-1": 7}
+
+
 def test_data_without_a_login_closes_the_connection() -> None:
     """And is counted by its reason."""
     world = World()
