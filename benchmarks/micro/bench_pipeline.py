@@ -28,9 +28,7 @@ from iot_mqtt.pipeline import (
     Batch,
     Channel,
     ChannelSettings,
-    ConnectTimeoutStage,
     Context,
-    IdleStage,
     Layout,
     ListenerSettings,
     ManualClock,
@@ -79,9 +77,7 @@ def timed(call: Callable[[], object], count: int) -> float:
 
 def layout(last: Callable[[], Stage] = Sink) -> Layout:
     """The stages of a plain MQTT connection."""
-    return Layout(
-        [("timeout", lambda: ConnectTimeoutStage(10)), ("mqtt", MqttCodecStage), ("idle", IdleStage), ("last", last)]
-    )
+    return Layout([("mqtt", MqttCodecStage), ("last", last)])
 
 
 def hop() -> None:

@@ -44,7 +44,7 @@ from iot_mqtt.broker.uplink import note_sent_up
 from iot_mqtt.broker.wills import Wills
 from iot_mqtt.codec import Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
-from iot_mqtt.pipeline import ConnectTimeoutStage, IdleStage
+from iot_mqtt.pipeline import ConnectTimeouts
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Permissions, Principal
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
@@ -142,11 +142,11 @@ class Broker:
         self.holding: Holding | None = None
         self.attempts = Attempts(clock.wall)
         self.connections: set[Connection] = set()
+        self.connect_timeouts = ConnectTimeouts(wheel, settings.connect_timeout)
         self.clients = self.most_clients = 0
-        self._closed_bytes = [0, 0]
         self._dirty: list[Connection] = []
         self._awaiting: list[Connection] = []
-        self._turn_planned = False
+        self._turn_planned, self._closed_bytes = False, [0, 0]
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
         self.read_messages, self._recorded = log_use.batch_size, log_use.record
@@ -226,23 +226,13 @@ class Broker:
         """A socket was accepted."""
         self.counters.connections_opened += 1
         self.connections.add(connection)
+        if connection.ctx is not None:
+            self.connect_timeouts.expect(connection.ctx.channel)
 
     def first_packet_came(self, connection: Connection) -> None:
         """CONNECT is here, with all that it takes: the connect time-out has done its work."""
-        ctx = connection.ctx
-        timeout = ctx.pipeline.get("connect-timeout") if ctx is not None else None
-        if isinstance(timeout, ConnectTimeoutStage):
-            timeout.stop()
-
-    def watch_keep_alive(self, connection: Connection) -> None:
-        """Expect a packet within one and a half times the keep-alive [MQTT-3.1.2-22].
-
-        The idle stage stands above the codec: only whole packets that the client sends count.
-        """
-        ctx = connection.ctx
-        idle = ctx.pipeline.get("idle") if ctx is not None and connection.keep_alive else None
-        if isinstance(idle, IdleStage):
-            idle.change(reader=connection.keep_alive * 1.5)
+        if connection.ctx is not None:
+            self.connect_timeouts.forget(connection.ctx.channel)
 
     def admit(self, connection: Connection, principal: Principal, permissions: Permissions, data: bytes | None) -> None:
         """An enhanced-authentication exchange succeeded."""
@@ -281,8 +271,10 @@ class Broker:
         if self.holding is not None:
             self.holding.forget(connection)
         if connection.ctx is not None:
-            self._closed_bytes[0] += connection.ctx.channel.bytes_received
-            self._closed_bytes[1] += connection.ctx.channel.bytes_sent
+            channel = connection.ctx.channel
+            self.connect_timeouts.forget(channel)
+            self._closed_bytes[0] += channel.bytes_received
+            self._closed_bytes[1] += channel.bytes_sent
         if reason is not None and reason.name in FAULTS:
             self.counters.errors[reason.name.upper()] += 1
             if reason.name in TURNED_AWAY:

@@ -19,7 +19,7 @@ from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.uplink.holding import HeldAnswer
 from iot_mqtt.codec import Connect, Packet, PacketType, PublishBatch, encode_acks, encode_publish
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, Refused
-from iot_mqtt.pipeline import CloseReason, Context, IdleEvent, MqttCodecStage, Stage
+from iot_mqtt.pipeline import CloseReason, Context, IdleWatch, MqttCodecStage, Stage
 from iot_mqtt.ports.access import Action, Exchange, Permissions, Principal
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.endings import by_client, by_node
@@ -70,12 +70,14 @@ class Connection(Stage):
         "outbound_aliases",
         "max_packet_size",
         "keep_alive",
+        "heard",
         "connected_at",
         "problem_information",
         "durable_sessions",
         "patient",
         "codec",
         "codec_id",
+        "_idle",
         "_verdicts",
         "_receivable",
         "verdicts_version",
@@ -122,8 +124,11 @@ class Connection(Stage):
         self.outbound_aliases: OutboundAliases | None = None
         self.max_packet_size = 0
         self.keep_alive = 0
+        #: The wheel's tick when whole packets came last: only they keep a connection alive.
+        self.heard = 0
         self.connected_at = 0.0
         self.problem_information = True
+        self._idle: IdleWatch | None = None
         self._verdicts: dict[bytes, bool] | None = None
         self._receivable: dict[bytes, bool] | None = None
         #: Of the rights that they were asked of.
@@ -140,6 +145,7 @@ class Connection(Stage):
         self.broker.connection_opened(self)
 
     def read(self, ctx: Context, batch: list[object]) -> None:
+        self.heard = self.broker.wheel.tick
         if self._stash is not None:
             self._stash.extend(flattened(batch))
             return
@@ -180,6 +186,16 @@ class Connection(Stage):
             self.codec_id = event
         else:
             ctx.fire_event(event)
+    def watch_keep_alive(self, seconds: int) -> None:
+        """Expect a packet within one and a half times the keep-alive [MQTT-3.1.2-22]; 0: whenever it comes."""
+        self.keep_alive = seconds
+        if seconds:
+            self._idle = IdleWatch(self, seconds * 1.5, self.broker.wheel)
+
+    def fell_silent(self) -> None:
+        """The keep-alive ran out; but while it is paused it may be talking, and nobody listens."""
+        if self.broker.budget.paused(self) is None:
+            self.fail(ProtocolViolation("keep-alive ran out", ReasonCode.KEEP_ALIVE_TIMEOUT))
 
     def failed(self, ctx: Context, error: BaseException) -> None:
         if isinstance(error, MqttError):
@@ -213,6 +229,8 @@ class Connection(Stage):
 
     def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
         self.broker.connection_closed(self, reason)
+        if self._idle is not None:
+            self._idle.cancel()
         self.closed = True
         self.writable = False
         self.ctx = None

@@ -5,7 +5,7 @@ from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
 from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.descriptors import Descriptors, Share
 from iot_mqtt.pipeline.frames import FrameRefused, FramesStage
-from iot_mqtt.pipeline.idle import Idle, IdleEvent, IdleStage
+from iot_mqtt.pipeline.idle import IdleEvent, IdleStage, IdleWatch
 from iot_mqtt.pipeline.layout import Layout, StageFactory
 from iot_mqtt.pipeline.listener import Listening, listen
 from iot_mqtt.pipeline.login_budget import LoginBudget, LoginLimit
@@ -14,7 +14,7 @@ from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import ListenerSettings, OutboxSettings, TlsSettings, WebSocketSettings
 from iot_mqtt.pipeline.stage import Batch, Stage
-from iot_mqtt.pipeline.timeouts import ConnectTimeoutStage
+from iot_mqtt.pipeline.timeouts import ConnectTimeouts
 from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext, TlsEstablished, tls_context
 from iot_mqtt.pipeline.transport import CalmPort
 from iot_mqtt.pipeline.turn import Turn
@@ -26,14 +26,14 @@ __all__ = [
     "Channel",
     "ChannelSettings",
     "CloseReason",
-    "ConnectTimeoutStage",
+    "ConnectTimeouts",
     "Context",
     "Descriptors",
     "FrameRefused",
     "FramesStage",
-    "Idle",
     "IdleEvent",
     "IdleStage",
+    "IdleWatch",
     "InputClosed",
     "Layout",
     "Listening",

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
 from iot_mqtt.pipeline import reasons
-from iot_mqtt.pipeline.context import Context
-from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.stage import Stage
-from iot_mqtt.pipeline.wheel import Timeout
+from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
-__all__ = ["ConnectTimeoutStage"]
+if TYPE_CHECKING:
+    from iot_mqtt.pipeline.channel import Channel
+
+__all__ = ["ConnectTimeouts"]
 
 
-class ConnectTimeoutStage(Stage):
-    """Closes the channel unless ``stop`` is called, or the stage removed, within ``seconds`` of being added.
+class ConnectTimeouts:
+    """Closes channels that were not forgotten within ``seconds`` of being expected.
 
-    ``stop`` is the cheaper of the two: the stage overrides no event that travels, so leaving it where it is costs
-    nothing.
+    All wait equally long, so they lie in the order in which they are due, and one timeout looks after the first: a
+    client that is known at once costs a place in a dictionary.
     """
 
-    __slots__ = ("reason", "seconds", "_timeout")
+    __slots__ = ("seconds", "_timeout", "_waiting", "_wheel")
 
-    def __init__(self, seconds: float, reason: CloseReason = reasons.CONNECT_TIMEOUT) -> None:
+    def __init__(self, wheel: TimingWheel, seconds: float) -> None:
         self.seconds = seconds
-        self.reason = reason
+        self._wheel = wheel
         self._timeout: Timeout | None = None
+        #: When each began to wait.
+        self._waiting: dict[Channel, float] = {}
 
-    def added(self, ctx: Context) -> None:
-        channel, reason = ctx.channel, self.reason
-        self._timeout = channel.wheel.schedule(self.seconds, lambda: channel.close(reason))
+    def __len__(self) -> int:
+        return len(self._waiting)
 
-    def removed(self, ctx: Context) -> None:
-        self.stop()
+    def expect(self, channel: Channel) -> None:
+        """It has to say who it is from now on."""
+        self._waiting[channel] = self._wheel.clock.monotonic()
+        if self._timeout is None:
+            self._timeout = self._wheel.schedule(self.seconds, self._close_overdue)
 
-    def stop(self) -> None:
-        """What was waited for came."""
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None
+    def forget(self, channel: Channel) -> None:
+        """It has, or is gone."""
+        self._waiting.pop(channel, None)
+
+    def _close_overdue(self) -> None:
+        self._timeout = None
+        began = self._wheel.clock.monotonic() - self.seconds
+        for channel in [channel for channel, _ in takewhile(lambda item: item[1] <= began, self._waiting.items())]:
+            self.forget(channel)
+            channel.close(reasons.CONNECT_TIMEOUT)
+        for since in self._waiting.values():
+            self._timeout = self._wheel.schedule(since - began, self._close_overdue)
+            break

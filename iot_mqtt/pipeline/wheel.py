@@ -28,29 +28,47 @@ ROUNDING = 1e-6
 
 
 class Timeout:
-    """A call that is due; ``cancel`` costs the same however many there are."""
+    """Something that is due; ``cancel`` costs the same however many there are. A subclass says in ``fire`` what is to
+    happen, and may have itself put into the wheel again.
+    """
 
-    __slots__ = ("_call", "_due", "_wheel")
+    __slots__ = ("due", "wheel")
 
-    def __init__(self, wheel: TimingWheel, due: int, call: Callable[[], None]) -> None:
-        self._wheel: TimingWheel | None = wheel
-        self._due = due
-        self._call: Callable[[], None] | None = call
+    def __init__(self) -> None:
+        #: Its tick, and the wheel that it is in; None: it is over.
+        self.due = 0
+        self.wheel: TimingWheel | None = None
 
     @property
     def pending(self) -> bool:
         """True until it was called or cancelled."""
-        return self._call is not None
+        return self.wheel is not None
 
     def cancel(self) -> None:
         """Forget it; does nothing when it was called or cancelled already."""
-        wheel, self._wheel, self._call = self._wheel, None, None
+        wheel, self.wheel = self.wheel, None
         if wheel is not None:
-            wheel.forget(self, self._due)
+            wheel.forget(self, self.due)
 
     def fire(self) -> None:
-        """Make the call; the wheel does this."""
-        call, self._wheel, self._call = self._call, None, None
+        """It is due; the wheel calls this, also for what another call of the same tick has just cancelled."""
+        raise NotImplementedError
+
+
+class _Call(Timeout):
+    """A call that is due."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        super().cancel()
+        self._call = None
+
+    def fire(self) -> None:
+        call, self.wheel, self._call = self._call, None, None
         if call is not None:
             call()
 
@@ -79,9 +97,17 @@ class TimingWheel:
 
     def schedule(self, delay: float, call: Callable[[], None]) -> Timeout:
         """Call ``call()`` in ``delay`` seconds or up to a tick later."""
+        timeout = _Call(call)
+        self.put(timeout, delay)
+        return timeout
+
+    def put(self, timeout: Timeout, delay: float) -> None:
+        """Have ``timeout.fire()`` called in ``delay`` seconds or up to a tick later."""
         ticks = (self.clock.monotonic() - self._start + delay) / self.seconds_per_tick
-        due = max(ceil(ticks - ROUNDING), self.tick + 1)
-        timeout = Timeout(self, due, call)
+        due = ceil(ticks - ROUNDING)
+        if due <= self.tick:
+            due = self.tick + 1
+        timeout.due, timeout.wheel = due, self
         slot = self._slots.get(due)
         if slot is None:
             slot = self._slots[due] = {}
@@ -89,7 +115,6 @@ class TimingWheel:
         self._count += 1
         if self._timer is None:
             self._wait()
-        return timeout
 
     def tick_now(self) -> int:
         """The tick by the clock, also while nothing is scheduled."""

@@ -16,7 +16,7 @@ from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings
 from iot_mqtt.grid.store import GridStore
-from iot_mqtt.pipeline import ConnectTimeoutStage, Layout, MqttCodecStage, TimingWheel
+from iot_mqtt.pipeline import Layout, MqttCodecStage, TimingWheel
 from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.counters import Counters
 from tests.simulation.messaging import NodeClock
@@ -119,7 +119,6 @@ class BrokerLife:
         broker.census.begin()
         self.layout = Layout(
             [
-                ("connect-timeout", lambda: ConnectTimeoutStage(SETTINGS.connect_timeout)),
                 ("mqtt", lambda: MqttCodecStage(SETTINGS.max_packet_size)),
                 ("broker", lambda: Connection(broker, durable_sessions=True)),
             ]

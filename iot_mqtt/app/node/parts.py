@@ -24,8 +24,6 @@ from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import (
-    ConnectTimeoutStage,
-    IdleStage,
     Layout,
     ListenerSettings,
     LoginBudget,
@@ -183,9 +181,7 @@ def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable
             protocol = ("device", make_stage(links, make_link_settings(told)))
         return Layout(
             [
-                ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
                 protocol,
-                ("idle", IdleStage),
                 ("broker", lambda: Connection(broker, durable_sessions=durable, patient=frames, codec=told.codec)),
             ]
         )

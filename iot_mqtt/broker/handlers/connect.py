@@ -111,8 +111,7 @@ def _open(connection: Connection, client_id: str, will: Will | None, assigned: s
     connection.connected_at = broker.clock.wall()
     _set_limits(connection, session)
     broker.wills.set(session, will)
-    connection.keep_alive = broker.settings.server_keep_alive or connect.keep_alive
-    broker.watch_keep_alive(connection)
+    connection.watch_keep_alive(broker.settings.server_keep_alive or connect.keep_alive)
     broker.counters.connects_accepted += 1
 
     def welcome() -> None:

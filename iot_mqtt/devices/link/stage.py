@@ -478,7 +478,7 @@ class DeviceStage(Stage):
         heartbeat = self._login.heartbeat or self._settings.heartbeat
         quiet = self._ctx.pipeline.get("quiet")
         if isinstance(quiet, IdleStage):
-            quiet.change(reader=heartbeat * 2 / 3)
+            quiet.change(heartbeat * 2 / 3)
         opened.runner.welcome()
         # Commands that waited come now, behind the welcome.
         self._phase = Phase.SUBSCRIBING

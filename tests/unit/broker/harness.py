@@ -55,7 +55,7 @@ from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.store import GridStore
-from iot_mqtt.pipeline import ConnectTimeoutStage, Layout, MqttCodecStage, OutboxSettings, TimingWheel
+from iot_mqtt.pipeline import Layout, MqttCodecStage, OutboxSettings, TimingWheel
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
@@ -163,7 +163,6 @@ class Node:
         settings, broker = self.settings, self.broker
         self.layout = Layout(
             [
-                ("connect-timeout", lambda: ConnectTimeoutStage(settings.connect_timeout)),
                 ("mqtt", lambda: MqttCodecStage(settings.max_packet_size)),
                 ("broker", lambda: Connection(broker, durable_sessions=self.durable, patient=self.patient)),
             ]

@@ -12,7 +12,6 @@ from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.codec import Ack, Connect, Packet, PacketType, Publish
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.pipeline import Idle, IdleEvent
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.values import Message, ProtocolVersion
@@ -193,13 +192,15 @@ def test_a_publisher_that_waits_is_not_closed_for_its_silence() -> None:
     node = full_node(disk)
     writer = node.connect("writer", V311, keep_alive=10)
     writer.publish("t", b"1", qos=1)
-    head = writer.wire.channel.pipeline.head
-    head.fire_event(IdleEvent(Idle.READER))
+    node.advance(100)
     assert not writer.closed
     fill(node, disk, 0)
     assert len(writer.acks(PacketType.PUBACK)) == 1
-    head.fire_event(IdleEvent(Idle.READER))
+    node.advance(14)
+    assert not writer.closed
+    node.advance(16)
     assert writer.closed
+    assert node.counters.errors == {"KEEP_ALIVE_TIMEOUT": 1}
 
 
 def test_a_publisher_that_goes_away_while_it_waits_is_forgotten() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from iot_mqtt.pipeline import Batch, CloseReason, ConnectTimeoutStage, Context, IdleStage, InputClosed, Stage
+from iot_mqtt.pipeline import Batch, CloseReason, Context, IdleStage, InputClosed, Stage
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 
 KICKED = CloseReason("kicked")
@@ -136,7 +136,7 @@ def test_an_ended_channel_is_freed_without_the_collector() -> None:
     gc.disable()
     try:
         stage = CloseOnRead()
-        embedded = EmbeddedChannel([("t", ConnectTimeoutStage(10)), ("idle", IdleStage(reader=5)), ("c", stage)])
+        embedded = EmbeddedChannel([("idle", IdleStage(5)), ("c", stage)])
         channel, seen = weakref.ref(embedded.channel), weakref.ref(stage)
         embedded.feed(b"1")
         assert len(embedded.wheel) == 0

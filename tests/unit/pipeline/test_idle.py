@@ -2,68 +2,56 @@
 
 from __future__ import annotations
 
-import pytest
-
-from iot_mqtt.pipeline import Batch, ConnectTimeoutStage, Context, Idle, IdleEvent, IdleStage, Stage
+from iot_mqtt.pipeline import Batch, ConnectTimeouts, Context, IdleEvent, IdleStage, Stage
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 
 
-def kinds(embedded: EmbeddedChannel) -> list[Idle]:
+def count(embedded: EmbeddedChannel) -> int:
     """The idle events so far."""
-    return [event.kind for event in embedded.events if isinstance(event, IdleEvent)]
+    return sum(isinstance(event, IdleEvent) for event in embedded.events)
 
 
-@pytest.mark.parametrize(
-    ("settings", "reads", "writes"),
-    [
-        ({"reader": 10}, [], [Idle.READER]),
-        ({"writer": 10}, [Idle.WRITER], []),
-        ({"all": 10}, [], []),
-        ({"reader": 10, "writer": 10}, [Idle.WRITER], [Idle.READER]),
-        ({}, [], []),
-    ],
-)
-def test_each_kind_watches_its_direction(settings: dict[str, float], reads: list[Idle], writes: list[Idle]) -> None:
+def test_only_what_is_read_counts() -> None:
     """Eleven seconds in which something is only read, and in which something is only written."""
-    for expected, act in ((reads, "feed"), (writes, "write")):
-        embedded = EmbeddedChannel([("idle", IdleStage(**settings))])
+    for act, expected in (("feed", 0), ("write", 1)):
+        embedded = EmbeddedChannel([("idle", IdleStage(10))])
         for _ in range(11):
             embedded.advance(1)
             getattr(embedded, act)(b"x")
-        assert kinds(embedded) == expected
+        assert count(embedded) == expected
 
 
 def test_silence_is_told_again_after_each_period() -> None:
     """A stage that only counts may wait for the third."""
-    embedded = EmbeddedChannel([("idle", IdleStage(all=5))])
+    embedded = EmbeddedChannel([("idle", IdleStage(5))])
     embedded.advance(16)
-    assert kinds(embedded) == [Idle.ALL] * 3
+    assert count(embedded) == 3
 
 
 def test_idle_is_never_told_early() -> None:
     """The period begins with the last read, wherever in a tick that was."""
-    embedded = EmbeddedChannel([("idle", IdleStage(reader=5))])
+    embedded = EmbeddedChannel([("idle", IdleStage(5))])
     embedded.advance(4.99)
     embedded.feed(b"x")
     embedded.advance(4.99)
-    assert kinds(embedded) == []
+    assert count(embedded) == 0
     embedded.advance(0.8)
-    assert kinds(embedded) == [Idle.READER]
+    assert count(embedded) == 1
 
 
-def test_the_periods_can_change_while_running() -> None:
-    """CONNECT says how long the keep-alive is."""
+def test_the_period_can_change_while_running() -> None:
+    """A login says how often a gateway is heard."""
     stage = IdleStage()
     embedded = EmbeddedChannel([("idle", stage)])
     embedded.advance(100)
-    stage.change(reader=15)
+    stage.change(15)
     embedded.advance(14)
-    assert kinds(embedded) == []
+    assert count(embedded) == 0
     embedded.advance(2)
-    assert kinds(embedded) == [Idle.READER]
-    stage.change()
+    assert count(embedded) == 1
+    stage.change(0)
     embedded.advance(100)
-    assert kinds(embedded) == [Idle.READER]
+    assert count(embedded) == 1
 
 
 def test_what_does_not_get_past_the_codec_does_not_count() -> None:
@@ -72,24 +60,25 @@ def test_what_does_not_get_past_the_codec_does_not_count() -> None:
     class Swallow(Stage):
         def read(self, ctx: Context, batch: Batch) -> None: ...
 
-    embedded = EmbeddedChannel([("codec", Swallow()), ("idle", IdleStage(reader=5))])
+    embedded = EmbeddedChannel([("codec", Swallow()), ("idle", IdleStage(5))])
     for _ in range(6):
         embedded.advance(1)
         embedded.feed(b"x")
-    assert kinds(embedded) == [Idle.READER]
+    assert count(embedded) == 1
 
 
 def test_a_removed_idle_stage_keeps_no_timeout() -> None:
     """Nor does a connection that ended."""
-    embedded = EmbeddedChannel([("idle", IdleStage(reader=5, writer=5, all=5))])
-    assert len(embedded.wheel) == 3
+    embedded = EmbeddedChannel([("idle", IdleStage(5))])
+    assert len(embedded.wheel) == 1
     embedded.pipeline.remove("idle")
     assert len(embedded.wheel) == 0
 
 
 def test_a_connection_that_says_nothing_is_closed() -> None:
     """Half a CONNECT is nothing too."""
-    embedded = EmbeddedChannel([("timeout", ConnectTimeoutStage(10))])
+    embedded = EmbeddedChannel()
+    ConnectTimeouts(embedded.wheel, 10).expect(embedded.channel)
     embedded.feed(b"\x10\x20")
     embedded.advance(9.9)
     assert not embedded.closed
@@ -98,15 +87,32 @@ def test_a_connection_that_says_nothing_is_closed() -> None:
     assert embedded.reason.name == "connect_timeout"
 
 
-@pytest.mark.parametrize("how", ["stop", "remove"])
-def test_a_connection_that_introduced_itself_is_not_closed(how: str) -> None:
-    """Either way of telling the stage."""
-    stage = ConnectTimeoutStage(10)
-    embedded = EmbeddedChannel([("timeout", stage)])
-    if how == "stop":
-        stage.stop()
-    else:
-        embedded.pipeline.remove("timeout")
-    assert len(embedded.wheel) == 0
+def test_a_connection_that_introduced_itself_is_not_closed() -> None:
+    """And nothing is kept of it."""
+    embedded = EmbeddedChannel()
+    timeouts = ConnectTimeouts(embedded.wheel, 10)
+    timeouts.expect(embedded.channel)
+    timeouts.forget(embedded.channel)
+    assert len(timeouts) == 0
     embedded.advance(20)
     assert not embedded.closed
+    assert len(embedded.wheel) == 0
+
+
+def test_each_connection_has_its_own_time() -> None:
+    """One timeout looks after all of them: never early, and a tick late at most."""
+    first = EmbeddedChannel()
+    timeouts = ConnectTimeouts(first.wheel, 10)
+    every = [first]
+    timeouts.expect(first.channel)
+    for _ in range(9):
+        first.advance(1.1)
+        every.append(EmbeddedChannel(clock=first.clock, wheel=first.wheel))
+        timeouts.expect(every[-1].channel)
+    timeouts.forget(every[3].channel)
+    for number in range(10):
+        first.advance(10 + 1.1 * number - (first.clock.monotonic() - 1000) - 0.01)
+        assert not every[number].closed
+        first.advance(0.26)
+        assert every[number].closed == (number != 3)
+    assert len(timeouts) == 0

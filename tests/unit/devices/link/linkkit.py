@@ -20,7 +20,7 @@ from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSetti
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.framing import Framing
-from iot_mqtt.pipeline import ConnectTimeoutStage, IdleStage, Layout
+from iot_mqtt.pipeline import Layout
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.plugins.calling import Calling
 from iot_mqtt.plugins.checking import Checker
@@ -211,9 +211,7 @@ class World:
         broker = node.broker
         self.layout = Layout(
             [
-                ("connect-timeout", lambda: ConnectTimeoutStage(broker.settings.connect_timeout)),
                 ("device", lambda: DeviceStage(services, told)),
-                ("idle", IdleStage),
                 ("broker", lambda: Connection(broker, patient=True)),
             ]
         )
