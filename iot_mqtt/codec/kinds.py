@@ -34,3 +34,5 @@ class Role(Enum):
 
     SERVER = "server"
     CLIENT = "client"
+
+    __hash__ = object.__hash__

@@ -25,6 +25,9 @@ class Phase(Enum):
     OPEN = "open"
     OVER = "over"
 
+    # By identity, not by name: asked for every packet that is not part of a run.
+    __hash__ = object.__hash__
+
 
 _P = PacketType
 _FIRST, _OPEN, _OVER = Phase.FIRST, Phase.OPEN, Phase.OVER
@@ -57,8 +60,17 @@ TABLE: Final = {
 _FLAGS: Final = {_P.PUBREL: 2, _P.SUBSCRIBE: 2, _P.UNSUBSCRIBE: 2}
 
 
+#: First bytes that are right in every version.
+_HEADS: Final = {kind << 4 | _FLAGS.get(kind, 0): kind for kind in PacketType if kind is not _P.AUTH} | {
+    _P.PUBLISH << 4 | flags: _P.PUBLISH for flags in range(16)
+}
+
+
 def packet_type(head: int, version: ProtocolVersion | None) -> PacketType:
     """The type that a first byte says, its flags checked; PUBLISH flags have meanings and are its reader's."""
+    usual = _HEADS.get(head)
+    if usual is not None:
+        return usual
     if head < 0x10 or (head >= 0xF0 and version in (ProtocolVersion.V31, ProtocolVersion.V311)):
         raise Malformed(f"packet type {head >> 4} is reserved")
     kind = PacketType(head >> 4)

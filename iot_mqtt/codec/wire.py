@@ -94,11 +94,17 @@ class Reader:
 
     def binary(self) -> bytes:
         """Binary data behind its two bytes of length."""
-        return self.take(self.u16())
+        pos = self.pos + 2
+        if pos > self.end:
+            raise Malformed("the packet ends inside a two byte integer")
+        self.pos = stop = pos + (self.data[pos - 2] << 8 | self.data[pos - 1])
+        if stop > self.end:
+            raise Malformed("the packet ends inside a field")
+        return self.data[pos:stop]
 
     def text(self) -> str:
         """A UTF-8 encoded string behind its two bytes of length."""
-        return text(self.take(self.u16()))
+        return text(self.binary())
 
     def rest(self) -> bytes:
         """Everything up to the end."""

@@ -54,16 +54,21 @@ _NAMES: Final = {
     ProtocolVersion.V5: b"\0\4MQTT\5",
 }
 
+_VERSIONS: Final = {name: version for version, name in _NAMES.items()}
+#: How the name of MQTT 3.1, the longer one, begins.
+_OLD: Final = b"\0\6"
+
 _USERNAME, _PASSWORD, _WILL_RETAIN, _WILL, _CLEAN, _RESERVED = 0x80, 0x40, 0x20, 0x04, 0x02, 0x01
 
 
 def read_version(reader: wire.Reader) -> ProtocolVersion:
     """The version that protocol name and level say; read first, because an answer depends on it."""
     start = reader.pos
-    for version, name in _NAMES.items():
-        if reader.data.startswith(name, start) and start + len(name) <= reader.end:
-            reader.pos = start + len(name)
-            return version
+    stop = start + (9 if reader.data.startswith(_OLD, start) else 7)
+    version = _VERSIONS.get(reader.data[start:stop]) if stop <= reader.end else None
+    if version is not None:
+        reader.pos = stop
+        return version
     name = reader.binary()
     level = reader.byte()
     # [MQTT-3.1.2-1] [MQTT-3.1.2-2]; bytes that are no protocol name at all get the same answer.
@@ -79,9 +84,9 @@ def read(reader: wire.Reader, version: ProtocolVersion) -> Connect:
              | client id | will properties (v5), topic, payload | user name | password |
     """
     five = version is ProtocolVersion.V5
-    flags = reader.byte()
-    _check_flags(flags, version)
-    keep_alive = reader.u16()
+    flags, high, low = reader.take(3)
+    if flags & ~_CLEAN:
+        _check_flags(flags, version)
     properties = NO_PROPERTIES
     if five:
         properties = props.read(reader.take(reader.varint()), PacketType.CONNECT)
@@ -94,7 +99,7 @@ def read(reader: wire.Reader, version: ProtocolVersion) -> Connect:
         username = reader.text()
     if flags & _PASSWORD and not (short and not reader.left):
         password = reader.binary()
-    return Connect(version, client_id, flags & _CLEAN != 0, keep_alive, username, password, will, properties)
+    return Connect(version, client_id, flags & _CLEAN != 0, high << 8 | low, username, password, will, properties)
 
 
 def _check_flags(flags: int, version: ProtocolVersion) -> None:
