@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempts", "MemoryBounds"]
 
+#: Those of an ``AttemptInfo``; every session that ends with its connection leaves some, and hardly anybody asks.
+_Fields = tuple[str, str, float, str, str, str | None, str, str]
 #: Characters that are kept of what a client says.
 LONGEST = 256
 #: Bytes of an entry beside its texts, about.
@@ -46,7 +48,7 @@ class Attempts:
         self._wall = wall
         self._bounds = bounds or MemoryBounds()
         #: By number; all three in the order of time.
-        self._entries: dict[int, tuple[AttemptInfo, str, int]] = {}
+        self._entries: dict[int, tuple[_Fields, str, int]] = {}
         self._by_client: dict[str, dict[int, None]] = {}
         self._by_address: dict[str, dict[int, None]] = {}
         self._bytes = 0
@@ -57,7 +59,9 @@ class Attempts:
 
     def of(self, client_id: str) -> list[AttemptInfo]:
         """The newest first."""
-        return [self._entries[number][0] for number in reversed(self._by_client.get(client_id[:LONGEST], {}))]
+        return [
+            AttemptInfo(*self._entries[number][0]) for number in reversed(self._by_client.get(client_id[:LONGEST], {}))
+        ]
 
     def refused(self, connection: Connection, reason: str, detail: str) -> None:
         """A CONNECT was not accepted."""
@@ -75,18 +79,16 @@ class Attempts:
         channel = connection.ctx.channel if connection is not None and connection.ctx is not None else None
         peer, listener = ("", "") if channel is None else (channel.peer, channel.listener)
         username = None if username is None else username[:LONGEST]
-        info = AttemptInfo(
-            client_id[:LONGEST], kind, self._wall(), reason, text[:LONGEST], username, peer[:LONGEST], listener
-        )
-        self._add(info, source_of(info.peer))
+        client_id, text, peer = client_id[:LONGEST], text[:LONGEST], peer[:LONGEST]
+        self._add((client_id, kind, self._wall(), reason, text, username, peer, listener), source_of(peer))
 
-    def _add(self, info: AttemptInfo, address: str) -> None:
+    def _add(self, fields: _Fields, address: str) -> None:
         bounds = self._bounds
         number = self._next = self._next + 1
-        size = AROUND + len(info.client_id) + len(info.text) + len(info.username or "")
-        self._entries[number] = (info, address, size)
+        size = AROUND + len(fields[0]) + len(fields[4]) + len(fields[5] or "")
+        self._entries[number] = (fields, address, size)
         self._bytes += size
-        own = self._by_client.setdefault(info.client_id, {})
+        own = self._by_client.setdefault(fields[0], {})
         own[number] = None
         if len(own) > bounds.each:
             self._drop(next(iter(own)))
@@ -99,9 +101,9 @@ class Attempts:
             self._drop(next(iter(self._entries)))
 
     def _drop(self, number: int) -> None:
-        info, address, size = self._entries.pop(number)
+        fields, address, size = self._entries.pop(number)
         self._bytes -= size
-        for kept, key in ((self._by_client, info.client_id), (self._by_address, address)):
+        for kept, key in ((self._by_client, fields[0]), (self._by_address, address)):
             numbers = kept[key]
             del numbers[number]
             if not numbers:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def address_of(peer: str) -> Address | None:
     """The address; of IPv4 in IPv6 that of IPv4. None for what is none, such as a socket's file."""
+    return _address(_host(peer))
+
+
+def _address(host: str) -> Address | None:
     try:
-        found = ipaddress.ip_address(_host(peer))
+        found = ipaddress.ip_address(host)
     except ValueError:
         return None
     return getattr(found, "ipv4_mapped", None) or found
@@ -18,9 +23,14 @@ def address_of(peer: str) -> Address | None:
 
 def source_of(peer: str) -> str:
     """The address that a peer counts as: IPv6 by /64, which is what one subscriber has."""
-    found = address_of(peer)
+    return _source(_host(peer)) or peer
+
+
+@lru_cache(maxsize=1024)
+def _source(host: str) -> str:
+    found = _address(host)
     if found is None:
-        return _host(peer) or peer
+        return host
     return str(found if found.version == 4 else ipaddress.ip_network((found, 64), strict=False))
 
 

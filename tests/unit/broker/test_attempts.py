@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from iot_mqtt.broker.attempts import Attempts, MemoryBounds
-from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.ports.addresses import source_of
 from tests.unit.broker.harness import Node
 
@@ -11,8 +10,7 @@ BOUNDS = MemoryBounds(entries=80, parts=8, each=3)
 
 
 def _add(attempts: Attempts, client_id: str, address: str = "10.0.0.1", at: float = 0.0) -> None:
-    info = AttemptInfo(client_id, "refused", at, "not_authorized", "no", None, f"{address}:5000", "mqtt")
-    attempts._add(info, address)
+    attempts._add((client_id, "refused", at, "not_authorized", "no", None, f"{address}:5000", "mqtt"), address)
 
 
 def test_the_last_of_each_client_are_kept() -> None:
