@@ -7,6 +7,7 @@ connection holds what arrives meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import drive
@@ -27,30 +28,34 @@ def attempt_of(connection: Connection) -> ConnectAttempt:
     assert connect is not None and ctx is not None
     channel = ctx.channel
     return ConnectAttempt(
-        client_id=connect.client_id,
-        username=connect.username,
-        password=connect.password,
-        peer=channel.peer,
-        listener=channel.listener,
-        version=int(connect.version),
-        certificate_name=channel.certificate_name,
+        connect.client_id,
+        connect.username,
+        connect.password,
+        channel.peer,
+        channel.listener,
+        int(connect.version),
+        channel.certificate_name,
     )
 
 
 def authenticate(connection: Connection, admitted: Admitted) -> None:
     """Decide on a CONNECT without an authentication method."""
-    broker = connection.broker
+    drive(_decide(connection), partial(_decided, connection, admitted), partial(connection_failed, connection))
 
-    async def decide() -> tuple[Principal, Permissions]:
-        verdict = await broker.authenticator.authenticate(attempt_of(connection))
-        if isinstance(verdict, Denied):
-            raise Refused(verdict.detail, verdict.reason)
-        return verdict, await broker.authorizer.permissions(verdict)
 
-    def done(result: tuple[Principal, Permissions]) -> None:
-        admitted(connection, result[0], result[1], None)
+async def _decide(connection: Connection) -> tuple[Principal, Permissions]:
+    verdict = await connection.broker.authenticator.authenticate(attempt_of(connection))
+    if isinstance(verdict, Denied):
+        raise Refused(verdict.detail, verdict.reason)
+    return verdict, await connection.broker.authorizer.permissions(verdict)
 
-    drive(decide(), guarded(connection, done), connection_failed(connection))
+
+def _decided(connection: Connection, admitted: Admitted, result: tuple[Principal, Permissions]) -> None:
+    if not connection.closed:
+        try:
+            admitted(connection, *result, None)
+        except MqttError as error:
+            connection.fail(error)
 
 
 def begin_exchange(connection: Connection, data: bytes | None) -> None:
@@ -79,7 +84,7 @@ def continue_exchange(connection: Connection, data: bytes | None) -> None:
     def done(result: tuple[Challenge | Granted | Denied, Permissions | None]) -> None:
         _act(connection, exchange, *result)
 
-    drive(step(), guarded(connection, done), connection_failed(connection))
+    drive(step(), guarded(connection, done), partial(connection_failed, connection))
 
 
 def _act(
@@ -129,16 +134,12 @@ def guarded(connection: Connection, call: Callable[..., None]) -> Callable[..., 
     return wrapped
 
 
-def connection_failed(connection: Connection) -> Callable[[BaseException], None]:
+def connection_failed(connection: Connection, error: BaseException) -> None:
     """What a failed coroutine does to its connection: a verdict closes it, a fault is ours and is reported."""
-
-    def failed(error: BaseException) -> None:
-        if connection.closed:
-            return
-        if isinstance(error, MqttError):
-            connection.fail(error)
-        else:
-            connection.broker.report(connection, error)
-            connection.disconnect(ReasonCode.UNSPECIFIED_ERROR, "authentication is not available")
-
-    return failed
+    if connection.closed:
+        return
+    if isinstance(error, MqttError):
+        connection.fail(error)
+    else:
+        connection.broker.report(connection, error)
+        connection.disconnect(ReasonCode.UNSPECIFIED_ERROR, "authentication is not available")

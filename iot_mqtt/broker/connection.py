@@ -174,23 +174,21 @@ class Connection(Stage):
             self.broker.outflow.pump(self.session)
 
     def event(self, ctx: Context, event: object) -> None:
-        if isinstance(event, IdleEvent):
-            if self.broker.budget.paused(self) is not None:
-                return  # it may be talking; nobody listens
-            if self.session is None:
-                self.fail(ProtocolViolation("no CONNECT in time", ReasonCode.UNSPECIFIED_ERROR))
-            else:
-                # [MQTT-3.1.2-22] one and a half times the keep-alive without a packet.
-                self.fail(ProtocolViolation("keep-alive ran out", ReasonCode.KEEP_ALIVE_TIMEOUT))
-        elif isinstance(event, CodecId):
+        if isinstance(event, CodecId):
             self.codec_id = event
         else:
             ctx.fire_event(event)
+
     def watch_keep_alive(self, seconds: int) -> None:
-        """Expect a packet within one and a half times the keep-alive [MQTT-3.1.2-22]; 0: whenever it comes."""
+        """Expect packets so often from now on; 0: whenever they come."""
         self.keep_alive = seconds
         if seconds:
-            self._idle = IdleWatch(self, seconds * 1.5, self.broker.wheel)
+            self._idle = IdleWatch(self, self.broker.wheel)
+
+    @property
+    def patience(self) -> float:
+        """One and a half times the keep-alive [MQTT-3.1.2-22]."""
+        return self.keep_alive * 1.5
 
     def fell_silent(self) -> None:
         """The keep-alive ran out; but while it is paused it may be talking, and nobody listens."""

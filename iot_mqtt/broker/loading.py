@@ -256,7 +256,7 @@ class _Loading:
         async for client_id, packet_id in self._source.received():
             session = broker.sessions.get(client_id)
             if session is not None:
-                session.inbound.received.add(packet_id)
+                session.inbound.fresh((packet_id,))
             elif self._wanted(client_id):
                 broker.store.remove_received(client_id, packet_id)
 

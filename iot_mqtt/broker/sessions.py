@@ -68,28 +68,28 @@ class Sessions:
         """The session that this CONNECT gets, and whether it was there before; ``anew``: it is to begin with nothing,
         whatever the client asked for.
         """
-        self.opening = client_id
-        try:
-            return self._open(connection, connect, client_id, anew=anew or connect.clean_start)
-        finally:
-            self.opening = None
-
-    def _open(self, connection: Connection, connect: Connect, client_id: str, *, anew: bool) -> tuple[Session, bool]:
         session = self._by_id.get(client_id)
         if session is not None:
+            session = self._taken_over(session, anew=anew or connect.clean_start)
+        present = session is not None
+        if session is None:
+            session = self.create(client_id, version=int(connect.version), created_at=connection.connected_at)
+        self._attach(session, connection, connect)
+        return session, present
+
+    def _taken_over(self, session: Session, *, anew: bool) -> Session | None:
+        """The session that is there, without its connection; None if it had to end."""
+        self.opening = session.client_id
+        try:
             if session.connection is not None:
                 # [MQTT-3.1.4-3] the newcomer wins.
                 session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "another connection has this client id")
             # Closing may have ended it, when it was to end with its connection.
             if anew and not session.ended:  # [MQTT-3.1.2-4]
                 self.end(session, ReasonCode.SUCCESS)
-            session = self._by_id.get(client_id)
-        present = session is not None
-        broker = self._broker
-        if session is None:
-            session = self.create(client_id, version=int(connect.version), created_at=broker.clock.wall())
-        self._attach(session, connection, connect)
-        return session, present
+        finally:
+            self.opening = None
+        return self._by_id.get(session.client_id)
 
     def _attach(self, session: Session, connection: Connection, connect: Connect) -> None:
         broker = self._broker
@@ -276,6 +276,9 @@ class Sessions:
     def _pass_on(self, session: Session) -> None:
         """What it had from shared subscriptions goes to other members; the rest is dropped and counted."""
         broker = self._broker
+        if not (session.outbound or session.queue or session.cursor or session.elsewhere or session.replays):
+            session.outbound.limit = 0
+            return
         now = broker.clock.wall()
         entries = session.outbound.entries.values()
         left = [entry for entry in entries if isinstance(entry, Delivery)]

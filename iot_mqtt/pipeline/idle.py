@@ -22,26 +22,29 @@ class Listener(Protocol):
     #: The wheel's tick when something was heard last.
     heard: int
 
+    @property
+    def patience(self) -> float:
+        """Seconds without anything that it puts up with."""
+        ...
+
     def fell_silent(self) -> None:
         """Nothing was heard for the time that is watched."""
         ...
 
 
 class IdleWatch(Timeout):
-    """Tells a listener when it has heard nothing for so many seconds, and again after each further period of silence.
+    """Tells a listener when its patience is over, and again after each further period of silence.
 
     Whoever hears only stores the wheel's tick. The watch looks at it when it is due and waits for what is left, so a
     busy connection costs one call per period.
     """
 
-    __slots__ = ("seconds", "_listener")
+    __slots__ = ("_listener",)
 
-    def __init__(self, listener: Listener, seconds: float, wheel: TimingWheel) -> None:
-        super().__init__()
-        self.seconds = seconds
+    def __init__(self, listener: Listener, wheel: TimingWheel) -> None:
         self._listener: Listener | None = listener
         listener.heard = wheel.tick_now()
-        wheel.put(self, seconds)
+        wheel.put(self, listener.patience)
 
     def cancel(self) -> None:
         super().cancel()
@@ -51,8 +54,9 @@ class IdleWatch(Timeout):
         wheel, listener = self.wheel, self._listener
         if wheel is None or listener is None:
             return
-        left = self.seconds - wheel.seconds_since(listener.heard)
-        wheel.put(self, left if left > 0 else self.seconds)
+        patience = listener.patience
+        left = patience - wheel.seconds_since(listener.heard)
+        wheel.put(self, left if left > 0 else patience)
         if left <= 0:
             listener.fell_silent()
 
@@ -68,17 +72,17 @@ _IDLE = IdleEvent()
 class IdleStage(Stage):
     """Fires ``IdleEvent`` when nothing was read for so many seconds; 0: never."""
 
-    __slots__ = ("heard", "seconds", "_ctx", "_watch", "_wheel")
+    __slots__ = ("heard", "patience", "_ctx", "_watch", "_wheel")
 
     def __init__(self, seconds: float = 0) -> None:
-        self.seconds = seconds
+        self.patience = seconds
         self.heard = 0
         self._watch: IdleWatch | None = None
 
     def added(self, ctx: Context) -> None:
         self._ctx = ctx
         self._wheel: TimingWheel = ctx.channel.wheel
-        self.change(self.seconds)
+        self.change(self.patience)
 
     def removed(self, ctx: Context) -> None:
         self.change(0)
@@ -89,10 +93,10 @@ class IdleStage(Stage):
 
     def change(self, seconds: float) -> None:
         """Another period from now on."""
-        self.seconds = seconds
+        self.patience = seconds
         if self._watch is not None:
             self._watch.cancel()
-        self._watch = IdleWatch(self, seconds, self._wheel) if seconds > 0 else None
+        self._watch = IdleWatch(self, self._wheel) if seconds > 0 else None
 
     def fell_silent(self) -> None:
         """The watch calls this."""

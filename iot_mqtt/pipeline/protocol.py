@@ -8,7 +8,7 @@ stages stay what they were and notice nothing but a ``TlsEstablished`` event.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -31,6 +31,9 @@ from iot_mqtt.pipeline.wheel import Timeout
 
 __all__ = ["ChannelFactory", "ChannelProtocol"]
 
+#: So many connections more than there ever were, and the garbage collector is told that they stay.
+SETTLED = 256
+
 
 @dataclass(slots=True)
 class ConnectionCounts:
@@ -41,6 +44,8 @@ class ConnectionCounts:
     refused: int = 0
     #: Sockets open now, lingering ones included.
     open: int = 0
+    #: The most that were open at once.
+    most: int = 0
 
 
 class _Gone:
@@ -107,7 +112,7 @@ class ChannelProtocol:
         self.channel = channel
         if factory.tls_factory is not None:
             channel.start_tls = self.start_tls
-        factory.opened(channel)
+        factory.channels[channel] = None
         factory.layout.build(channel)
         link: Link = transport if plain else self._stream_link(channel, transport)
         if plain:
@@ -167,7 +172,7 @@ class ChannelProtocol:
         channel, self.channel = self.channel, _GONE
         if isinstance(channel, Channel):
             channel.start_tls = None
-            self.factory.closed(channel)
+            self.factory.channels.pop(channel, None)
 
 
 @implementer(IProtocolFactory)
@@ -190,7 +195,8 @@ class ChannelFactory:
         self._share = share
         self.layout = layout
         self.max_connections = max_connections
-        self.channels: set[Channel] = set()
+        #: A set in the order of accepting; a dictionary needs half of a set's room.
+        self.channels: dict[Channel, None] = {}
         self.counts = ConnectionCounts()
         self.tls_factory: TLSMemoryBIOFactory | None = None
         if tls_context is not None:
@@ -199,8 +205,6 @@ class ChannelFactory:
                 tls_context, isClient=False, wrappedFactory=cast(Any, self), clock=reactor
             )
             self.tls_factory.noisy = False
-        self.opened: Callable[[Channel], None] = self.channels.add
-        self.closed: Callable[[Channel], None] = self.channels.discard
 
     def accept(self) -> ChannelProtocol | None:
         """A protocol for a new connection, or None if there are too many."""
@@ -210,6 +214,13 @@ class ChannelFactory:
             return None
         counts.accepted += 1
         counts.open += 1
+        if counts.open > counts.most:
+            counts.most = counts.open
+            if not counts.most % SETTLED:
+                # A connection is freed by its reference counts when it ends. That the collector looks at everything
+                # that it is made of takes as long as making it. Only growth is worth this: what is in a cycle now is
+                # not looked for any more.
+                gc.freeze()
         return ChannelProtocol(self)
 
     def gone(self) -> None:

@@ -4,7 +4,8 @@
 
 Both do what their base classes do with fewer calls per connection and per receive, and without a second buffer:
 what the kernel does not take stays in the outbox. They lean on these parts of ``twisted.internet.tcp``: ``Server``'s
-attributes ``socket``, ``fileno``, ``protocol``, ``client``, ``server`` and ``connected``, and ``Port.transport``.
+attributes ``socket``, ``fileno``, ``protocol``, ``client``, ``server`` and ``connected``, and ``Port.transport``; and
+on ``socket._accept``, which Python's own ``accept`` is made of.
 """
 
 from __future__ import annotations
@@ -173,11 +174,14 @@ class CalmPort(tcp.Port):
     _said = -SAY_SECONDS
 
     def doRead(self) -> None:
+        accept, family = self.socket._accept, self.addressFamily  # type: ignore[union-attr]
         for _ in range(ACCEPTS_PER_TURN):
             if self.disconnecting:
                 return
             try:
-                sock, client = self.socket.accept()
+                # What ``accept`` does, without asking for the family and the type of each: they are the port's.
+                descriptor, client = accept()
+                sock = socket.socket(family, socket.SOCK_STREAM, 0, descriptor)
             except BlockingIOError:
                 return
             except OSError as error:

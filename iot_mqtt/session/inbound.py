@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, cast
 
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
+
+#: Most clients have no QoS 2 publish under way, and an empty set costs 216 bytes.
+_NONE: Final = cast("set[int]", frozenset[int]())
 
 
 class Inbound:
@@ -13,7 +17,8 @@ class Inbound:
     __slots__ = ("received", "unacknowledged", "maximum")
 
     def __init__(self, maximum: int) -> None:
-        self.received: set[int] = set()
+        #: ``fresh`` is the only way in.
+        self.received = _NONE
         #: QoS 1 publishes that were taken and not yet acknowledged.
         self.unacknowledged = 0
         self.maximum = maximum
@@ -30,7 +35,7 @@ class Inbound:
 
         A known id is a repetition: it is acknowledged again and not delivered again [MQTT-4.3.3-10].
         """
-        received = self.received
+        received = self.received = self.received or set()
         if received.isdisjoint(ids):
             before = len(received)
             received.update(ids)
@@ -48,5 +53,6 @@ class Inbound:
         """PUBREL; False for an id that is unknown."""
         if packet_id in self.received:
             self.received.discard(packet_id)
+            self.received = self.received or _NONE
             return True
         return False

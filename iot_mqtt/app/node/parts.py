@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.endpoints import HostnameEndpoint
@@ -174,7 +175,7 @@ def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable
         durable = config.durable_sessions.enable and told.durable_sessions
         protocol: tuple[str, StageFactory] = (
             "mqtt",
-            lambda: MqttCodecStage(settings.max_packet_size, settings.max_connect_size),
+            partial(MqttCodecStage, settings.max_packet_size, settings.max_connect_size),
         )
         frames = told.protocol == "frames"
         if frames:
@@ -182,7 +183,10 @@ def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable
         return Layout(
             [
                 protocol,
-                ("broker", lambda: Connection(broker, durable_sessions=durable, patient=frames, codec=told.codec)),
+                (
+                    "broker",
+                    partial(Connection, broker, durable_sessions=durable, patient=frames, codec=told.codec),
+                ),
             ]
         )
 

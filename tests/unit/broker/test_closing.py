@@ -14,6 +14,7 @@ from iot_mqtt.codec import (
     Connect,
     Disconnect,
     PacketType,
+    Pingreq,
     Publish,
     Request,
     Unsubscribe,
@@ -210,6 +211,24 @@ def test_a_client_that_sends_nothing_is_closed_in_time() -> None:
     assert client.closed
     assert client.wire.take() == b""
     assert node.counters.errors == {"CONNECT_TIMEOUT": 1}
+
+
+def test_a_client_that_falls_silent_is_closed_after_one_and_a_half_keep_alives() -> None:
+    """[MQTT-3.1.2-22] Whole packets keep it alive, and nothing of it waits when it is gone."""
+    node = Node()
+    client, other = node.connect("c", V311, keep_alive=10), node.connect("d", V311)
+    for _ in range(3):
+        node.advance(14)
+        client.send(Pingreq())
+    client.wire.feed(b"\x30\x10half")
+    node.advance(14)
+    assert not client.closed
+    node.advance(2)
+    assert client.closed and not other.closed
+    assert node.counters.errors == {"KEEP_ALIVE_TIMEOUT": 1}
+    node.connect("c", V311, keep_alive=10).wire.peer_closes()
+    node.advance(11)
+    assert len(node.wheel) == 0
 
 
 @pytest.mark.parametrize("reference", ["", "other:1883"], ids=["without", "with"])

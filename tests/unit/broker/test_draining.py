@@ -80,7 +80,7 @@ def test_version_5_is_told_why_and_where_to_go(reason: ReasonCode) -> None:
     node = Node()
     node.broker.references = lambda listener: f"other.example:1883 (as {listener})"
     client = node.connect("c")
-    listener = node.broker.connections.copy().pop().ctx.channel.listener  # type: ignore[union-attr]
+    listener = next(iter(node.broker.connections)).ctx.channel.listener  # type: ignore[union-attr]
     node.broker.draining.begin(rate=10, reason=reason)
     node.advance(0.1)
     (farewell,) = client.take(Disconnect)

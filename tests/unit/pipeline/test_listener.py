@@ -333,11 +333,12 @@ def test_running_out_of_descriptors_is_survived_calmly(
         def __init__(self, real: socket.socket) -> None:
             self.real, self.calls = real, 0
 
-        def accept(self) -> tuple[socket.socket, object]:
+        def _accept(self) -> tuple[int, object]:
             self.calls += 1
             if self.calls <= 2:
                 raise OSError(errno.EMFILE, "too many open files")
-            return self.real.accept()
+            sock, client = self.real.accept()
+            return sock.detach(), client
 
         def __getattr__(self, name: str) -> object:
             return getattr(self.real, name)

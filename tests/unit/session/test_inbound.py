@@ -15,6 +15,16 @@ def test_new_ids_are_all_new() -> None:
     assert inbound.received == {1, 2, 3}
 
 
+def test_ids_are_one_clients_own() -> None:
+    """Those who have none share one empty set."""
+    one, other = Inbound(10), Inbound(10)
+    one.fresh([1])
+    assert (one.received, other.received) == ({1}, set())
+    assert one.release(1)
+    other.fresh([2])
+    assert (one.received, other.received) == (set(), {2})
+
+
 def test_a_repeated_id_is_not_new() -> None:
     """The positions of the others are told [MQTT-4.3.3-10]."""
     inbound = Inbound(10)
