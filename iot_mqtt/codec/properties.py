@@ -1,7 +1,8 @@
 """MQTT 5 properties: one value with a typed field for each, and the one table that reads, writes and checks them.
 
 A raw *block* is what stands behind the property length. PUBLISH blocks are read through a cache, because a
-publisher repeats itself; the other packets carry secrets or come once, and are not cached.
+publisher repeats itself, and those of CONNECT that are numbers only, because a fleet does; the other packets carry
+secrets or come once, and are not cached.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ from iot_mqtt.codec import wire
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
 
-__all__ = ["NO_PROPERTIES", "WILL", "Properties", "block", "forwardable", "passed_on", "read", "read_publish", "write"]
+__all__ = [
+    "NO_PROPERTIES",
+    "WILL",
+    "Properties",
+    "block",
+    "forwardable",
+    "passed_on",
+    "read",
+    "read_connect",
+    "read_publish",
+    "write",
+]
 
 #: The will of a CONNECT carries properties of its own; it stands in the tables as if it were packet type 0.
 WILL: Final = 0
@@ -240,6 +252,24 @@ def read_publish(raw: bytes, from_client: bool) -> Properties:
     if from_client and properties.subscription_identifiers:
         raise ProtocolViolation("a client sent a subscription identifier")  # [MQTT-3.3.4-6]
     return properties
+
+
+def _read_connect(raw: bytes) -> Properties:
+    return read(raw, PacketType.CONNECT)
+
+
+#: Authentication method and data, user property: what has one of these bytes in it, if only as a number, is not kept.
+_SECRETS: Final = frozenset((0x15, 0x16, 0x26))
+#: As long as a block with every number that CONNECT may have.
+_NUMBERS_SIZE: Final = 20
+_cached_connect = lru_cache(maxsize=256)(_read_connect)
+
+
+def read_connect(raw: bytes) -> Properties:
+    """The properties of a CONNECT, one value for all clients that say the same."""
+    if len(raw) <= _NUMBERS_SIZE and _SECRETS.isdisjoint(raw):
+        return _cached_connect(raw)
+    return _read_connect(raw)
 
 
 def _forwardable(raw: bytes) -> bytes:

@@ -14,12 +14,14 @@ class InboundAliases:
 
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
-        self._topics: dict[int, bytes] = {}
+        self._topics: dict[int, bytes] | None = None
 
     def resolve(self, topic: bytes, alias: int) -> bytes:
         """The topic that is meant; a topic beside an alias sets it."""
         if alias == 0 or alias > self.maximum:  # [MQTT-3.3.2-8] [MQTT-3.3.2-9]
             raise ProtocolViolation(f"topic alias {alias} of at most {self.maximum}", ReasonCode.TOPIC_ALIAS_INVALID)
+        if self._topics is None:
+            self._topics = {}
         if topic:
             self._topics[alias] = topic
             return topic

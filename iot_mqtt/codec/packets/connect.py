@@ -89,7 +89,7 @@ def read(reader: wire.Reader, version: ProtocolVersion) -> Connect:
         _check_flags(flags, version)
     properties = NO_PROPERTIES
     if five:
-        properties = props.read(reader.take(reader.varint()), PacketType.CONNECT)
+        properties = props.read_connect(reader.take(reader.varint()))
     client_id = reader.text()  # [MQTT-3.1.3-3] [MQTT-3.1.3-4]
     will = _read_will(reader, flags, five) if flags & _WILL else None
     username = password = None

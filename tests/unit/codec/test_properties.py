@@ -110,3 +110,29 @@ def test_a_cached_block_does_not_hide_who_sent_it() -> None:
     assert props.read_publish(raw, False).subscription_identifiers == (5,)
     with pytest.raises(ProtocolViolation):
         props.read_publish(raw, True)
+
+
+def test_clients_that_say_the_same_at_connect_share_one_value() -> None:
+    """But what may be a secret, or is long, is read for each client and kept by nobody."""
+    numbers = Properties(session_expiry_interval=300, receive_maximum=20, maximum_packet_size=1 << 20)
+    raw = props.write(numbers)
+    assert props.read_connect(raw) == numbers
+    assert props.read_connect(raw) is props.read_connect(bytes(bytearray(raw)))
+    for secret in (
+        Properties(authentication_method="m", authentication_data=b"s"),
+        Properties(user_properties=(("k", "v"),)),
+    ):
+        raw = props.write(secret)
+        assert props.read_connect(raw) == secret
+        assert props.read_connect(raw) is not props.read_connect(raw)
+    with pytest.raises(ProtocolViolation):
+        props.read_connect(b"\x21\0\0")
+    every = Properties(
+        session_expiry_interval=1 << 31,
+        request_problem_information=False,
+        request_response_information=True,
+        receive_maximum=1,
+        topic_alias_maximum=1,
+        maximum_packet_size=1 << 31,
+    )
+    assert len(props.write(every)) == props._NUMBERS_SIZE
