@@ -126,9 +126,10 @@ class GridStore:
         """Operations that are not committed yet."""
         return len(self._gathering) + (len(self._under_way) if self._under_way is not None else 0)
 
-    def flush(self) -> None:
-        """Hand over what gathered, unless a batch is under way; its end hands over the next."""
-        if (self._gathering or self._reserved) and self._under_way is None:
+    def flush(self) -> bool:
+        """Hand over what gathered, unless a batch is under way; its end hands over the next. Whether anything waits."""
+        # Asked in every turn, most of which have nothing: no call for an answer that an attribute has.
+        if (self._gathering.operations or self._reserved) and self._under_way is None:
             self._submitted += 1
             # What stagers have comes first, the log's pages before everything: where a batch is not atomic, its first
             # part may be all that is written, and must not take away a will, say, whose message is not there.
@@ -140,6 +141,7 @@ class GridStore:
             self._under_way, self._gathering, self._reserved = batch, WriteBatch(), False
             self._submitted_at = self._clock.monotonic()
             self._submit()
+        return self._under_way is not None
 
     def _submit(self) -> None:
         assert self._under_way is not None

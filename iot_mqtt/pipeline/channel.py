@@ -201,7 +201,8 @@ class Channel:
         self.bytes_received += len(data)
         head = self.pipeline.head
         head.fire_read([data])
-        head.fire_read_complete()
+        if head.row.completes:
+            head.fire_read_complete()
         if self.login is not None:
             self.login.received(self, len(data))
 

@@ -24,14 +24,14 @@ __all__ = ["Context"]
 class Context:
     """Made by the pipeline; handed to every method of the stage."""
 
-    __slots__ = ("channel", "name", "stage", "_contexts", "_row")
+    __slots__ = ("channel", "name", "row", "stage", "_contexts")
 
     def __init__(self, channel: Channel, name: str, stage: Stage, contexts: Sequence[Context], row: Row) -> None:
         self.channel = channel
         self.name = name
         self.stage = stage
         self._contexts = contexts
-        self._row = row
+        self.row = row
 
     @property
     def pipeline(self) -> Pipeline:
@@ -41,60 +41,60 @@ class Context:
     def place(self, contexts: Sequence[Context], row: Row) -> None:
         """Take a new place; only the pipeline calls this."""
         self._contexts = contexts
-        self._row = row
+        self.row = row
 
     def retire(self) -> None:
         """The connection ended: whatever this context is still told to pass on goes nowhere."""
         self._contexts = _NOWHERE
-        self._row = DEAD_ROW
+        self.row = DEAD_ROW
         self.stage = _VOID  # the stage may hold its context; no cycle is to wait for the collector
 
     # inbound
 
     def fire_active(self) -> None:
-        target = self._contexts[self._row.active]
+        target = self._contexts[self.row.active]
         try:
             target.stage.active(target)
         except Exception as error:
             target.report(error)
 
     def fire_inactive(self, reason: CloseReason | None) -> None:
-        target = self._contexts[self._row.inactive]
+        target = self._contexts[self.row.inactive]
         try:
             target.stage.inactive(target, reason)
         except Exception as error:
             target.report(error)
 
     def fire_read(self, batch: Batch) -> None:
-        target = self._contexts[self._row.read]
+        target = self._contexts[self.row.read]
         try:
             target.stage.read(target, batch)
         except Exception as error:
             target.report(error)
 
     def fire_read_complete(self) -> None:
-        target = self._contexts[self._row.read_complete]
+        target = self._contexts[self.row.read_complete]
         try:
             target.stage.read_complete(target)
         except Exception as error:
             target.report(error)
 
     def fire_writability(self, writable: bool) -> None:
-        target = self._contexts[self._row.writability_changed]
+        target = self._contexts[self.row.writability_changed]
         try:
             target.stage.writability_changed(target, writable)
         except Exception as error:
             target.report(error)
 
     def fire_event(self, event: object) -> None:
-        target = self._contexts[self._row.event]
+        target = self._contexts[self.row.event]
         try:
             target.stage.event(target, event)
         except Exception as error:
             target.report(error)
 
     def fire_failed(self, error: BaseException) -> None:
-        target = self._contexts[self._row.failed]
+        target = self._contexts[self.row.failed]
         try:
             target.stage.failed(target, error)
         except Exception as another:
@@ -103,28 +103,28 @@ class Context:
     # outbound
 
     def write(self, batch: Batch) -> None:
-        target = self._contexts[self._row.write]
+        target = self._contexts[self.row.write]
         try:
             target.stage.write(target, batch)
         except Exception as error:
             target.report(error)
 
     def flush(self) -> None:
-        target = self._contexts[self._row.flush]
+        target = self._contexts[self.row.flush]
         try:
             target.stage.flush(target)
         except Exception as error:
             target.report(error)
 
     def close(self, reason: CloseReason) -> None:
-        target = self._contexts[self._row.close]
+        target = self._contexts[self.row.close]
         try:
             target.stage.close(target, reason)
         except Exception as error:
             target.report(error)
 
     def set_reading(self, on: bool) -> None:
-        target = self._contexts[self._row.set_reading]
+        target = self._contexts[self.row.set_reading]
         try:
             target.stage.set_reading(target, on)
         except Exception as error:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 from iot_mqtt.framing import FrameError, Framer, FrameReason
 from iot_mqtt.pipeline.context import Context
@@ -42,7 +41,7 @@ class FramesStage(Stage):
 
     def read(self, ctx: Context, batch: Batch) -> None:
         framer = self.framer
-        items = framer.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        items: Batch = framer.feed(batch[0] if len(batch) == 1 else b"".join(batch))
         if framer.skipped != self._told:
             self._told = framer.skipped
             if self._on_skipped is not None:
@@ -53,7 +52,7 @@ class FramesStage(Stage):
         if type(last) is FrameError:
             items.pop()
             if items:
-                ctx.fire_read(cast(Batch, items))
+                ctx.fire_read(items)
             ctx.fire_failed(FrameRefused(last.reason, last.detail))
         else:
-            ctx.fire_read(cast(Batch, items))
+            ctx.fire_read(items)

@@ -59,7 +59,7 @@ class Link(Protocol):
 class Outbox:
     """One per channel; the head adds and flushes, the link resumes."""
 
-    __slots__ = ("channel", "last_flush", "link", "pending", "sent", "_blocked", "_limits", "_parts", "_reporting")
+    __slots__ = ("channel", "link", "pending", "sent", "_blocked", "_limits", "_parts", "_reporting")
 
     def __init__(self, channel: Channel, limits: OutboxSettings) -> None:
         self.channel = channel
@@ -68,8 +68,6 @@ class Outbox:
         self.pending = 0
         #: Bytes the link took, since the connection began.
         self.sent = 0
-        #: The wheel's tick of the last flush that sent something.
-        self.last_flush = 0
         self._limits = limits
         self._parts: list[Part] = []
         self._blocked = False
@@ -99,8 +97,7 @@ class Outbox:
             return
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         taken = self.link.push(data)
-        self.last_flush = self.channel.wheel.tick
-        if taken == len(data):
+        if taken == self.pending:
             parts.clear()
             self.pending = 0
             self.sent += taken
@@ -150,7 +147,6 @@ class Outbox:
         data = self._parts[0] if count == 1 else b"".join(self._parts[:count])
         assert self.link is not None
         taken = self.link.push(data)
-        self.last_flush = self.channel.wheel.tick
         if taken == len(data):
             del self._parts[:count]
             self.pending -= taken

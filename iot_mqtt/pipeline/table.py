@@ -15,11 +15,13 @@ __all__ = ["DEAD_ROW", "Row", "Table", "overrides", "table_of"]
 
 Classes = tuple[type[Stage], ...]
 
+_READ_COMPLETE = INBOUND.index("read_complete")
+
 
 class Row:
     """For one position: where each event goes from here."""
 
-    __slots__ = INBOUND + OUTBOUND
+    __slots__ = (*INBOUND, *OUTBOUND, "completes")
 
     active: int
     inactive: int
@@ -33,7 +35,11 @@ class Row:
     close: int
     set_reading: int
 
-    def __init__(self, targets: Sequence[int]) -> None:
+    #: Whether a stage wants to know of ``read_complete``: hardly any does, and it would come with every receive.
+    completes: bool
+
+    def __init__(self, targets: Sequence[int], completes: bool = False) -> None:
+        self.completes = completes
         for event, target in zip(INBOUND + OUTBOUND, targets, strict=True):
             setattr(self, event, target)
 
@@ -65,7 +71,7 @@ class Table:
         """
         inbound = [self._first(event, range(above, len(self.classes)), len(self.classes) - 1) for event in INBOUND]
         outbound = [self._first(event, range(below, -1, -1), 0) for event in OUTBOUND]
-        return Row(inbound + outbound)
+        return Row(inbound + outbound, inbound[_READ_COMPLETE] < len(self.classes) - 1)
 
     def _first(self, event: str, positions: range, otherwise: int) -> int:
         return next((i for i in positions if overrides(self.classes[i], event)), otherwise)

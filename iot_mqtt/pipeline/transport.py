@@ -92,7 +92,10 @@ class ChannelTransport(tcp.Server):
             return main.CONNECTION_LOST
         if not data:
             return main.CONNECTION_DONE
-        self.protocol.dataReceived(data)
+        if self.outbox is None:
+            self.protocol.dataReceived(data)
+        else:
+            self.protocol.channel.received(data)
         return None
 
     def doWrite(self) -> Any:

@@ -160,7 +160,9 @@ class Store(Protocol):
         """The ticket of the batch that leaves next, which there will be: a stager has something for it."""
         ...
 
-    def flush(self) -> None: ...
+    def flush(self) -> bool:
+        """Hand over what gathered; whether anything waits for its commit now."""
+        ...
 
     async def settled(self) -> None:
         """Return once everything staged so far is committed."""

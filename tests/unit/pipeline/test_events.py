@@ -128,6 +128,18 @@ def test_every_event_of_a_connection_reaches_a_stage_once() -> None:
     ]  # fmt: skip
 
 
+def test_read_complete_is_fired_only_where_a_stage_wants_it() -> None:
+    """Not even to the tail; and a stage that comes later is heard."""
+    log: list[str] = []
+    embedded = EmbeddedChannel([("r", ReadOnly())])
+    assert not embedded.pipeline.head.row.completes
+    embedded.pipeline.add_first("x", Recorder("x", log))
+    embedded.feed(b"1")
+    assert log[-2:] == ["x read", "x read_complete"]
+    embedded.pipeline.remove("x")
+    assert not embedded.pipeline.head.row.completes
+
+
 def test_the_table_skips_stages_that_do_not_override_an_event() -> None:
     """The row of a position names the next stage that cares, or the end."""
     table = table_of((type(HEAD), WriteOnly, ReadOnly, Stage, ReadOnly, type(TAIL)))

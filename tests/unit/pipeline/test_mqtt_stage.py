@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iot_mqtt.codec import Pingreq, Pingresp, PublishRun
+from iot_mqtt.codec import Pingreq, PublishRun
 from iot_mqtt.errors import MqttError
-from iot_mqtt.pipeline import MqttCodecStage
+from iot_mqtt.pipeline import IdleEvent, MqttCodecStage
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.values import ProtocolVersion
 
@@ -50,8 +50,25 @@ def test_garbage_first_bytes_close_the_connection() -> None:
     assert embedded.reason.name == "protocol_error"
 
 
-def test_packets_are_encoded_and_bytes_pass_untouched() -> None:
-    """In their order."""
+def test_only_whole_packets_keep_a_connection_alive() -> None:
+    """One byte of an endless packet now and then does not [MQTT-3.1.2-24]."""
+    stage = MqttCodecStage()
+    embedded = EmbeddedChannel([("mqtt", stage)])
+    embedded.feed(CONNECT)
+    stage.change(5)
+    for _ in range(4):
+        embedded.advance(3)
+        embedded.feed(PINGREQ)
+    assert not embedded.events
+    embedded.feed(b"\x30\x7f")
+    for _ in range(6):
+        embedded.advance(1)
+        embedded.feed(b"\x00")
+    assert [type(event) for event in embedded.events] == [IdleEvent]
+
+
+def test_bytes_pass_untouched() -> None:
+    """What is written is bytes already."""
     embedded = EmbeddedChannel([("mqtt", MqttCodecStage())])
-    embedded.write(b"\x30\x03\x00\x01t", Pingresp(), b"\x40\x02\x00\x01")
-    assert embedded.link.sent == [b"\x30\x03\x00\x01t" + b"\xd0\x00" + b"\x40\x02\x00\x01"]
+    embedded.write(b"\x30\x03\x00\x01t", b"\x40\x02\x00\x01")
+    assert embedded.link.sent == [b"\x30\x03\x00\x01t" + b"\x40\x02\x00\x01"]
