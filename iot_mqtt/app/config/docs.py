@@ -54,7 +54,7 @@ KEYS = {
         "and log.file, too, for Spark as another user; never sessions, messages, plugins or admin.token."
     ),
     "node.drain_seconds": "After SIGTERM, everything is committed and closed within this many seconds.",
-    "node.gc_threshold": "Allocations between two runs of Python's garbage collector; 0 keeps Python's own setting.",
+    "node.gc_threshold": "Objects that gather between two runs of Python's garbage collector; 0: Python's own setting.",
     "listeners.*.enabled": "Whether the port is opened.",
     "listeners.*.protocol": "What is spoken there: mqtt, websocket (MQTT in it) or frames (a codec's).",
     "listeners.*.host": "Address to listen on; 0.0.0.0 or '::' for all of them.",

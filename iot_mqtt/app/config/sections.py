@@ -26,7 +26,7 @@ class NodeConfig:
     data_dir: str = "data"
     readable_by: Literal["owner", "group"] = "owner"
     drain_seconds: float = 30.0
-    gc_threshold: int = 10_000
+    gc_threshold: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)

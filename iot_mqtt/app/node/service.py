@@ -6,7 +6,6 @@ Stop: no new clients → DISCONNECT 0x8B to those that are there → everything 
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
@@ -22,6 +21,7 @@ from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.clustered import Clustered
+from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.inbox import make_letters
@@ -149,11 +149,9 @@ class Service:
         await self.gateways.start()
         self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
         await self._store.settled()
-        # What was loaded stays: no collection need look at it again.
-        if self._config.node.gc_threshold:
-            # Only what is young, nearly always: ten thousand objects cost 2.5 ms, in which nobody is served.
-            gc.set_threshold(self._config.node.gc_threshold, 100, 100)
-        gc.freeze()
+        collector = Collector(self._config.node.gc_threshold, self.clock)
+        collector.begin()
+        self._repeat(LOOK_SECONDS, collector.look)
         self._repeat(DISK_SECONDS, self.broker.budget.measure)
         if isinstance(self._grid, IgniteGrid) and self._cluster is not None:
             GridRoom(self._grid, self.broker, messages, self._cluster.count, self.clock).begin()

@@ -1,0 +1,79 @@
+"""When Python's garbage collector runs, so that it holds nobody up.
+
+Reference counts free nearly everything; the collector is there for cycles. What it costs grows with the objects that it
+looks at: a million of them, which ten thousand clients have, is a second in which nobody is served. So it looks at the
+youngest only, after each ``threshold`` allocations that were not freed again: some 0.1 ms. What outlives that is not
+looked at any more, until Python's memory has grown by ``GROWTH`` and at least ``ROOM_BLOCKS`` since everything was
+looked at. That is as much as old cycles can take, and in a node that has its clients it does not happen.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import resource
+import sys
+from collections.abc import Callable
+
+from iot_mqtt.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+#: As many collections of the young as never come: the old are collected by ``look`` alone.
+NEVER = 2**31 - 1
+#: By what part of itself Python's memory grows before everything is looked at.
+GROWTH = 1.0
+#: Objects (a client has about forty), and kilobytes of the process, that it may grow by in any case.
+ROOM_BLOCKS = 4_000_000
+ROOM_KILOBYTES = 1_000_000
+#: Seconds between two looks at how much there is.
+LOOK_SECONDS = 60.0
+
+
+def peak_kilobytes() -> int:
+    """The most memory that the process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+class Collector:
+    """Sets Python's collector; ``look`` is to be called every ``LOOK_SECONDS``."""
+
+    def __init__(
+        self,
+        threshold: int,
+        clock: Clock,
+        blocks: Callable[[], int] = sys.getallocatedblocks,
+        kilobytes: Callable[[], int] = peak_kilobytes,
+    ) -> None:
+        self._threshold = threshold
+        self._clock = clock
+        self._blocks = blocks
+        self._kilobytes = kilobytes
+        self._most_blocks = self._most_kilobytes = 0.0
+
+    def begin(self) -> None:
+        """What was loaded stays. With a threshold of 0 everything else is as Python has it."""
+        if gc.get_freeze_count():
+            gc.unfreeze()  # an earlier life of the node is over, and nobody is served yet
+            gc.collect()
+        gc.freeze()
+        if self._threshold:
+            gc.set_threshold(self._threshold, NEVER, NEVER)
+            self._note()
+
+    def look(self) -> None:
+        """Collect everything, the old as well, if there is much more than the last time."""
+        if not self._threshold or (self._blocks() < self._most_blocks and self._kilobytes() < self._most_kilobytes):
+            return
+        begin = self._clock.monotonic()
+        gc.unfreeze()
+        found = gc.collect()
+        gc.freeze()
+        self._note()
+        seconds = round(self._clock.monotonic() - begin, 3)
+        log.info("memory has grown: all of it was searched for cycles", extra={"seconds": seconds, "found": found})
+
+    def _note(self) -> None:
+        blocks, kilobytes = self._blocks(), self._kilobytes()
+        self._most_blocks = blocks + max(GROWTH * blocks, ROOM_BLOCKS)
+        self._most_kilobytes = kilobytes + max(GROWTH * kilobytes, ROOM_KILOBYTES)

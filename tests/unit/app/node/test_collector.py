@@ -1,0 +1,117 @@
+"""Garbage: the young at once, the old when there is much more of everything."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from iot_mqtt.app.node.collector import ROOM_BLOCKS, ROOM_KILOBYTES, Collector
+from iot_mqtt.pipeline import ManualClock
+
+
+class Node:
+    """Something that knows itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+class Memory:
+    """As much as a test says."""
+
+    blocks = kilobytes = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    threshold = gc.get_threshold()
+    yield
+    gc.set_threshold(*threshold)
+
+
+def collector(memory: Memory, threshold: int = 1_000) -> Collector:
+    """One that has begun."""
+    it = Collector(threshold, ManualClock(), lambda: memory.blocks, lambda: memory.kilobytes)
+    it.begin()
+    return it
+
+
+def old_cycle() -> weakref.ref[Node]:
+    """A cycle that became garbage when the collector had passed it."""
+    node = Node()
+    gc.collect(0)
+    return weakref.ref(node)
+
+
+def generations_run(objects: int) -> set[int]:
+    """Which generations are collected while so many objects come to stay."""
+    seen: set[int] = set()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        seen.add(info["generation"])
+
+    gc.callbacks.append(note)
+    try:
+        assert [[] for _ in range(objects)]
+    finally:
+        gc.callbacks.remove(note)
+    return seen
+
+
+def test_only_the_young_are_looked_at_while_clients_are_served() -> None:
+    """However many objects come: a collection of the old would take longer the more there are."""
+    collector(Memory())
+    assert generations_run(300_000) == {0}
+
+
+@pytest.mark.parametrize(("blocks", "kilobytes"), [(ROOM_BLOCKS, 0), (0, ROOM_KILOBYTES)])
+def test_old_cycles_are_collected_when_memory_has_grown(blocks: int, kilobytes: int) -> None:
+    """By objects, or by few large ones; not before, and not again before it has grown again."""
+    memory = Memory()
+    it = collector(memory)
+    first = old_cycle()
+    it.look()
+    assert first() is not None
+    memory.blocks += blocks
+    memory.kilobytes += kilobytes
+    it.look()
+    assert first() is None
+    second = old_cycle()
+    it.look()
+    assert second() is not None
+
+
+def test_what_was_loaded_is_collected_with_the_rest() -> None:
+    """It is frozen, but may become garbage."""
+    memory, node = Memory(), Node()
+    it, loaded = collector(memory), weakref.ref(node)
+    del node
+    gc.collect()
+    assert loaded() is not None
+    memory.blocks += ROOM_BLOCKS
+    it.look()
+    assert loaded() is None
+
+
+def test_an_earlier_life_of_the_node_leaves_nothing() -> None:
+    """Its objects are garbage when the next one begins, and were frozen."""
+    memory, node = Memory(), Node()
+    collector(memory)
+    earlier = weakref.ref(node)
+    del node
+    collector(memory)
+    assert earlier() is None
+
+
+def test_python_s_own_setting_is_kept_if_that_is_asked_for() -> None:
+    """By a threshold of 0."""
+    before, memory = gc.get_threshold(), Memory()
+    it = collector(memory, 0)
+    old = old_cycle()
+    memory.blocks += ROOM_BLOCKS
+    it.look()
+    assert gc.get_threshold() == before
+    assert old() is not None
