@@ -133,7 +133,7 @@ class Connection(Stage):
         self._receivable: dict[bytes, bool] | None = None
         #: Of the rights that they were asked of.
         self.verdicts_version = -1
-        self._out: list[bytes | Packet] = []
+        self._out: list[bytes] = []
         self._out_bytes = 0
         self._answers: Answers | None = None
         self._stash: list[object] | None = None
@@ -523,8 +523,7 @@ class Connection(Stage):
         self._out = []
         self._out_bytes = 0
         if self.ctx is not None:
-            self.ctx.write(out)
-            self.ctx.flush()
+            self.ctx.send(out)
 
     # The end.
 

@@ -116,6 +116,17 @@ class Context:
         except Exception as error:
             target.report(error)
 
+    def send(self, batch: Batch) -> None:
+        """Write and flush: at once where no stage wants to know of either, which is every plain connection."""
+        if not self.row.direct:
+            self.write(batch)
+            self.flush()
+        elif not self.channel.closing:
+            try:
+                self.channel.outbox.send(batch)
+            except Exception as error:
+                self._contexts[0].report(error)
+
     def close(self, reason: CloseReason) -> None:
         target = self._contexts[self.row.close]
         try:

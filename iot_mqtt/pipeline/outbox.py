@@ -106,6 +106,22 @@ class Outbox:
         else:
             self._took_less(len(parts), data, taken)
 
+    def send(self, batch: list[bytes]) -> None:
+        """Add and flush; what the link takes at once, as nearly always, is never kept."""
+        link = self.link
+        if self._parts or self._blocked or link is None:
+            self.add(batch)
+            self.flush()
+            return
+        data = batch[0] if len(batch) == 1 else b"".join(batch)
+        taken, size = link.push(data), len(data)
+        if taken == size:
+            self.sent += taken
+        else:
+            self._parts.append(data)
+            self.pending = size
+            self._took_less(1, data, taken)
+
     def resume(self) -> None:
         """The link takes bytes again; it calls this."""
         self._blocked = False

@@ -15,13 +15,11 @@ __all__ = ["DEAD_ROW", "Row", "Table", "overrides", "table_of"]
 
 Classes = tuple[type[Stage], ...]
 
-_READ_COMPLETE = INBOUND.index("read_complete")
-
 
 class Row:
     """For one position: where each event goes from here."""
 
-    __slots__ = (*INBOUND, *OUTBOUND, "completes")
+    __slots__ = (*INBOUND, *OUTBOUND, "completes", "direct")
 
     active: int
     inactive: int
@@ -37,9 +35,12 @@ class Row:
 
     #: Whether a stage wants to know of ``read_complete``: hardly any does, and it would come with every receive.
     completes: bool
+    #: Whether writes and flushes go to the head at once.
+    direct: bool
 
-    def __init__(self, targets: Sequence[int], completes: bool = False) -> None:
+    def __init__(self, targets: Sequence[int], *, completes: bool = False, direct: bool = False) -> None:
         self.completes = completes
+        self.direct = direct
         for event, target in zip(INBOUND + OUTBOUND, targets, strict=True):
             setattr(self, event, target)
 
@@ -71,7 +72,11 @@ class Table:
         """
         inbound = [self._first(event, range(above, len(self.classes)), len(self.classes) - 1) for event in INBOUND]
         outbound = [self._first(event, range(below, -1, -1), 0) for event in OUTBOUND]
-        return Row(inbound + outbound, inbound[_READ_COMPLETE] < len(self.classes) - 1)
+        return Row(
+            inbound + outbound,
+            completes=inbound[INBOUND.index("read_complete")] < len(self.classes) - 1,
+            direct=not (outbound[OUTBOUND.index("write")] or outbound[OUTBOUND.index("flush")]),
+        )
 
     def _first(self, event: str, positions: range, otherwise: int) -> int:
         return next((i for i in positions if overrides(self.classes[i], event)), otherwise)

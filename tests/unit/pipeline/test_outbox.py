@@ -166,3 +166,63 @@ def test_limits_out_of_order_are_refused() -> None:
     """A low mark above the high one would never be reported."""
     with pytest.raises(ValueError, match="order"):
         OutboxSettings(high_water=1, low_water=2)
+
+
+class Sees(Stage):
+    """Looks at what is written and passes it on."""
+
+    def write(self, ctx: Context, batch: list[bytes]) -> None:
+        ctx.write([part.upper() for part in batch])
+
+
+class KeepsFlushes(Stage):
+    """Passes no flush on."""
+
+    def flush(self, ctx: Context) -> None: ...
+
+
+@pytest.mark.parametrize("capacity", [None, 0, 2, 1000, 2500])
+def test_send_is_write_and_flush(capacity: int | None) -> None:
+    """Whatever the link takes, and whatever waits already."""
+    states = []
+    for in_one in (False, True):
+        embedded = EmbeddedChannel(outbox=LIMITS)
+        embedded.link.capacity = capacity
+        channel, tail = embedded.channel, embedded.pipeline.tail
+        for batch in ([b"a"], [b"b" * 1200, b"c"], [b"d" * 900], [b"e" * 2500]):
+            if in_one:
+                tail.send(batch)
+            else:
+                tail.write(batch)
+                tail.flush()
+            outbox = channel.outbox
+            states.append((in_one, b"".join(embedded.link.sent), outbox.pending, outbox.sent, channel.writable))
+        embedded.link.drain()
+        states.append((in_one, embedded.take(), channel.outbox.pending, channel.outbox.sent, channel.writable))
+    half = len(states) // 2
+    assert [state[1:] for state in states[:half]] == [state[1:] for state in states[half:]]
+
+
+def test_send_passes_stages_that_want_to_know() -> None:
+    """Of writes, and of flushes."""
+    embedded = EmbeddedChannel([("sees", Sees())])
+    embedded.pipeline.tail.send([b"a"])
+    assert embedded.take() == b"A"
+    embedded.pipeline.add_last("keeps", KeepsFlushes())
+    embedded.pipeline.tail.send([b"b"])
+    assert embedded.take() == b""
+
+
+def test_what_is_sent_over_a_broken_link_or_after_the_end_goes_nowhere() -> None:
+    """As what is written."""
+    embedded = EmbeddedChannel()
+    embedded.link.broken = True
+    embedded.pipeline.tail.send([b"a"])
+    assert embedded.channel.closing
+    embedded.pipeline.tail.send([b"b"])
+    embedded.settle()
+    tail = embedded.pipeline.tail
+    tail.send([b"c"])
+    assert embedded.reason is not None
+    assert embedded.reason.name == "peer_reset"
+    assert embedded.link.sent == []
