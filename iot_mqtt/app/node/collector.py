@@ -4,7 +4,8 @@ Reference counts free nearly everything; the collector is there for cycles. What
 looks at: a million of them, which ten thousand clients have, is a second in which nobody is served. So it looks at the
 youngest only, after each ``threshold`` allocations that were not freed again: some 0.1 ms. What outlives that is not
 looked at any more, until Python's memory has grown by ``GROWTH`` and at least ``ROOM_BLOCKS`` since everything was
-looked at. That is as much as old cycles can take, and in a node that has its clients it does not happen.
+looked at. That is as much as old cycles can take, and in a node that has its clients it does not happen. See
+docs/adr/0016.
 """
 
 from __future__ import annotations
