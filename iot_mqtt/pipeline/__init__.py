@@ -17,7 +17,6 @@ from iot_mqtt.pipeline.stage import Batch, Stage
 from iot_mqtt.pipeline.timeouts import ConnectTimeouts
 from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext, TlsEstablished, tls_context
 from iot_mqtt.pipeline.transport import CalmPort
-from iot_mqtt.pipeline.turn import Turn
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
 __all__ = [
@@ -54,7 +53,6 @@ __all__ = [
     "TlsContext",
     "TlsEstablished",
     "TlsSettings",
-    "Turn",
     "WebSocketSettings",
     "listen",
     "tls_context",
