@@ -8,7 +8,6 @@ stages stay what they were and notice nothing but a ``TlsEstablished`` event.
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,9 +29,6 @@ from iot_mqtt.pipeline.transport import ChannelTransport
 from iot_mqtt.pipeline.wheel import Timeout
 
 __all__ = ["ChannelFactory", "ChannelProtocol"]
-
-#: So many connections more than there ever were, and the garbage collector is told that they stay.
-SETTLED = 256
 
 
 @dataclass(slots=True)
@@ -214,13 +210,7 @@ class ChannelFactory:
             return None
         counts.accepted += 1
         counts.open += 1
-        if counts.open > counts.most:
-            counts.most = counts.open
-            if not counts.most % SETTLED:
-                # A connection is freed by its reference counts when it ends. That the collector looks at everything
-                # that it is made of takes as long as making it. Only growth is worth this: what is in a cycle now is
-                # not looked for any more.
-                gc.freeze()
+        counts.most = max(counts.most, counts.open)
         return ChannelProtocol(self)
 
     def gone(self) -> None:

@@ -259,3 +259,20 @@ def test_every_reason_has_an_answer_that_its_packet_may_carry(
         assert (packet is None) is (reason not in TELLABLE_TO_3X)
     if packet is not None:
         assert encode(packet, version or V311)
+
+
+def test_only_whole_packets_keep_a_connection_alive() -> None:
+    """One byte of an endless packet now and then does not [MQTT-3.1.2-24]."""
+    node = Node()
+    client = node.connect(keep_alive=4)
+    for _ in range(4):
+        node.advance(4)
+        client.feed(b"\xc0\x00")
+    assert not client.closed
+    client.feed(b"\x30\x7f")
+    for _ in range(9):
+        node.advance(1)
+        if not client.wire.closed:
+            client.feed(b"\x00")
+    assert client.closed
+    assert node.counters.errors == {"KEEP_ALIVE_TIMEOUT": 1}

@@ -7,18 +7,13 @@ import weakref
 
 from iot_mqtt.pipeline import (
     Batch,
-    ChannelSettings,
     CloseReason,
     Context,
     IdleStage,
     InputClosed,
-    Layout,
-    ManualClock,
     Stage,
-    TimingWheel,
 )
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
-from iot_mqtt.pipeline.protocol import SETTLED, ChannelFactory
 
 KICKED = CloseReason("kicked")
 
@@ -166,20 +161,3 @@ def test_peer_and_local_are_host_and_port() -> None:
     assert embedded.channel.peer == "[2001:db8::1]:4711"
     assert embedded.channel.local == "192.0.2.2:1883"
     assert embedded.channel.listener == "embedded"
-
-
-def test_the_collector_leaves_connections_alone_that_are_more_than_ever() -> None:
-    """Not those that take the places of others: what is in a cycle then must be found."""
-    factory = ChannelFactory(ChannelSettings("x", TimingWheel(ManualClock())), Layout([]))
-    gc.unfreeze()
-    try:
-        every = [factory.accept() for _ in range(SETTLED)]
-        settled = gc.get_freeze_count()
-        assert settled >= SETTLED
-        gc.unfreeze()
-        for _ in every:
-            factory.gone()
-        every += [factory.accept() for _ in range(SETTLED)]
-        assert gc.get_freeze_count() == 0
-    finally:
-        gc.unfreeze()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iot_mqtt.codec import Pingreq, PublishRun
 from iot_mqtt.errors import MqttError
-from iot_mqtt.pipeline import IdleEvent, MqttCodecStage
+from iot_mqtt.pipeline import MqttCodecStage
 from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.values import ProtocolVersion
 
@@ -48,23 +48,6 @@ def test_garbage_first_bytes_close_the_connection() -> None:
     assert embedded.items == []
     assert embedded.reason is not None
     assert embedded.reason.name == "protocol_error"
-
-
-def test_only_whole_packets_keep_a_connection_alive() -> None:
-    """One byte of an endless packet now and then does not [MQTT-3.1.2-24]."""
-    stage = MqttCodecStage()
-    embedded = EmbeddedChannel([("mqtt", stage)])
-    embedded.feed(CONNECT)
-    stage.change(5)
-    for _ in range(4):
-        embedded.advance(3)
-        embedded.feed(PINGREQ)
-    assert not embedded.events
-    embedded.feed(b"\x30\x7f")
-    for _ in range(6):
-        embedded.advance(1)
-        embedded.feed(b"\x00")
-    assert [type(event) for event in embedded.events] == [IdleEvent]
 
 
 def test_bytes_pass_untouched() -> None:
