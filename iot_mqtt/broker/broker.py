@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.accompanying import SPECIAL, Accompanying
 from iot_mqtt.broker.attempts import Attempts
-from iot_mqtt.broker.borrowing import Borrowing
 from iot_mqtt.broker.budget import Budget, Pause
 from iot_mqtt.broker.census import Census
 from iot_mqtt.broker.clustering import Clustering
 from iot_mqtt.broker.draining import Draining
 from iot_mqtt.broker.fanout import Outcome, fan_out
-from iot_mqtt.broker.group_talk import GroupTalk
-from iot_mqtt.broker.groups import Groups
 from iot_mqtt.broker.handlers import early_table, table
 from iot_mqtt.broker.handlers.connect import admit, usual_connacks
-from iot_mqtt.broker.loans import Loans
 from iot_mqtt.broker.logs import Logs
 from iot_mqtt.broker.other_logs import Follow
 from iot_mqtt.broker.outflow import Outflow
@@ -38,6 +34,10 @@ from iot_mqtt.broker.rights import Rights
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions import Sessions
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
+from iot_mqtt.broker.shared_groups.groups import Groups
+from iot_mqtt.broker.shared_groups.leases import Loans
+from iot_mqtt.broker.shared_groups.link import GroupTalk
+from iot_mqtt.broker.shared_groups.member_side import Borrowing
 from iot_mqtt.broker.subscriptions import Subscriptions
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import note_sent_up

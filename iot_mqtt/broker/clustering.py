@@ -15,12 +15,12 @@ from iot_mqtt.broker.beginnings import Beginnings
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.elsewhere import log_grew, streams_broken
 from iot_mqtt.broker.fanout import deliver_to_member, fan_out
-from iot_mqtt.broker.group_homes import GroupHomes
 from iot_mqtt.broker.homes import Homes
 from iot_mqtt.broker.interest import OwnInterest
 from iot_mqtt.broker.other_logs import Follow, OtherLogs
 from iot_mqtt.broker.peers import PeerRoutes
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.shared_groups.leadership import GroupHomes
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Followed, LogRun, Reference
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.cursors import SessionCursor
     from iot_mqtt.broker.elsewhere import ElsewhereCursor
-    from iot_mqtt.broker.group_talk import Word
     from iot_mqtt.broker.session import Session
+    from iot_mqtt.broker.shared_groups.link import Word
 
 log = logging.getLogger(__name__)
 

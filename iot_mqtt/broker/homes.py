@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.access import guarded
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
-from iot_mqtt.broker.group_names import writer_at_home
 from iot_mqtt.broker.loading import load, load_session
 from iot_mqtt.broker.owners import owner_of
+from iot_mqtt.broker.shared_groups.names import writer_at_home
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.cluster import Claim
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connection import Connection
-    from iot_mqtt.broker.group_homes import GroupHomes
     from iot_mqtt.broker.interest import OwnInterest
     from iot_mqtt.broker.session import Session
+    from iot_mqtt.broker.shared_groups.leadership import GroupHomes
     from iot_mqtt.ports.cluster import Peers
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from iot_mqtt.broker.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.elsewhere import Unfollowed, follow_all
 from iot_mqtt.broker.gathering import Records, Source, Wanted, gather
-from iot_mqtt.broker.group_homes import read_part
-from iot_mqtt.broker.group_names import home_of
 from iot_mqtt.broker.repeating import Doubt
+from iot_mqtt.broker.shared_groups.leadership import read_part
+from iot_mqtt.broker.shared_groups.names import home_of
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.endings import NODE_RESTARTED
 from iot_mqtt.ports.store import StoredDelivery, StoredFlight, StoredReplay, StoredSession

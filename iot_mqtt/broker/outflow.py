@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.accompanying import DOWN, Leave
-from iot_mqtt.broker.borrowing import Lender
-from iot_mqtt.broker.group_cursor import GroupCursor
 from iot_mqtt.broker.refetching import Refetching
 from iot_mqtt.broker.repeating import out_of_order
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups.cursor import GroupCursor
+from iot_mqtt.broker.shared_groups.member_side import Lender
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Flight, Piece

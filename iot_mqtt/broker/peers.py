@@ -24,8 +24,8 @@ from iot_mqtt.values import Subscription
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.fanout import Outcome
-    from iot_mqtt.broker.groups import Groups
     from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.shared_groups.groups import Groups
     from iot_mqtt.ports.cluster import Peers
     from iot_mqtt.ports.grid import WriteBatch
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.borrowing import Lender
 from iot_mqtt.broker.elsewhere import places
 from iot_mqtt.broker.repeating import IDS_AHEAD, is_in_doubt
+from iot_mqtt.broker.shared_groups.member_side import Lender
 from iot_mqtt.ports.store import StoredFlight, StoredProgress
 from iot_mqtt.session import Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID

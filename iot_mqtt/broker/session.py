@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
     from iot_mqtt.broker.cursors import Cursor, SessionCursor
     from iot_mqtt.broker.elsewhere import ElsewhereCursor, Unfollowed
-    from iot_mqtt.broker.group_cursor import GroupCursor
     from iot_mqtt.broker.replay import ReplayCursor
     from iot_mqtt.broker.retention import RetainedReader
+    from iot_mqtt.broker.shared_groups.cursor import GroupCursor
     from iot_mqtt.pipeline import Timeout
 
 

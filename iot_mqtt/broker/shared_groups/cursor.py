@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, cast
 
 from iot_mqtt.broker.cursors import Cursor
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
-from iot_mqtt.broker.group_names import part_name
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups.names import part_name
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.session import Segment
@@ -23,8 +23,8 @@ from iot_mqtt.topics import SharedGroup
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.loans import Loan
     from iot_mqtt.broker.peers import RemoteMember
+    from iot_mqtt.broker.shared_groups.leases import Loan
     from iot_mqtt.ports.log import LogReader, LogRun
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.group_cursor import GroupCursor, by_position
-from iot_mqtt.broker.group_names import LONGEST_NAME, share_name, split_name
-from iot_mqtt.broker.loans import Loan
+from iot_mqtt.broker.shared_groups.cursor import GroupCursor, by_position
+from iot_mqtt.broker.shared_groups.leases import Loan
+from iot_mqtt.broker.shared_groups.names import LONGEST_NAME, share_name, split_name
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.store import StoredGroup
 from iot_mqtt.session import Flight, Segment

@@ -1,8 +1,8 @@
 """Shared groups with a durable member: one position for the group, and members that pull from it.
 
 On a node of a cluster: one position in this node's log, and one in that of a dead node that it has adopted
-(``group_homes``). A group is durable while anybody anywhere keeps it, and a member may be a session of another node: it
-gets its messages as ``loans``.
+(``leadership``). A group is durable while anybody anywhere keeps it, and a member may be a session of another node: it
+gets its messages as ``leases``.
 
 The group reads the log, not its members: a message is taken for a member when that can have it under way, so an
 offline or slow member hoards nothing. What a member had not confirmed when it went away returns to the group and
@@ -19,11 +19,11 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.borrowing import Lender
-from iot_mqtt.broker.group_cursor import GroupCursor
-from iot_mqtt.broker.group_records import GroupRecords, left_of
-from iot_mqtt.broker.loans import Loan
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups.cursor import GroupCursor
+from iot_mqtt.broker.shared_groups.leases import Loan
+from iot_mqtt.broker.shared_groups.member_side import Lender
+from iot_mqtt.broker.shared_groups.records import GroupRecords, left_of
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.session import Flight
@@ -31,7 +31,7 @@ from iot_mqtt.topics import SharedGroup, parse_shared
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.group_homes import Records
+    from iot_mqtt.broker.shared_groups.leadership import Records
     from iot_mqtt.ports.log import LogReader
 
 #: Seconds that subscribers wait at most until a group has its place in the log.

@@ -1,4 +1,4 @@
-"""What sessions of this node have from durable groups that are given out elsewhere: the other side of ``loans``.
+"""What sessions of this node have from durable groups that are given out elsewhere: the other side of ``leases``.
 
 A message comes with the group's part and the member that it is for, and the session takes it as a flight whose origin
 is a ``Lender``. Whatever becomes of it is told to the node that gave it out.
@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.group_names import split_name
-from iot_mqtt.broker.loans import positions_of, split
+from iot_mqtt.broker.shared_groups.leases import positions_of, split
+from iot_mqtt.broker.shared_groups.names import split_name
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.session import Flight
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.loans import Loan
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.broker.session import Session
+    from iot_mqtt.broker.shared_groups.leases import Loan
 
 #: By position of the message.
 Places = dict[int, Flight]

@@ -20,14 +20,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
-from iot_mqtt.broker.group_names import split_name
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.shared_groups.names import split_name
 from iot_mqtt.ports.log import LogRun, Reference
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.group_cursor import GroupCursor
     from iot_mqtt.broker.peers import RemoteMember
+    from iot_mqtt.broker.shared_groups.cursor import GroupCursor
     from iot_mqtt.session import Segment
 
 log = logging.getLogger(__name__)

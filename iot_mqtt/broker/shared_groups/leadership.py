@@ -4,7 +4,7 @@
     a node is dead      ─▶ its adopter has its parts: reads its log from where the group was
     it is back          ─▶ claims them, and the adopter lets go
 
-It is settled like the home of a session, by a channel record of its own (``group_names.home_of``), so that at no moment
+It is settled like the home of a session, by a channel record of its own (``names.home_of``), so that at no moment
 two nodes give out the same messages. While a node has not got its own part it records, and gives nothing out.
 """
 
@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
-from iot_mqtt.broker.group_names import home_of, part_name, split_name
+from iot_mqtt.broker.shared_groups.names import home_of, part_name, split_name
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.cluster import Claim
 from iot_mqtt.ports.log import LogReader, Reference
