@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.cursors import READ_BYTES, Cursor, SessionCursor
+from iot_mqtt.broker.cursors import Cursor, SessionCursor
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.elsewhere import ElsewhereCursor
 from iot_mqtt.broker.facade import BacklogInfo, ClaimInfo
+from iot_mqtt.broker.log_cursor import READ_BYTES
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.log import TURN_BITS
 

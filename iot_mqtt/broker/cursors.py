@@ -1,23 +1,10 @@
-"""How far a reader of the log is, and how it catches up.
-
-::
-
-               offered while there is room                  no room, or the client is gone
-    LIVE ───────────────────────────────▶ LIVE        LIVE ───────────────────────────────▶ BEHIND
-                                                      BEHIND ──(read to the end of the log)──▶ LIVE
-
-A live cursor is offered messages as they are published and needs no position. One that is behind is offered
-nothing: what it is owed is in the log from its position on, and it reads as far as there is room.
-"""
+"""What durable sessions are owed of the log: the claims of their plain subscriptions, and who reads for them."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.repeating import Doubt, out_of_order
 from iot_mqtt.ports.counters import Drop
@@ -30,10 +17,6 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.session import Session
     from iot_mqtt.ports.log import LogReader, LogRun
 
-logger = logging.getLogger(__name__)
-
-#: Bytes that one read brings at most, about.
-READ_BYTES = 1024 * 1024
 #: The part of a large window that a session must have free before it reads: a fourth.
 PART_OF_WINDOW = 4
 LARGE_WINDOW = 64
@@ -46,145 +29,8 @@ MAX_PAST = 100
 Claims = list[tuple[Subscription, int, int | None]]
 
 
-class Cursor:
-    """The part that every kind of reader shares."""
-
-    __slots__ = ("log", "position", "live", "reading", "backlog", "version", "closed", "name", "uncounted")
-
-    def __init__(self, log: LogReader, position: int, *, live: bool) -> None:
-        #: What it reads; positions are places in this log.
-        self.log = log
-        #: Everything before it has been taken or is not wanted. Means nothing while ``live``.
-        self.position = position
-        self.live = live
-        self.reading = False
-        #: Messages that are owed from ``position`` on; None when nobody has counted them since the start.
-        self.backlog: int | None = 0 if live else None
-        #: While the backlog is unknown: messages in it that are counted already, as matched or as restored.
-        self.uncounted = 0
-        #: Moves when what is wanted changes: a read that began before is worth nothing.
-        self.version = 0
-        self.closed = False
-        #: What flights are stored under: "" for a session's main cursor, else the filter as subscribed.
-        self.name = ""
-
-    # What a kind of reader is.
-
-    def filters(self) -> Sequence[str]:
-        """Plain filters that cover what is wanted."""
-        raise NotImplementedError
-
-    def room(self) -> int:
-        """How many messages can be taken now."""
-        raise NotImplementedError
-
-    def take(self, broker: Broker, run: LogRun) -> int:
-        """Take what is wanted of a run; how many of its messages are dealt with (fewer than all: no room)."""
-        raise NotImplementedError
-
-    def may_rest(self) -> bool:
-        """Whether the end of the log is all there is to reach."""
-        return True
-
-    def is_offered(self, broker: Broker) -> bool:
-        """Whether, once at the end of the log, it can rely on being offered what is published from now on."""
-        return True
-
-    def caught_up(self, broker: Broker) -> None:
-        """The end of the log was reached."""
-
-    def lose(self, broker: Broker, count: int) -> None:
-        """Messages that were owed are not in the log any more."""
-        raise NotImplementedError
-
-    @property
-    def idle(self) -> bool:
-        """Whether nobody is there to take anything."""
-        raise NotImplementedError
-
-    # Falling behind and catching up.
-
-    def place(self, end: int) -> int:
-        """How far it is; ``end`` is that of the log, where a live one is."""
-        return end if self.live else self.position
-
-    def fall_behind(self, position: int, owed: int) -> None:
-        """From this position on messages have to be read."""
-        self.live = False
-        self.position = position
-        self.backlog = owed
-
-    def owe(self, count: int) -> None:
-        """Messages were appended that this reader will want."""
-        if self.backlog is None:
-            self.uncounted += count
-        else:
-            self.backlog += count
-
-    @property
-    def owed(self) -> int:
-        """Messages that are known to be owed: the backlog, or what is known of it."""
-        return self.uncounted if self.backlog is None else self.backlog
-
-    def over(self, broker: Broker, count: int) -> None:
-        """Owed messages were taken, or given up. Those that nobody had counted waited before the node started."""
-        known = min(count, self.owed)
-        if self.backlog is None:
-            self.uncounted -= known
-        else:
-            self.backlog -= known
-        broker.counters.messages_restored += count - known
-
-    def read_on(self, broker: Broker) -> None:
-        """Read what there is room for, unless that is being done."""
-        if self.can_read():
-            self.begin_read(broker)
-
-    def can_read(self) -> bool:
-        """Whether there is something to read, and room for it."""
-        return not (self.live or self.reading or self.closed) and self.room() > 0
-
-    def begin_read(self, broker: Broker) -> None:
-        """Read, or wait where too much is under way."""
-        if not broker.outflow.must_wait(self):
-            self.reading = True
-            drive(self._read(broker), done, partial(self._failed, broker))
-
-    async def _read(self, broker: Broker) -> None:
-        version = self.version
-        room = min(self.room(), broker.read_messages)
-        reading = await self.log.read(self.filters(), self.position, room, READ_BYTES)
-        self.reading = False
-        if self.closed or self.room() <= 0:
-            return
-        if version == self.version and not self._take_all(broker, reading.runs):
-            return
-        if version == self.version:
-            self.position = reading.position
-            if reading.at_end and self.may_rest():
-                if not self.is_offered(broker):
-                    return
-                if self.owed:
-                    # What is owed and is nowhere was removed by retention, or is damaged.
-                    self.lose(broker, self.owed)
-                self.live, self.backlog = True, 0
-                self.caught_up(broker)
-                return
-        broker.call_soon(partial(self.read_on, broker))
-
-    def _take_all(self, broker: Broker, runs: Sequence[LogRun]) -> bool:
-        for run in runs:
-            count = self.take(broker, run)
-            if count < run.reference.length:
-                self.position = run.position + count
-                return False
-        return True
-
-    def _failed(self, broker: Broker, error: BaseException) -> None:
-        """Not ready is not empty: later again."""
-        self.reading = False
-        logger.error("reading the log failed; trying again: %s", error)
-        broker.clock.call_later(RETRY_SECONDS, partial(self.read_on, broker))
+#: A reader of whatever kind, where the node is a broker.
+Cursor: TypeAlias = LogCursor["Broker"]
 
 
 class SessionCursor(Cursor):

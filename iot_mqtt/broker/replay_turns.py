@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.cursors import READ_BYTES
+from iot_mqtt.broker.log_cursor import READ_BYTES
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import ReasonCode, Refused
 
