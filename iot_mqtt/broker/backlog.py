@@ -183,7 +183,7 @@ def _claims(broker: Broker, session: Session, found: Counter[str]) -> Iterator[C
         for past in cursor.past or ():
             filter = past.subscription.filter
             yield _claim(broker, cursor, filter, "ended", found[filter], past.since, past.until)
-    for group in session.groups or ():
+    for group in broker.groups.of_member(session):
         yield _claim(broker, group, group.filter, "shared", group.backlog)
     for filter, replay in (session.replays or {}).items():
         yield _claim(broker, replay, filter, "replay", found[filter])

@@ -34,10 +34,7 @@ from iot_mqtt.broker.rights import Rights
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions import Sessions
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
-from iot_mqtt.broker.shared_groups.groups import Groups
-from iot_mqtt.broker.shared_groups.leases import Loans
-from iot_mqtt.broker.shared_groups.link import GroupTalk
-from iot_mqtt.broker.shared_groups.member_side import Borrowing
+from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.subscriptions import Subscriptions
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import note_sent_up
@@ -117,12 +114,18 @@ class Broker:
         self.replay_turns = ReplayTurns(settings, call_soon, self._read_replay)
         log_use = log_use or LogUse()
         self.progress = Progress(self, log_use.progress_delay)
-        self.groups = Groups(self)
-        #: Of durable groups: what members on other nodes have from here, and sessions here from other nodes.
-        self.loans = Loans(self)
-        self.borrowing = Borrowing(self)
-        self.talk = GroupTalk(self)
         self.census = Census(self)
+        self.groups: SharedGroups = SharedGroups(
+            node=self,
+            turn=self,
+            store=store,
+            logs=self.logs,
+            groups_of=self.routes.groups,
+            sessions=self.sessions,
+            sending=self.outflow,
+            progress=self.progress,
+            count=self.census.begin,
+        )
         self.upkeep = Upkeep(self)
         self.budget = Budget(self, budget or BudgetSettings(), disk)
         self.retention = Retention(self)

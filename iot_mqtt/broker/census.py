@@ -16,7 +16,7 @@ from iot_mqtt.broker.cursors import Cursor, SessionCursor
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, drive
 from iot_mqtt.broker.replay import ReplayCursor
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.shared_groups.cursor import GroupCursor
+from iot_mqtt.broker.shared_groups import GroupCursor
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker

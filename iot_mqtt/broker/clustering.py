@@ -20,7 +20,6 @@ from iot_mqtt.broker.interest import OwnInterest
 from iot_mqtt.broker.other_logs import Follow, OtherLogs
 from iot_mqtt.broker.peers import PeerRoutes
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.shared_groups.leadership import GroupHomes
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Followed, LogRun, Reference
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.cursors import SessionCursor
     from iot_mqtt.broker.elsewhere import ElsewhereCursor
     from iot_mqtt.broker.session import Session
-    from iot_mqtt.broker.shared_groups.link import Word
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +46,8 @@ class Clustering:
         self.beginnings = Beginnings(broker, peers, self.logs)
         self.own = OwnInterest(broker, peers)
         self.routes = PeerRoutes(broker, peers)
-        self.group_homes = GroupHomes(broker, peers)
-        self.homes = Homes(broker, peers, self.own, self.group_homes)
+        broker.groups.join(peers, self.routes)
+        self.homes = Homes(broker, peers, self.own, broker.groups.leadership)
         #: Cursors that have read everything and wait until a peer acts on what their session wants.
         self._resting: dict[int, dict[SessionCursor, None]] = {}
         #: Those that have read all that was announced, and wait for more that is known to be there.
@@ -65,7 +63,7 @@ class Clustering:
         latest = self._broker.store.latest
         for peer in self.routes:
             peer.end_turn(latest)
-        self._broker.talk.end_turn(latest)
+        self._broker.groups.end_turn(latest)
         # That commit may be over already.
         self._forward_committed(self._broker.store.committed)
         self._peers.flush()
@@ -86,11 +84,7 @@ class Clustering:
     def _forward_committed(self, committed: int) -> None:
         for peer in self.routes:
             peer.committed(committed)
-        self._broker.talk.committed(committed)
-
-    def say(self, word: Word) -> None:
-        """Tell a peer of a durable group."""
-        self._peers.tell_group(*word)
+        self._broker.groups.committed(committed)
 
     def rests(self, cursor: SessionCursor, writer: int) -> bool:
         """Whether a cursor that has read all there is of another node's log can rely on being offered what comes."""
@@ -141,14 +135,11 @@ class Clustering:
     def peer_up(self, peer: int) -> None:
         self.routes.peer(peer).up = True
         self.logs.follow(peer)
-        self.group_homes.peer_up(peer)
-        self._broker.loans.ask(peer)
-        self._broker.borrowing.peer_up(peer)
-        self._broker.groups.entered()
+        self._broker.groups.peer_up(peer)
 
     def peer_down(self, peer: int) -> None:
         self.routes.down(peer)
-        self._broker.loans.peer_down(peer)
+        self._broker.groups.peer_down(peer)
         self.peer_knows(peer, 0)
 
     # Node: what was published elsewhere.
@@ -182,7 +173,7 @@ class Clustering:
         for group, client_id in item.members:
             if group.startswith("\0"):
                 if item.reference is not None:
-                    broker.borrowing.take(peer, publication, group, client_id, item.reference)
+                    broker.groups.take(peer, publication, group, client_id, item.reference)
             elif not deliver_to_member(broker, publication, group, client_id):
                 broker.counters.messages_matched += publication.count
                 broker.counters.dropped[Drop.NO_SHARED_MEMBER] += publication.count
@@ -193,9 +184,7 @@ class Clustering:
         if self._retained_current:
             self._retained_current = False
             broker.clock.call_later(0.0, self._catch_up)
-        broker.talk.tell(peer, "lost", "", "", ())
-        broker.loans.ask(peer)
-        broker.borrowing.peer_up(peer)
+        broker.groups.stream_broken(peer)
 
     def _catch_up(self) -> None:
         """Read the retained messages again; what breaks from now on makes it be done once more."""
@@ -208,7 +197,7 @@ class Clustering:
         self._broker.clock.call_later(RETRY_SECONDS, self._catch_up)
 
     def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
-        self._broker.talk.told(peer, kind, name, client_id, references)
+        self._broker.groups.told(peer, kind, name, client_id, references)
         self._broker.plan_turn()
 
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None:
@@ -227,7 +216,7 @@ class Clustering:
 
     def node_gone(self, number: int) -> None:
         self.routes.down(number)
-        self._broker.loans.node_gone(number)
+        self._broker.groups.node_gone(number)
         reader = self._broker.logs.of(number)
         if reader is None:
             self.logs.follow(number)

@@ -17,7 +17,7 @@ from iot_mqtt.broker.access import guarded
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.broker.loading import load, load_session
 from iot_mqtt.broker.owners import owner_of
-from iot_mqtt.broker.shared_groups.names import writer_at_home
+from iot_mqtt.broker.shared_groups import writer_at_home
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.cluster import Claim
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.connection import Connection
     from iot_mqtt.broker.interest import OwnInterest
     from iot_mqtt.broker.session import Session
-    from iot_mqtt.broker.shared_groups.leadership import GroupHomes
+    from iot_mqtt.broker.shared_groups import Leadership
     from iot_mqtt.ports.cluster import Peers
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ MAX_WAITING = 16
 class Homes:
     """The sessions whose home is this node."""
 
-    def __init__(self, broker: Broker, peers: Peers, interest: OwnInterest, groups: GroupHomes) -> None:
+    def __init__(self, broker: Broker, peers: Peers, interest: OwnInterest, groups: Leadership) -> None:
         self._broker = broker
         self._peers = peers
         self._interest = interest

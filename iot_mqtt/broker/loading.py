@@ -20,8 +20,7 @@ from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.elsewhere import Unfollowed, follow_all
 from iot_mqtt.broker.gathering import Records, Source, Wanted, gather
 from iot_mqtt.broker.repeating import Doubt
-from iot_mqtt.broker.shared_groups.leadership import read_part
-from iot_mqtt.broker.shared_groups.names import home_of
+from iot_mqtt.broker.shared_groups import home_of
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.endings import NODE_RESTARTED
 from iot_mqtt.ports.store import StoredDelivery, StoredFlight, StoredReplay, StoredSession
@@ -57,7 +56,7 @@ async def load(broker: Broker, wanted: Wanted | None = None) -> None:
     await loading.sessions()
     owned = wanted is None or broker.clustering is None or wanted(home_of(broker.log.writer))
     if owned:
-        await _load_groups(broker, keep=wanted is not None and broker.clustering is None)
+        await broker.groups.load(keep=wanted is not None and broker.clustering is None)
     await loading.outbound()
     broker.groups.settle(owned=owned)
     await loading.received()
@@ -323,21 +322,8 @@ def _restore_flight(broker: Broker, session: Session, segment: Segment, stored: 
                 session.outbound.restore(packet_id, flight)
         if stored.origin.startswith("$replay/"):
             flight.origin = (session.replays or {}).get(stored.origin)
-        elif stored.origin and broker.clustering is not None:
-            broker.borrowing.restore(stored.origin, flight, over=not ids[0])
         elif stored.origin:
-            broker.groups.records.restore_flight(stored.origin, flight)
-
-
-async def _load_groups(broker: Broker, *, keep: bool) -> None:
-    """Groups with what none of their members had confirmed; ``keep`` those that nobody here is a member of."""
-    groups, shares = await read_part(broker, broker.log.writer)
-    for name, stored in groups:
-        if not broker.groups.records.restore(name, stored) and not keep:
-            broker.store.remove_group(name)
-    for name, number, references in shares:
-        if not broker.groups.records.restore_share(name, number, references) and not keep:
-            broker.store.remove_group_segment(name, number)
+            broker.groups.restore_flight(stored.origin, flight, over=not ids[0])
 
 
 def _restore_delivery(session: Session, stored: StoredDelivery, numbered: int) -> None:

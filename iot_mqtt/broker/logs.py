@@ -33,6 +33,18 @@ class Logs:
         """The log of another node, if it is read here."""
         return self.others.get(writer)
 
+    async def reader(self, writer: int) -> LogReader:
+        """The log of a node, up to its end of now; ``Unavailable``: not now."""
+        if writer == self.own.writer:
+            return self.own
+        if writer not in self.others and self.missed is not None:
+            self.missed(writer)
+        reader = self.others.get(writer)
+        if reader is None:
+            raise Unavailable(f"nobody here reads the log of node {writer} yet")
+        await reader.refresh()
+        return reader
+
     def add(self, reader: Followed) -> None:
         """Read another node's log from now on; it is open. A second one of the same writer is passed over."""
         if reader.writer != self.own.writer and reader.writer not in self.others:

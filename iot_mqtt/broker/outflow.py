@@ -24,8 +24,7 @@ from iot_mqtt.broker.accompanying import DOWN, Leave
 from iot_mqtt.broker.refetching import Refetching
 from iot_mqtt.broker.repeating import out_of_order
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.shared_groups.cursor import GroupCursor
-from iot_mqtt.broker.shared_groups.member_side import Lender
+from iot_mqtt.broker.shared_groups import Leader
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Flight, Piece
@@ -74,7 +73,7 @@ class Outflow:
         qos: int,
         retain: bool,
         identifiers: tuple[int, ...],
-        cursor: Cursor | Lender,
+        cursor: Cursor | Leader,
         *,
         again: bool = False,
     ) -> int:
@@ -110,24 +109,20 @@ class Outflow:
             self._behind_turn += count
         return count
 
-    def _note(self, session: Session, flight: Flight, cursor: Cursor | Lender) -> int:
+    def _note(self, session: Session, flight: Flight, cursor: Cursor | Leader) -> int:
         """Have written what there is to write of a new flight; the batch it waits for (0: none)."""
         broker, qos = self._broker, flight.qos
         if session.durable and qos == 1 and not cursor.name and broker.progress.may_be_late(session, flight.ids):
             broker.progress.numbered(session, flight, late=True)
             # What it refers to is to be safe; where it is under way may be written later.
             return broker.store.latest
-        shared = isinstance(cursor, GroupCursor | Lender)
-        if not session.durable and not shared:
+        if not session.durable and not cursor.is_shared:
             return 0
         ticket = broker.reserve()
         # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
-        if session.durable and (qos == 2 or not shared):
+        if session.durable and (qos == 2 or not cursor.is_shared):
             broker.progress.numbered(session, flight)
-        if isinstance(cursor, GroupCursor):
-            broker.groups.records.numbered(cursor, flight)
-        elif isinstance(cursor, Lender):
-            cursor.taken(flight)
+        cursor.under_way(flight)
         return ticket
 
     def must_wait(self, cursor: Cursor) -> bool:
@@ -213,7 +208,7 @@ class Outflow:
     def _read_on(self, session: Session) -> None:
         """There is room: let the cursors that are behind read."""
         broker = self._broker
-        broker.borrowing.has_room(session)
+        broker.groups.has_room(session)
         if session.elsewhere:
             self._read_in_turn(session)
         elif session.cursor is not None and not session.cursor.live:
@@ -221,9 +216,8 @@ class Outflow:
         if session.replays:
             for replay in list(session.replays.values()):
                 replay.read_on(broker)
-        if session.groups:
-            for group in list(session.groups):
-                group.read_on(broker)
+        for group in broker.groups.of_member(session):
+            group.read_on(broker)
 
     def _read_in_turn(self, session: Session) -> None:
         """Whoever reads first may take all the room there is: another one each time."""

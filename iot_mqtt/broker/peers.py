@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups import GroupKeeper, RemoteMember
 from iot_mqtt.ports.cluster import Forwarded, Interest
 from iot_mqtt.ports.counters import LinkDrop
 from iot_mqtt.topics import parse_shared
@@ -25,12 +27,9 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.fanout import Outcome
     from iot_mqtt.broker.publication import Publication
-    from iot_mqtt.broker.shared_groups.groups import Groups
     from iot_mqtt.ports.cluster import Peers
     from iot_mqtt.ports.grid import WriteBatch
 
-#: Messages of one log that a member of a durable group may have, on another node.
-CREDIT = 64
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
 
@@ -52,23 +51,6 @@ class Keeper:
         outcome.elsewhere = True
         broker.record(publication)
         outcome.ticket = broker.store.latest
-
-
-class GroupKeeper:
-    """Durable members of a shared group on another node: nobody to give anything to, but the group is durable."""
-
-    __slots__ = ("client_id",)
-
-    inflight_count = 0
-    reachable = False
-    full = True
-    credit = 0
-
-    def __init__(self, name: str) -> None:
-        self.client_id = name
-
-    def give(self, broker: Broker, publication: Publication) -> None:
-        """It is never picked."""
 
 
 class Peer:
@@ -147,54 +129,6 @@ class Peer:
         self._peers.forward(self.number, item)
 
 
-class RemoteMember:
-    """A connected member of a shared group on another node; policies place it by its client id, as they do there."""
-
-    __slots__ = ("client_id", "full", "credit", "_peer", "_group", "_groups")
-
-    def __init__(self, client_id: str, peer: Peer, group: str, groups: Groups) -> None:
-        self.client_id = client_id
-        #: Of a durable group: its node has said that it has no room.
-        self.full = False
-        #: How many messages it is sent before it has confirmed any.
-        self.credit = CREDIT
-        self._peer = peer
-        self._group = group
-        self._groups = groups
-
-    @property
-    def inflight_count(self) -> int:
-        """What it has from here; what it has from others its own node knows."""
-        return self._groups.lent(self._group, self.client_id)
-
-    def has_taken(self, count: int) -> None:
-        """It had no room for more than so many."""
-        self.full = True
-        self.credit = max(1, count)
-
-    def has_confirmed(self) -> None:
-        """It may take a little more than it could then."""
-        self.credit = min(CREDIT, self.credit + 1)
-
-    @property
-    def peer(self) -> int:
-        """The number of its node."""
-        return self._peer.number
-
-    @property
-    def reachable(self) -> bool:
-        """Whether it may be picked."""
-        return self._peer.up
-
-    def give(self, broker: Broker, publication: Publication) -> None:
-        """It was picked."""
-        self._peer.take(broker, publication, (self._group, self.client_id))
-
-    def lend(self, broker: Broker, publication: Publication, name: str) -> None:
-        """The same with messages of a durable group; ``name``: of the part of it."""
-        self._peer.take(broker, publication, (name, self.client_id))
-
-
 class PeerRoutes:
     """What every other node wants, kept in this node's routing table."""
 
@@ -233,6 +167,10 @@ class PeerRoutes:
     def member(self, number: int, filter: str, client_id: str) -> RemoteMember | None:
         """A connected member of a shared group on a peer."""
         return self._members.get((number, filter, client_id))
+
+    def reachable(self) -> list[int]:
+        """The numbers of those that are up."""
+        return [peer.number for peer in self if peer.up]
 
     def kept_groups(self) -> Iterator[str]:
         """The shared filters that somebody durable on another node has."""
@@ -285,7 +223,9 @@ class PeerRoutes:
                 groups.emptied(filter)
         for client_id in now.members:
             if client_id not in before.members:
-                member = self._members[peer.number, filter, client_id] = RemoteMember(client_id, peer, filter, groups)
+                forward = partial(peer.take, self._broker)
+                member = RemoteMember(client_id, peer.number, filter, lambda: peer.up, groups.leased, forward)
+                self._members[peer.number, filter, client_id] = member
                 self._set(member, filter, present=True)
                 groups.entered(filter)
 
@@ -294,7 +234,7 @@ class PeerRoutes:
         if kept:
             keeper = self._group_keepers[number, filter] = GroupKeeper(f"\0keeper-{number}")
             self._set(keeper, filter, present=True)
-            groups.kept_elsewhere(filter)
+            groups.kept((filter,))
         else:
             self._set(self._group_keepers.pop((number, filter)), filter, present=False)
             groups.emptied(filter)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.elsewhere import places
 from iot_mqtt.broker.repeating import IDS_AHEAD, is_in_doubt
-from iot_mqtt.broker.shared_groups.member_side import Lender
+from iot_mqtt.broker.shared_groups import Leader
 from iot_mqtt.ports.store import StoredFlight, StoredProgress
 from iot_mqtt.session import Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID
@@ -77,12 +77,10 @@ class Progress:
 
     def finished(self, session: Session, flight: Flight) -> None:
         """Messages of a flight are over."""
-        if isinstance(flight.origin, Lender):
-            self._broker.borrowing.finished(session, flight)
+        if flight.origin is not None:
+            self._broker.groups.finished(session, flight)
         if flight.segment is not None:
             self._of(session, late=flight.qos == 1 and self._delay > 0).segments[flight.segment] = None
-        if flight.shared_segment is not None:
-            self._broker.groups.records.finished(flight)
 
     def changed(self, flight: Flight) -> None:
         """What is remembered of a flight has changed."""
@@ -142,13 +140,13 @@ class Progress:
         for entry in session.outbound.entries.values():
             if isinstance(entry, Flight):
                 entry.segment = None
-        for flight in self._broker.borrowing.remembered(session):
+        for flight in self._broker.groups.remembered(session):
             flight.segment = None
 
     def segments(self, session: Session) -> list[Segment]:
         """The segments of what is under way to a session, and of what is remembered."""
         flights = [entry for entry in session.outbound.entries.values() if isinstance(entry, Flight)]
-        flights += self._broker.borrowing.remembered(session)
+        flights += self._broker.groups.remembered(session)
         return list({flight.segment: None for flight in flights if flight.segment})
 
     # As a stager.
@@ -215,7 +213,7 @@ class Progress:
 def _stored(flight: Flight) -> StoredFlight | None:
     """What there is to keep of a flight, if anything."""
     pieces = tuple((offset, tuple(ids)) for offset, ids in flight.outstanding(flight.session.outbound.entries))
-    if isinstance(flight.origin, Lender):
+    if isinstance(flight.origin, Leader):
         pieces += tuple(flight.origin.pieces_over(flight))
     if not pieces:
         return None

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.elsewhere import ElsewhereCursor, Unfollowed
     from iot_mqtt.broker.replay import ReplayCursor
     from iot_mqtt.broker.retention import RetainedReader
-    from iot_mqtt.broker.shared_groups.cursor import GroupCursor
     from iot_mqtt.pipeline import Timeout
 
 
@@ -50,7 +49,6 @@ class Session:
         "beginning",
         "turns",
         "replays",
-        "groups",
         "queue",
         "readers",
         "sequence",
@@ -101,8 +99,6 @@ class Session:
         self.turns = 0
         #: ``$replay/`` filter → how far that one has.
         self.replays: dict[str, ReplayCursor] | None = None
-        #: The durable shared groups it is a member of.
-        self.groups: list[GroupCursor] | None = None
         self.queue = DeliveryQueue(*limits)
         #: Retained messages still to be read for new subscriptions.
         self.readers: deque[RetainedReader] | None = None

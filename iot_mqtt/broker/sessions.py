@@ -210,14 +210,14 @@ class Sessions:
         if session.durable:
             self._forget(session)
         broker.wills.session_ended(session)
-        broker.borrowing.forget(session)
+        broker.groups.forget(session)
         self._pass_on(session)
         if broker.accompanying is not None:
             broker.accompanying.session_ended(session.client_id)
         for cursor in session.cursors():
             cursor.closed = True
         session.cursor = session.elsewhere = session.unfollowed = session.beginning = None
-        session.replays = session.groups = None
+        session.replays = None
 
     def hand_over(self, session: Session) -> None:
         """Forget a session in memory, and leave every record: another node goes on with it (``load_session``).

@@ -125,8 +125,7 @@ class Subscriptions:
         for filter in list(session.replays or ()):
             self._remove_replay(session, filter, Drop.SESSION_ENDED)
         self._broker.routes.drop(session, [name for name in session.subscriptions if parse_replay(name) is None])
-        for cursor in list(session.groups or ()):
-            self._broker.groups.left(session, cursor.name)
+        self._broker.groups.left_all(session)
 
     def let_go(self, session: Session) -> None:
         """The session goes on at another node, with all its records."""
@@ -134,4 +133,4 @@ class Subscriptions:
             self._broker.replay_turns.over(replay)
             self._broker.routes.unsubscribe(cast(Session, replay), replay.plain)
         self._broker.routes.drop(session, [name for name in session.subscriptions if parse_replay(name) is None])
-        self._broker.groups.let_go(session)
+        self._broker.groups.moved(session)

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import ClassVar, NamedTuple, Protocol
 
-from iot_mqtt.broker.cursors import Cursor
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.log_cursor import LogCursor, ReadingNode
 from iot_mqtt.broker.publication import Publication, logged_publication
-from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups.dispatch import Dispatch
+from iot_mqtt.broker.shared_groups.members import GroupKeeper, RemoteMember
 from iot_mqtt.broker.shared_groups.names import part_name
+from iot_mqtt.broker.shared_groups.node import Group, Logs, Member
+from iot_mqtt.broker.shared_groups.references import by_position, count_of
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.ports.log import Reference
-from iot_mqtt.session import Segment
-from iot_mqtt.topics import SharedGroup
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.peers import RemoteMember
-    from iot_mqtt.broker.shared_groups.leases import Loan
-    from iot_mqtt.ports.log import LogReader, LogRun
+from iot_mqtt.ports.log import LogReader, LogRun, Reference
+from iot_mqtt.session import Flight, Segment
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +30,58 @@ log = logging.getLogger(__name__)
 FETCH = 64
 
 
-class GroupCursor(Cursor):
+class Lease:
+    """Messages that a client on another node has; kept like a flight of one that is here."""
+
+    __slots__ = ("client_id", "peer", "qos", "left", "origin", "shared_segment")
+
+    def __init__(self, origin: GroupCursor, client_id: str, peer: int | None, qos: int, left: list[Reference]) -> None:
+        self.origin = origin
+        self.client_id = client_id
+        #: Where it was sent; None: nobody knows where the client's session is now.
+        self.peer = peer
+        self.qos = qos
+        #: What is not over.
+        self.left = left
+        self.shared_segment: Segment | None = None
+
+
+class Journal(Protocol):
+    """Where it is written down how far groups are, and who has what."""
+
+    def moved(self, cursor: GroupCursor) -> None:
+        """Its position or what was returned to it has changed."""
+        ...
+
+    def numbered(self, cursor: GroupCursor, flight: Flight | Lease) -> None:
+        """A member has messages of the group under way."""
+        ...
+
+
+class Means(NamedTuple):
+    """What all groups of a node give messages out by."""
+
+    node: ReadingNode
+    logs: Logs
+    dispatch: Dispatch
+    #: How members on other nodes get messages: as many as they may have; how many that is.
+    lend: Callable[[GroupCursor, RemoteMember, Publication, Reference], int]
+    journal: Journal
+
+
+class GroupCursor(LogCursor[ReadingNode]):
     """The position of one group in one log, and what was returned to it.
 
     In the log of another node, which is dead or just back, it is never live: it reads what there is.
     """
 
-    __slots__ = ("group", "filter", "returned", "segments", "number", "shares", "kept", "loans", "lent", "_broker")
+    __slots__ = ("group", "filter", "returned", "segments", "number", "shares", "kept", "leases", "leased", "_means")
 
-    def __init__(
-        self, broker: Broker, group: SharedGroup[Session], position: int, *, live: bool, log: LogReader | None = None
-    ) -> None:
-        super().__init__(log or broker.log, position, live=live)
-        self._broker = broker
+    is_shared: ClassVar[bool] = True
+
+    def __init__(self, means: Means, group: Group, position: int, *, live: bool, log: LogReader | None = None) -> None:
+        super().__init__(log or means.logs.own, position, live=live)
+        self._means = means
         self.group = group
         self.filter = group.full_filter
         self.name = part_name(self.log.writer, self.filter)
@@ -57,8 +93,8 @@ class GroupCursor(Cursor):
         #: What members have under way; of QoS 2 on a node of a cluster, who has it.
         self.segments: dict[Segment, str] = {}
         #: What clients on other nodes have, and how many messages that is.
-        self.loans: dict[str, list[Loan]] = {}
-        self.lent: dict[str, int] = {}
+        self.leases: dict[str, list[Lease]] = {}
+        self.leased: dict[str, int] = {}
         self.number = 0
         #: While a start restores it: what members had under way, and the positions that they go on with.
         self.shares: list[Reference] = []
@@ -67,7 +103,7 @@ class GroupCursor(Cursor):
     @property
     def is_own(self) -> bool:
         """Whether it reads this node's log."""
-        return self.log is self._broker.log
+        return self.log is self._means.logs.own
 
     def filters(self) -> list[str]:
         return [self.group.filter]
@@ -79,30 +115,30 @@ class GroupCursor(Cursor):
     def idle(self) -> bool:
         return not any(_connected(member) for member in self.group.members)
 
-    def lose(self, broker: Broker, count: int) -> None:
-        self.over(broker, count)
-        broker.counters.dropped[Drop.RETENTION] += count
+    def lose(self, node: ReadingNode, count: int) -> None:
+        self.over(node, count)
+        node.counters.dropped[Drop.RETENTION] += count
 
     def may_rest(self) -> bool:
         return not self.returned
 
-    def is_offered(self, broker: Broker) -> bool:
+    def is_offered(self, node: ReadingNode) -> bool:
         return self.is_own
 
     # Members.
 
-    def _room_of(self, member: Session) -> int:
-        if member.__class__ is not Session:
-            return self._broker.loans.room(self, cast("RemoteMember", member))
+    def _room_of(self, member: Member | GroupKeeper) -> int:
+        if isinstance(member, GroupKeeper):
+            return member.room(self.leased.get(member.client_id, 0))
         connection = member.connection
         return max(0, member.outbound.room) if connection is not None and connection.writable else 0
 
-    def _has_room(self, member: Session) -> bool:
+    def _has_room(self, member: Member | GroupKeeper) -> bool:
         return self._room_of(member) > 0
 
     # Messages.
 
-    def offer(self, broker: Broker, publication: Publication, logged: LogRun) -> None:
+    def offer(self, node: ReadingNode, publication: Publication, logged: LogRun) -> None:
         """A message of the group was published."""
         if not self.live:
             self.owe(publication.count)
@@ -111,17 +147,13 @@ class GroupCursor(Cursor):
         if taken < publication.count:
             self.fall_behind(logged.position + taken, publication.count - taken)
 
-    def take(self, broker: Broker, run: LogRun) -> int:
+    def take(self, node: ReadingNode, run: LogRun) -> int:
         length = run.reference.length
         if not run.run.qos:
             return length
         publication = logged_publication(run)
-        if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            self.over(broker, length)
-            broker.counters.dropped[Drop.EXPIRED] += length
-            return length
-        taken = self._assign(publication, run.reference)
-        self.over(broker, taken)
+        taken = length if self._means.dispatch.expired(publication) else self._assign(publication, run.reference)
+        self.over(node, taken)
         return taken
 
     def _assign(self, publication: Publication, reference: Reference) -> int:
@@ -141,20 +173,18 @@ class GroupCursor(Cursor):
                 break
         return position
 
-    def _give(self, member: Session, part: Publication, reference: Reference) -> int:
-        broker, route = self._broker, self.group.route(member)
-        if member.__class__ is not Session:
-            return broker.loans.lend(self, cast("RemoteMember", member), part, reference)
-        qos = min(route.qos, part.qos)
-        retain = part.run.retain and route.retain_as_published
-        if qos:
-            return broker.outflow.take(member, part, reference, qos, retain, route.identifiers, self)
-        if member.connection is None or not member.connection.writable:
-            return 0
-        member.connection.send_qos0(part, retain, route.identifiers)
-        # Nothing will be acknowledged; a restart goes on behind it.
-        broker.groups.records.moved(self)
-        return part.count
+    def _give(self, member: Member | RemoteMember, part: Publication, reference: Reference) -> int:
+        means = self._means
+        if isinstance(member, RemoteMember):
+            return means.lend(self, member, part, reference)
+        taken, confirmed = means.dispatch.give(member, self.group.route(member), part, reference, self)
+        if taken and not confirmed:
+            # Nothing will be acknowledged; a restart goes on behind it.
+            means.journal.moved(self)
+        return taken
+
+    def under_way(self, flight: Flight) -> None:
+        self._means.journal.numbered(self, flight)
 
     # What comes back.
 
@@ -163,61 +193,61 @@ class GroupCursor(Cursor):
         if not references:
             return
         if self.live:
-            self.fall_behind(self._broker.log.end, 0)
-        self.owe(sum(reference.length for reference in references))
+            self.fall_behind(self.log.end, 0)
+        self.owe(count_of(references))
         # What a read brings that has begun is newer.
         self.version += 1
         self.returned = deque(sorted([*self.returned, *references], key=by_position))
-        self._broker.groups.records.moved(self)
-        self._broker.call_soon(partial(self.read_on, self._broker))
+        self._means.journal.moved(self)
+        self.go_on_soon()
 
-    def read_on(self, broker: Broker) -> None:
+    def go_on(self) -> None:
+        """Read on, if there is something to read and somebody to take it."""
+        self.read_on(self._means.node)
+
+    def go_on_soon(self) -> None:
+        """The same in a while of this turn."""
+        self._means.node.call_soon(self.go_on)
+
+    def read_on(self, node: ReadingNode) -> None:
         if not self.returned:
-            super().read_on(broker)
+            super().read_on(node)
         elif not self.reading and not self.closed and self.room() > 0:
             self.reading = True
-            drive(self._redeliver(broker), done, partial(self._redelivery_failed, broker))
+            drive(self._redeliver(node), done, partial(self._redelivery_failed, node))
 
-    async def _redeliver(self, broker: Broker) -> None:
+    async def _redeliver(self, node: ReadingNode) -> None:
         wanted = list(islice(self.returned, FETCH))
-        runs = await broker.logs.fetch(wanted)
+        runs = await self._means.logs.fetch(wanted)
         self.reading = False
         if self.closed:
             return
         for reference, run in zip(wanted, runs, strict=True):
             if not self.returned or self.returned[0] is not reference:
                 break
-            if run is None:
-                taken = reference.length
-                broker.counters.dropped[Drop.RETENTION] += taken
-            else:
-                publication = logged_publication(run)
-                if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-                    taken = reference.length
-                    broker.counters.dropped[Drop.EXPIRED] += taken
-                else:
-                    taken = self._assign(publication, reference)
-            self.over(broker, taken)
+            taken = self._redelivered(node, reference, run)
+            self.over(node, taken)
             if taken:
-                broker.groups.records.moved(self)
+                self._means.journal.moved(self)
             if taken < reference.length:
                 self.returned[0] = reference.part(taken, reference.length)
                 return
             self.returned.popleft()
-        broker.call_soon(partial(self.read_on, broker))
+        self.go_on_soon()
 
-    def _redelivery_failed(self, broker: Broker, error: BaseException) -> None:
+    def _redelivered(self, node: ReadingNode, reference: Reference, run: LogRun | None) -> int:
+        """How many messages that were returned are dealt with."""
+        if run is None:
+            node.counters.dropped[Drop.RETENTION] += reference.length
+            return reference.length
+        publication = logged_publication(run)
+        return reference.length if self._means.dispatch.expired(publication) else self._assign(publication, reference)
+
+    def _redelivery_failed(self, node: ReadingNode, error: BaseException) -> None:
         self.reading = False
         log.error("reading the log failed; trying again: %s", error)
-        broker.clock.call_later(RETRY_SECONDS, partial(self.read_on, broker))
+        node.clock.call_later(RETRY_SECONDS, self.go_on)
 
 
-def _connected(member: Session) -> bool:
-    if member.__class__ is not Session:
-        return cast("RemoteMember", member).reachable
-    return member.connection is not None
-
-
-def by_position(reference: Reference) -> int:
-    """The order in which messages came."""
-    return reference.position
+def _connected(member: Member | GroupKeeper) -> bool:
+    return member.reachable if isinstance(member, GroupKeeper) else member.connection is not None

@@ -10,14 +10,17 @@ A node that begins hears nothing of it before it has read what it keeps: it woul
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
+from iot_mqtt.broker.shared_groups.members import RemoteMember
+from iot_mqtt.broker.shared_groups.node import OtherNodes, Turn
+from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.log import Reference
 
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+#: Takes (peer, kind, name, client id, references).
+Hear: TypeAlias = Callable[[int, str, str, str, Sequence[Reference]], None]
 
 #: What is said to the members' side.
 TO_MEMBERS: Final = frozenset({"ask", "noted", "gives", "elsewhere"})
@@ -35,43 +38,72 @@ class Word(NamedTuple):
     references: list[Reference]
 
 
-class GroupTalk:
+class GroupLink:
     """Of one node; a sole one talks to itself at most."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, turn: Turn, writer: int, hear: Hear) -> None:
+        """``hear`` is told what others say, or this node to itself."""
+        self._turn = turn
+        self._writer = writer
+        self._hear = hear
+        #: A sole node has none.
+        self._peers: Peers | None = None
+        self._others: OtherNodes | None = None
         self._gathered: list[Word] = []
         self._held: deque[tuple[int, Word]] = deque()
         #: What came before this node had read what it keeps; None afterwards.
         self._early: list[Word] | None = []
 
+    # Who else there is.
+
+    def join(self, peers: Peers, others: OtherNodes) -> None:
+        """There are other nodes; before anything is loaded."""
+        self._peers, self._others = peers, others
+
+    @property
+    def clustered(self) -> bool:
+        """Whether there may be other nodes."""
+        return self._peers is not None
+
+    def reachable(self) -> Sequence[int]:
+        """The nodes that can be told something now."""
+        return () if self._others is None else self._others.reachable()
+
+    def member(self, peer: int, filter: str, client_id: str) -> RemoteMember | None:
+        """A member that is connected there."""
+        found: RemoteMember | None = None if self._others is None else self._others.member(peer, filter, client_id)
+        return found
+
+    def kept_groups(self) -> Iterable[str]:
+        """The shared filters that somebody durable on another node has."""
+        return () if self._others is None else self._others.kept_groups()
+
+    # What is said.
+
     def begin(self) -> None:
         """All sessions and groups that are kept here are in memory."""
         early, self._early = self._early or [], None
         for word in early:
-            self.told(*word)
+            self._hear(*word)
 
     def tell(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         """Say it at the end of the turn, or after its commit."""
-        broker = self._broker
-        if broker.clustering is None or peer == broker.log.writer:
-            broker.call_soon(partial(self.told, peer, kind, name, client_id, list(references)))
+        if self._peers is None or peer == self._writer:
+            self._turn.call_soon(partial(self.told, peer, kind, name, client_id, list(references)))
             return
         last = self._gathered[-1] if self._gathered else None
         if last is not None and last[:4] == (peer, kind, name, client_id) and len(last.references) < MOST:
             last.references.extend(references)
         else:
             self._gathered.append(Word(peer, kind, name, client_id, list(references)))
-        broker.plan_turn()
+        self._turn.plan_turn()
 
     def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         """A peer has said this, or this node to itself."""
-        if self._early is not None:
-            self._early.append(Word(peer, kind, name, client_id, list(references)))
-        elif kind in TO_MEMBERS:
-            self._broker.borrowing.told(peer, kind, name, client_id, references)
+        if self._early is None:
+            self._hear(peer, kind, name, client_id, references)
         else:
-            self._broker.loans.told(peer, kind, name, client_id, references)
+            self._early.append(Word(peer, kind, name, client_id, list(references)))
 
     def end_turn(self, latest: int) -> None:
         """What was gathered waits for this commit, and follows what was forwarded with it."""
@@ -79,8 +111,8 @@ class GroupTalk:
         self._held.extend((latest, word) for word in gathered)
 
     def committed(self, committed: int) -> None:
-        clustering = self._broker.clustering
+        """What waited for this commit leaves."""
         while self._held and self._held[0][0] <= committed:
             _, word = self._held.popleft()
-            if clustering is not None:
-                clustering.say(word)
+            if self._peers is not None:
+                self._peers.tell_group(*word)

@@ -1,7 +1,7 @@
 """What sessions of this node have from durable groups that are given out elsewhere: the other side of ``leases``.
 
 A message comes with the group's part and the member that it is for, and the session takes it as a flight whose origin
-is a ``Lender``. Whatever becomes of it is told to the node that gave it out.
+is a ``Leader``. Whatever becomes of it is told to the node that gave it out.
 
 That a QoS 2 message has arrived is remembered, for a durable session in its record, until that node has noted it: so it
 cannot be given to the same client again, whoever dies when. ``held`` and ``over`` together are what a client must not
@@ -13,28 +13,30 @@ A session may come to live on the very node that gives its group out. It is told
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from iot_mqtt.broker.shared_groups.leases import positions_of, split
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.shared_groups.cursor import Lease
+from iot_mqtt.broker.shared_groups.dispatch import Dispatch
+from iot_mqtt.broker.shared_groups.link import GroupLink
 from iot_mqtt.broker.shared_groups.names import split_name
-from iot_mqtt.ports.counters import Drop
+from iot_mqtt.broker.shared_groups.node import Member, Progress, Sessions
+from iot_mqtt.broker.shared_groups.references import places_of, positions_of, split
+from iot_mqtt.broker.shared_groups.registry import Registry
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.session import Flight
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.publication import Publication
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.broker.shared_groups.leases import Loan
 
 #: By position of the message.
 Places = dict[int, Flight]
 
 
-class Lender:
+class Leader:
     """A group's part, as sessions here have it. The origin of flights."""
 
     __slots__ = ("name", "writer", "filter", "held", "over")
+
+    is_shared: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,10 +46,9 @@ class Lender:
         #: Client id → what has arrived at QoS 2, which nobody has noted.
         self.over: dict[str, Places] = {}
 
-    def taken(self, flight: Flight) -> None:
-        """A session has these under way."""
-        first = flight.reference.position
-        places = range(first, first + flight.reference.length)
+    def under_way(self, flight: Flight) -> None:
+        """A session has these."""
+        places = places_of(flight.reference)
         self.held.setdefault(flight.session.client_id, {}).update(dict.fromkeys(places, flight))
 
     def pieces_over(self, flight: Flight) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -58,90 +59,92 @@ class Lender:
                 yield position - first, (0,)
 
 
-class Borrowing:
+class MemberSide:
     """Of all sessions of this node."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._lenders: dict[str, Lender] = {}
+    def __init__(
+        self,
+        registry: Registry,
+        sessions: Sessions,
+        link: GroupLink,
+        dispatch: Dispatch,
+        progress: Progress,
+        counters: Counters,
+    ) -> None:
+        self._registry = registry
+        self._sessions = sessions
+        self._link = link
+        self._dispatch = dispatch
+        self._progress = progress
+        self._counters = counters
+        self._leaders: dict[str, Leader] = {}
         #: Who gives the parts of a log out, if that is not the node that writes it.
         self._givers: dict[int, int] = {}
         #: Clients that had no room, and who is to hear when they have.
-        self._hungry: dict[str, dict[tuple[int, str], None]] = {}
+        self._full: dict[str, dict[tuple[int, str], None]] = {}
 
-    def lender(self, name: str) -> Lender:
+    def leader(self, name: str) -> Leader:
         """The part of that name."""
-        lender = self._lenders.get(name)
-        if lender is None:
-            lender = self._lenders[name] = Lender(name)
-        return lender
+        leader = self._leaders.get(name)
+        if leader is None:
+            leader = self._leaders[name] = Leader(name)
+        return leader
 
-    def _giver(self, lender: Lender) -> int:
-        return self._givers.get(lender.writer, lender.writer)
+    def _giver(self, leader: Leader) -> int:
+        return self._givers.get(leader.writer, leader.writer)
 
-    def _tell(self, lender: Lender, kind: str, client_id: str, references: Sequence[Reference]) -> None:
+    def _tell(self, leader: Leader, kind: str, client_id: str, references: Sequence[Reference]) -> None:
         if references:
-            self._broker.talk.tell(self._giver(lender), kind, lender.name, client_id, references)
+            self._link.tell(self._giver(leader), kind, leader.name, client_id, references)
 
     # A message comes.
 
     def take(self, peer: int, publication: Publication, name: str, client_id: str, reference: Reference) -> None:
         """A peer gives a member messages of a group."""
-        lender = self.lender(name)
-        self._givers[lender.writer] = peer
-        known = {**lender.held.get(client_id, {}), **lender.over.get(client_id, {})}
+        leader = self.leader(name)
+        self._givers[leader.writer] = peer
+        known = {**leader.held.get(client_id, {}), **leader.over.get(client_id, {})}
         if not known:
-            self._take(lender, publication, client_id, reference)
+            self._take(leader, publication, client_id, reference)
             return
         twice, fresh = split([reference], set(known))
-        over = lender.over.get(client_id)
+        over = leader.over.get(client_id)
         if over:
-            self._tell(lender, "done", client_id, split(twice, set(over))[0])
+            self._tell(leader, "done", client_id, split(twice, set(over))[0])
         for part in fresh:
             offset = part.position - reference.position
-            self._take(lender, publication.part(offset, offset + part.length), client_id, part)
+            self._take(leader, publication.part(offset, offset + part.length), client_id, part)
 
-    def _take(self, lender: Lender, publication: Publication, client_id: str, reference: Reference) -> None:
-        broker = self._broker
-        session = broker.sessions.get(client_id)
-        group = broker.groups.find(lender.filter)
+    def _take(self, leader: Leader, publication: Publication, client_id: str, reference: Reference) -> None:
+        session, group = self._sessions.get(client_id), self._registry.find(leader.filter)
         count = publication.count
         if session is None or group is None or not group.has(session) or session.connection is None:
-            self._tell(lender, "returned", client_id, [reference])
+            self._tell(leader, "returned", client_id, [reference])
             return
-        if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            broker.counters.messages_matched += count
-            broker.counters.dropped[Drop.EXPIRED] += count
-            self._tell(lender, "done", client_id, [reference])
+        if self._dispatch.expired(publication):
+            self._counters.messages_matched += count
+            self._tell(leader, "done", client_id, [reference])
             return
-        route = group.route(session)
-        qos = min(route.qos, publication.qos)
-        retain = publication.run.retain and route.retain_as_published
-        if qos:
-            taken = broker.outflow.take(session, publication, reference, qos, retain, route.identifiers, lender)
-        elif session.connection.writable:
-            session.connection.send_qos0(publication, retain, route.identifiers)
-            taken = count
-            self._tell(lender, "done", client_id, [reference])
-        else:
-            taken = 0
-        broker.counters.messages_matched += taken
+        taken, confirmed = self._dispatch.give(session, group.route(session), publication, reference, leader)
+        if taken and not confirmed:
+            self._tell(leader, "done", client_id, [reference])
+        self._counters.messages_matched += taken
         if taken < count:
-            self._hungry.setdefault(client_id, {})[self._giver(lender), lender.name] = None
-            self._tell(lender, "full", client_id, [reference.part(taken, count)])
+            self._full.setdefault(client_id, {})[self._giver(leader), leader.name] = None
+            self._tell(leader, "full", client_id, [reference.part(taken, count)])
 
-    def has_room(self, session: Session) -> None:
+    def has_room(self, session: Member) -> None:
         """Its client has confirmed something, or reads again."""
-        if self._hungry and session.client_id in self._hungry and session.outbound.room > 0:
-            for giver, name in self._hungry.pop(session.client_id):
-                self._broker.talk.tell(giver, "room", name, session.client_id, ())
+        if self._full and session.client_id in self._full and session.outbound.room > 0:
+            for giver, name in self._full.pop(session.client_id):
+                self._link.tell(giver, "room", name, session.client_id, ())
 
     # It is over, or goes back.
 
-    def finished(self, session: Session, flight: Flight) -> None:
+    def finished(self, session: Member, flight: Flight) -> None:
         """Messages of a flight are not under way any more."""
-        lender: Lender = flight.origin
-        held = lender.held.get(session.client_id)
+        leader: Leader = flight.origin
+        held = leader.held.get(session.client_id)
         if not held:
             return
         first, entries = flight.reference.position, session.outbound.entries
@@ -151,124 +154,131 @@ class Borrowing:
                 del held[first + offset]
                 found.append(flight.reference.part(offset, offset + 1))
                 if flight.qos == 2 and not session.ended:
-                    lender.over.setdefault(session.client_id, {})[first + offset] = flight
+                    leader.over.setdefault(session.client_id, {})[first + offset] = flight
         if not held:
-            del lender.held[session.client_id]
-        self._tell(lender, "done", session.client_id, found)
+            del leader.held[session.client_id]
+        self._tell(leader, "done", session.client_id, found)
 
-    def member_gone(self, session: Session, flight: Flight, *, ended: bool) -> None:
+    def member_gone(self, session: Member, flight: Flight, *, ended: bool) -> None:
         """Its connection is gone: what it has not begun goes to others; without a session nobody goes on with it."""
-        lender: Lender = flight.origin
-        client_id, entries = session.client_id, session.outbound.entries
-        held = lender.held.get(client_id, {})
-        for offset, ids in list(flight.outstanding(entries)):
-            # [MQTT-4.8.2-4] [MQTT-4.8.2-5]
-            kept = min(max(flight.sent - offset, 0), len(ids)) if flight.qos == 2 else 0
-            back = flight.reference.part(offset + kept, offset + len(ids))
-            for packet_id in ids[kept:]:
-                del entries[packet_id]
-            for position in range(back.position, back.position + back.length):
+        leader: Leader = flight.origin
+        client_id = session.client_id
+        held = leader.held.get(client_id, {})
+        for back, kept in unbegun(session, flight):
+            for position in places_of(back):
                 held.pop(position, None)
             if back.length:
-                self._tell(lender, "returned", client_id, [back])
-            if ended and kept:
-                self._tell(lender, "done", client_id, [flight.reference.part(offset, offset + kept)])
-        self._broker.progress.finished(session, flight)
+                self._tell(leader, "returned", client_id, [back])
+            if ended and kept.length:
+                self._tell(leader, "done", client_id, [kept])
+        self._progress.finished(session, flight)
         if not held:
-            lender.held.pop(client_id, None)
+            leader.held.pop(client_id, None)
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: Member) -> None:
         """The session has ended, or lives elsewhere with all its records."""
-        self._hungry.pop(session.client_id, None)
-        for lender in self._lenders.values():
-            lender.held.pop(session.client_id, None)
-            lender.over.pop(session.client_id, None)
-        for name in [name for name, lender in self._lenders.items() if not (lender.held or lender.over)]:
-            del self._lenders[name]
+        self._full.pop(session.client_id, None)
+        for leader in self._leaders.values():
+            leader.held.pop(session.client_id, None)
+            leader.over.pop(session.client_id, None)
+        for name in [name for name, leader in self._leaders.items() if not (leader.held or leader.over)]:
+            del self._leaders[name]
 
-    def remembered(self, session: Session) -> Iterator[Flight]:
+    def remembered(self, session: Member) -> Iterator[Flight]:
         """Flights of which nothing but their arrival is kept, and others."""
-        for lender in self._lenders.values():
-            yield from lender.over.get(session.client_id, {}).values()
+        for leader in self._leaders.values():
+            yield from leader.over.get(session.client_id, {}).values()
 
     # What the givers say.
 
     def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         """One of ``noted``, ``ask``, ``gives``, ``elsewhere``."""
-        lender = self.lender(name)
+        leader = self.leader(name)
         if kind == "noted":
-            self._noted(lender, client_id, references)
+            self._noted(leader, client_id, references)
             return
         if kind == "elsewhere":
-            self._is_elsewhere(peer, lender, client_id, references)
+            self._is_elsewhere(peer, leader, client_id, references)
             return
-        self._givers[lender.writer] = peer
+        self._givers[leader.writer] = peer
         if kind == "ask":
-            self._answer(lender, client_id, references)
+            self._answer(leader, client_id, references)
         else:
             self._repeat(peer)
 
-    def _noted(self, lender: Lender, client_id: str, references: Sequence[Reference]) -> None:
-        over = lender.over.get(client_id)
+    def _noted(self, leader: Leader, client_id: str, references: Sequence[Reference]) -> None:
+        over = leader.over.get(client_id)
         if not over:
             return
         for position in positions_of(references):
             flight = over.pop(position, None)
             if flight is not None:
-                self._broker.progress.changed(flight)
+                self._progress.changed(flight)
         if not over:
-            del lender.over[client_id]
+            del leader.over[client_id]
 
-    def _is_elsewhere(self, peer: int, lender: Lender, client_id: str, references: Sequence[Reference]) -> None:
+    def _is_elsewhere(self, peer: int, leader: Leader, client_id: str, references: Sequence[Reference]) -> None:
         """Who was told is not who gives: the node that writes the log is, unless another one says so."""
-        if self._givers.get(lender.writer) == peer != lender.writer:
-            del self._givers[lender.writer]
-        if self._giver(lender) != peer:
-            self._answer(lender, client_id, references)
+        if self._givers.get(leader.writer) == peer != leader.writer:
+            del self._givers[leader.writer]
+        if self._giver(leader) != peer:
+            self._answer(leader, client_id, references)
 
-    def answer_all(self, client_id: str, loans: Iterable[Loan]) -> None:
+    def answer_all(self, client_id: str, leases: Iterable[Lease]) -> None:
         """The session lives where its groups are given out."""
-        for loan in loans:
-            if loan.peer is None:
-                self._answer(self.lender(loan.origin.name), client_id, list(loan.left))
+        for lease in leases:
+            if lease.peer is None:
+                self._answer(self.leader(lease.origin.name), client_id, list(lease.left))
 
-    def _answer(self, lender: Lender, client_id: str, references: Sequence[Reference]) -> None:
-        if self._broker.sessions.get(client_id) is None:
-            self._tell(lender, "unknown", client_id, references)
+    def _answer(self, leader: Leader, client_id: str, references: Sequence[Reference]) -> None:
+        if self._sessions.get(client_id) is None:
+            self._tell(leader, "unknown", client_id, references)
             return
-        held, rest = split(references, set(lender.held.get(client_id, ())))
-        over, rest = split(rest, set(lender.over.get(client_id, ())))
-        self._tell(lender, "held", client_id, held)
-        self._tell(lender, "done", client_id, over)
-        self._tell(lender, "returned", client_id, rest)
+        held, rest = split(references, set(leader.held.get(client_id, ())))
+        over, rest = split(rest, set(leader.over.get(client_id, ())))
+        self._tell(leader, "held", client_id, held)
+        self._tell(leader, "done", client_id, over)
+        self._tell(leader, "returned", client_id, rest)
 
     def peer_up(self, peer: int) -> None:
         """What it may not have heard is told again."""
         self._repeat(peer)
 
     def _repeat(self, peer: int) -> None:
-        for lender in self._lenders.values():
-            if lender.over and self._giver(lender) == peer:
-                for client_id in lender.over:
-                    self._repeat_for(lender, client_id)
+        for leader in self._leaders.values():
+            if leader.over and self._giver(leader) == peer:
+                for client_id in leader.over:
+                    self._repeat_for(leader, client_id)
 
-    def _repeat_for(self, lender: Lender, client_id: str) -> None:
-        places = lender.over.get(client_id, {}).items()
-        self._tell(lender, "done", client_id, [_at(flight, position) for position, flight in places])
+    def _repeat_for(self, leader: Leader, client_id: str) -> None:
+        places = leader.over.get(client_id, {}).items()
+        self._tell(leader, "done", client_id, [_at(flight, position) for position, flight in places])
 
     # Back after a restart, or from another node.
 
     def restore(self, name: str, flight: Flight, *, over: bool) -> None:
         """A flight of a session that was loaded; ``over``: it has arrived, and nobody has noted that."""
-        lender = self.lender(name)
-        flight.origin = lender
+        leader = self.leader(name)
+        flight.origin = leader
         if over:
-            first = flight.reference.position
-            places = dict.fromkeys(range(first, first + flight.reference.length), flight)
-            lender.over.setdefault(flight.session.client_id, {}).update(places)
-            self._repeat_for(lender, flight.session.client_id)
+            places = dict.fromkeys(places_of(flight.reference), flight)
+            leader.over.setdefault(flight.session.client_id, {}).update(places)
+            self._repeat_for(leader, flight.session.client_id)
         else:
-            lender.taken(flight)
+            leader.under_way(flight)
+
+
+def unbegun(session: Member, flight: Flight) -> Iterator[tuple[Reference, Reference]]:
+    """Take from a session what is not over of a flight and has not begun. For each piece: that, and what is kept: a
+    QoS 2 message that has left waits for its member [MQTT-4.8.2-4], for ever if need be [MQTT-4.8.2-5].
+    """
+    entries = session.outbound.entries
+    for offset, ids in list(flight.outstanding(entries)):
+        kept = min(max(flight.sent - offset, 0), len(ids)) if flight.qos == 2 else 0
+        for packet_id in ids[kept:]:
+            del entries[packet_id]
+        split_at = offset + kept
+        yield flight.reference.part(split_at, offset + len(ids)), flight.reference.part(offset, split_at)
 
 
 def _at(flight: Flight, position: int) -> Reference:

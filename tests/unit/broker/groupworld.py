@@ -155,9 +155,9 @@ class GroupWorld(World):
         return sum(life.broker is not None and life.broker.groups.has_part(number) for life in self.running)
 
     def out(self) -> int:
-        """Messages that are out on loan, by those who gave them out."""
+        """Messages that are out on lease, by those who gave them out."""
         return sum(
-            sum(cursor.lent.values())
+            sum(cursor.leased.values())
             for life in self.running
             if life.broker is not None
             for cursor in life.broker.groups.parts()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.broker.shared_groups.leases import split
 from iot_mqtt.broker.shared_groups.names import GroupName, home_of, part_name, share_name, split_name, writer_at_home
+from iot_mqtt.broker.shared_groups.references import split
 from iot_mqtt.ports.log import Reference
 
 FILTER = "$share/größe/t/+/#"

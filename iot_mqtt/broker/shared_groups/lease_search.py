@@ -1,0 +1,80 @@
+"""What a client has begun of the messages that were leased to it, when no node says so: it is in its records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.shared_groups.cursor import Lease
+from iot_mqtt.broker.shared_groups.lease_book import LeaseBook
+from iot_mqtt.broker.shared_groups.node import Sessions
+from iot_mqtt.broker.shared_groups.references import places_of, split
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class LeaseSearch:
+    """Looks for the leases of clients whose node is not known, or dead."""
+
+    def __init__(
+        self,
+        book: LeaseBook,
+        store: Store,
+        sessions: Sessions,
+        clock: Clock,
+        answer: Callable[[str, Iterable[Lease]], None],
+    ) -> None:
+        """``answer`` says what has become of them, where the session is here."""
+        self._book = book
+        self._store = store
+        self._sessions = sessions
+        self._clock = clock
+        self._answer = answer
+        #: Clients whose records are being read; whether they are to be read once more, for leases that came too late.
+        self._looking: dict[str, bool] = {}
+
+    def look_for_all(self) -> None:
+        """All that nobody knows the place of."""
+        for client_id in dict.fromkeys(lease.client_id for lease in self._book.all() if lease.peer is None):
+            self.look(client_id)
+
+    def look(self, client_id: str) -> None:
+        """One client's."""
+        if client_id in self._looking:
+            self._looking[client_id] = True
+            return
+        if self._sessions.get(client_id) is not None:
+            self._answer(client_id, self._book.all(client_id))
+            return
+        self._looking[client_id] = False
+        drive(self._read(client_id), done, partial(self._failed, client_id))
+
+    async def _read(self, client_id: str) -> None:
+        book = self._book
+        leases = [lease for lease in book.all(client_id) if lease.peer is None]
+        held: dict[str, set[int]] = {}
+        over: dict[str, set[int]] = {}
+        async for _, _, flights in self._store.segments(client_id):
+            for flight in flights:
+                for offset, ids in flight.pieces:
+                    kind = held if ids[0] else over
+                    places = places_of(flight.reference.part(offset, offset + len(ids)))
+                    kind.setdefault(flight.origin, set()).update(places)
+        again = self._looking.pop(client_id)
+        for lease in leases:
+            if lease.peer is not None or not lease.left:
+                continue
+            name = lease.origin.name
+            book.take_back(lease.origin, client_id, split(lease.left, over.get(name, ()))[0])
+            book.give_back(lease.origin, client_id, split(lease.left, held.get(name, ()))[1])
+        if again:
+            self.look(client_id)
+
+    def _failed(self, client_id: str, error: BaseException) -> None:
+        self._looking.pop(client_id, None)
+        log.error("what a client has begun cannot be read, trying again: %s", error, extra={"client": client_id})
+        self._clock.call_later(RETRY_SECONDS, partial(self.look, client_id))
