@@ -48,7 +48,7 @@ from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.log import Log, LogRun
-from iot_mqtt.ports.store import Store
+from iot_mqtt.ports.store import CommitOrder, Store
 from iot_mqtt.ports.uplink import Mode
 from iot_mqtt.topics import POLICIES, Match, Routes, is_reserved, matches
 from iot_mqtt.values import NOBODY, Message, Origin
@@ -151,6 +151,8 @@ class Broker:
         self._dirty: list[Connection] = []
         self._awaiting: list[Connection] = []
         self._turn_planned, self._closed_bytes = False, [0, 0]
+        #: What the store has was read, or is being read.
+        self.loaded = False
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
         self.read_messages, self._recorded = log_use.batch_size, log_use.record
@@ -172,7 +174,7 @@ class Broker:
             self.call_soon(self.end_turn)
 
     def reserve(self) -> int:
-        """The ticket of the next batch, which will be committed soon: a stager has something for it."""
+        """The ticket of the next batch, which will be committed soon: a participant has something for it."""
         self.plan_turn()
         return self.store.reserve()
 
@@ -208,12 +210,19 @@ class Broker:
         # Now, and not behind the next batch, which is made ready as soon as this returns.
         self._write_out()
 
+    def take_part(self) -> None:
+        """In commits from now on: the log is open, and what the store has is about to be read."""
+        self.loaded = True
+        self.store.enlist(CommitOrder.PROGRESS, self.progress)
+        self.store.enlist(CommitOrder.GROUPS, self.groups.records)
+        self.store.enlist(CommitOrder.BUDGET, self.budget)
+
     # Among other nodes.
 
     def join(self, peers: Peers, follow: Follow) -> Clustering:
         """Be one node of several from now on; before anything is loaded."""
         self.clustering = Clustering(self, peers, follow)
-        self.store.stagers.append(self.clustering.routes)
+        self.store.enlist(CommitOrder.FORWARDING, self.clustering.routes)
         self.retention.share(RetainedVersions(self.clock, peers))
         return self.clustering
 

@@ -60,7 +60,7 @@ _APART = frozenset({Pause.UPLINK, Pause.LOOKUP})
 
 
 class Budget:
-    """The room of one node; a ``ports.store.Stager``, for batches are what memory waits for."""
+    """The room of one node; a ``ports.store.CommitParticipant``, for batches are what memory waits for."""
 
     def __init__(self, broker: Broker, settings: BudgetSettings, meter: DiskMeter | None) -> None:
         self._broker = broker
@@ -190,7 +190,7 @@ class Budget:
         self.crowded = True
         logger.warning("too much waits for commits: publishers are held off", extra={"bytes": self.uncommitted})
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """What gathered is under way."""
         self._under_way, self._gathering = self._gathering, 0
 

@@ -46,12 +46,10 @@ async def load(broker: Broker, wanted: Wanted | None = None) -> None:
     ``wanted``: the other clients are somebody else's, and nothing of theirs is touched. Called again, it adds the
     sessions of the clients that are wanted now, those that are in memory excepted.
     """
-    stagers = broker.store.stagers
-    if broker.progress in stagers:
+    if broker.loaded:
         await _adopt(broker, wanted or _everybody)
         return
-    # Behind the log, which is open: pages first, then who has taken what of them. Any first part of a batch is safe.
-    stagers += (broker.progress, broker.groups.records, broker.budget)
+    broker.take_part()
     loading = _Loading(broker, broker.store, wanted or _everybody)
     await loading.sessions()
     owned = wanted is None or broker.clustering is None or wanted(home_of(broker.log.writer))

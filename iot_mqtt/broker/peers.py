@@ -142,10 +142,11 @@ class PeerRoutes:
         self._group_keepers: dict[tuple[int, str], GroupKeeper] = {}
         self._members: dict[tuple[int, str, str], RemoteMember] = {}
 
-    # As a stager. A batch may be made ready in the middle of a turn, when the one before it is committed: what has
-    # gathered by then is in it, and must be forwarded with it, because the end of the log is announced with it.
+    # As a participant in commits. A batch may be made ready in the middle of a turn, when the one before it is
+    # committed: what has gathered by then is in it, and must be forwarded with it, because the end of the log is
+    # announced with it.
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Nothing is written; see above."""
         for peer in self:
             peer.end_turn(ticket)

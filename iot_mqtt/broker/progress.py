@@ -50,7 +50,7 @@ class _Unwritten:
 
 
 class Progress:
-    """A ``ports.store.Stager``."""
+    """A ``ports.store.CommitParticipant``."""
 
     __slots__ = ("_broker", "_delay", "_unwritten", "_now", "_late", "_due", "_waiting")
 
@@ -149,9 +149,9 @@ class Progress:
         flights += self._broker.groups.remembered(session)
         return list({flight.segment: None for flight in flights if flight.segment})
 
-    # As a stager.
+    # As a participant in commits.
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Add what is to be written now; segments first, so that no position ever claims what is not accounted for."""
         now, self._now = self._now, {}
         for session in now:

@@ -1,7 +1,7 @@
 """What has changed of devices and commands in this turn, and what is to happen once that is committed.
 
-A ``ports.store.Stager``: records go into the batch that also has the messages which they belong to. A record that
-changes several times before its batch leaves is written once.
+A ``ports.store.CommitParticipant``: records go into the batch that also has the messages which they belong to. A record
+that changes several times before its batch leaves is written once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, StoredDevice, StoredShadow
+from iot_mqtt.ports.store import CommitOrder
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
@@ -35,8 +36,8 @@ class Changes:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     def begin(self) -> None:
-        """The log and what reads it are stagers by now."""
-        self._broker.store.stagers.append(self)
+        """Take part in commits from now on."""
+        self._broker.store.enlist(CommitOrder.DEVICES, self)
 
     def command(self, command: StoredCommand, body: bytes | None = None) -> int:
         """A command is new or has changed; the ticket of its commit."""
@@ -77,9 +78,9 @@ class Changes:
         else:
             self._waiting.append((ticket, call))
 
-    # As a stager.
+    # As a participant in commits.
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Behind the log's pages: where a batch is not atomic, no sequence is safe whose readings are not."""
         store = self._store
         bodies, self._bodies = self._bodies, []

@@ -63,7 +63,8 @@ from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.store import (
-    Stager,
+    CommitOrder,
+    CommitParticipant,
     StoredDelivery,
     StoredFlight,
     StoredGroup,
@@ -105,7 +106,8 @@ class GridStore:
         self.failing = False
         self.trouble: str | None = None
         self.unreadable = 0
-        self.stagers: list[Stager] = []
+        #: By ``CommitOrder``.
+        self._participants: dict[CommitOrder, CommitParticipant] = {}
         self._reserved = False
         self._given_up = False
 
@@ -116,8 +118,12 @@ class GridStore:
         """The newest batch that holds anything."""
         return self._submitted + 1 if self._gathering or self._reserved else self._submitted
 
+    def enlist(self, place: CommitOrder, participant: CommitParticipant) -> None:
+        assert place not in self._participants, f"two participants as {place.name}"
+        self._participants = dict(sorted([*self._participants.items(), (place, participant)]))
+
     def reserve(self) -> int:
-        """A stager will have something for the next batch; its ticket."""
+        """A participant will have something for the next batch; its ticket."""
         self._reserved = True
         return self._submitted + 1
 
@@ -131,11 +137,11 @@ class GridStore:
         # Asked in every turn, most of which have nothing: no call for an answer that an attribute has.
         if (self._gathering.operations or self._reserved) and self._under_way is None:
             self._submitted += 1
-            # What stagers have comes first, the log's pages before everything: where a batch is not atomic, its first
+            # What participants have comes first, in their order: where a batch is not atomic, its first
             # part may be all that is written, and must not take away a will, say, whose message is not there.
             batch = WriteBatch()
-            for stager in self.stagers:
-                stager.stage(batch, self._submitted)
+            for participant in self._participants.values():
+                participant.contribute(batch, self._submitted)
             batch.operations += self._gathering.operations
             batch.whole = self._gathering.whole
             self._under_way, self._gathering, self._reserved = batch, WriteBatch(), False
@@ -165,8 +171,8 @@ class GridStore:
         self.failing, self.trouble, self._pause = False, None, FIRST_PAUSE
         self._under_way = None
         self.committed = self._submitted
-        for stager in self.stagers:
-            stager.committed(self.committed)
+        for participant in self._participants.values():
+            participant.committed(self.committed)
         self.on_committed()
         self._release_settled()
         self.flush()

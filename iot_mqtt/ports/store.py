@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum, auto
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.ports.grid import WriteBatch
@@ -123,10 +124,36 @@ class StoredGroup(NamedTuple):
     returned: tuple[Reference, ...] = ()
 
 
-class Stager(Protocol):
+class CommitOrder(IntEnum):
+    """Who takes part in commits, in the order in which they are asked, before and after.
+
+    A grid need not write a batch as a whole: what is left of one that was cut off is its first part. So nothing may
+    stand before what it refers to, and whoever is told of a commit may rely on those before him having been told.
+    """
+
+    #: The pages. Everything else refers to messages by their place in the log.
+    LOG = auto()
+    #: Which rules the messages on those pages go up by: before anybody moves on over them.
+    RULES = auto()
+    #: How far the uplink's sink has them. Too early a place sends some twice; one without its rules sends them wrongly.
+    UPLINK = auto()
+    #: Writes nothing: what has gathered for other nodes leaves with this commit. The end of the log is announced then,
+    #: and what is before that end must not come later.
+    FORWARDING = auto()
+    #: Sessions: what they have under way, and then how far they are.
+    PROGRESS = auto()
+    #: Shared groups, behind the sessions: what one of those goes on with is not given to others.
+    GROUPS = auto()
+    #: Writes nothing: counts what waits for this commit, when all is in it.
+    BUDGET = auto()
+    #: Devices and commands, and what waits for their commit: sequences of readings, which are safe when the pages are.
+    DEVICES = auto()
+
+
+class CommitParticipant(Protocol):
     """Somebody who gathers by himself and adds to a batch when that is about to leave."""
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Called before every batch; once only, however often the batch is repeated."""
         ...
 
@@ -145,9 +172,6 @@ class Store(Protocol):
     failing: bool
     trouble: str | None
 
-    #: Asked in this order before each batch.
-    stagers: list[Stager]
-
     @property
     def latest(self) -> int: ...
 
@@ -156,8 +180,12 @@ class Store(Protocol):
         """Operations that are not committed yet."""
         ...
 
+    def enlist(self, place: CommitOrder, participant: CommitParticipant) -> None:
+        """Ask it from the next batch on, in its place, whoever was enlisted before."""
+        ...
+
     def reserve(self) -> int:
-        """The ticket of the batch that leaves next, which there will be: a stager has something for it."""
+        """The ticket of the batch that leaves next, which there will be: a participant has something for it."""
         ...
 
     def flush(self) -> bool:

@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 
 class RuleBook:
-    """``ports.uplink.Plan`` and a stager of the store. ``load`` it before anything is published."""
+    """``ports.uplink.Plan`` and a participant in commits. ``load`` it before anything is published."""
 
     def __init__(self, grid: Grid, writer: int, node: str, reserved: Collection[str] = ()) -> None:
         self._grid = grid
@@ -103,7 +103,7 @@ class RuleBook:
 
     # The store's batches.
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Keep the history, if it is another one."""
         if self._changed:
             self._changed = False

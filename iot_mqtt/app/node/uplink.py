@@ -13,6 +13,7 @@ from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.ports.grid import Grid
+from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Sink
 from iot_mqtt.uplink.files import FileSink
 from iot_mqtt.uplink.kafka.settings import KafkaSettings, SecuritySettings
@@ -35,7 +36,7 @@ class Uplinked(NamedTuple):
     async def attach(self, config: Config, broker: Broker) -> None:
         """Find the rules of before, and the place. Before anything is published."""
         await self.book.load(rules_of(config.uplink.rules)[0], broker.log.end)
-        broker.store.stagers.append(self.book)
+        broker.store.enlist(CommitOrder.RULES, self.book)
         await self.uplink.attach()
         self.book.safe = lambda: self.uplink.safe_position
         broker.reserve()

@@ -20,7 +20,7 @@ from iot_mqtt.session import Flight, Segment
 
 
 class GroupRecords:
-    """Those of the groups that this node gives out; a ``ports.store.Stager``."""
+    """Those of the groups that this node gives out; a ``ports.store.CommitParticipant``."""
 
     def __init__(self, store: Store, log: Log, link: GroupLink, reserve: Callable[[], int]) -> None:
         self._store = store
@@ -77,7 +77,7 @@ class GroupRecords:
         self._moved[cursor] = None
         self._reserve()
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Add what changed. What was returned stands in the group's record before it leaves a segment."""
         changed, self._changed = self._changed, {}
         moved, self._moved = self._moved, {}

@@ -29,6 +29,7 @@ from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.broker.uplink.watching import Watch
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Mode, Places, Plan, Record, Sink
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Uplink:
         self.end, self._fresh = log.end, Fresh(log.end)
         self._broker.uplink, self._broker.holding = self, self.holding
         self._broker.routes.forget()
-        self._broker.store.stagers.append(self)
+        self._broker.store.enlist(CommitOrder.UPLINK, self)
         self._ledger.touch()
 
     def begin(self) -> None:
@@ -144,7 +145,7 @@ class Uplink:
         self.end = run.end
         self._ledger.recorded(run)
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Keep the place with the store's batch."""
         self._ledger.stage(batch)
 

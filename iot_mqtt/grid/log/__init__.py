@@ -30,7 +30,7 @@ from iot_mqtt.grid.log.writing import Writer
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid, WriteBatch
 from iot_mqtt.ports.log import Breath, Damage, GenerationInfo, LogFigures, LogRun, Reading, Reference, StreamInfo
-from iot_mqtt.ports.store import Store
+from iot_mqtt.ports.store import CommitOrder, Store
 from iot_mqtt.values import NOBODY, Origin
 
 __all__ = ["FollowedLog", "GridLog", "LogSettings", "PageCache", "TopicRetention", "drop_over"]
@@ -73,7 +73,7 @@ class GridLog:
         """Read what earlier starts left. Nothing may be appended before it returns."""
         await self._catalogue.load()
         await recover(self.writer, self._shards, self._grid, self._catalogue, self._recent, self._writer)
-        self._store.stagers.append(self)
+        self._store.enlist(CommitOrder.LOG, self)
         if self._catalogue.changed:
             self._store.reserve()
 
@@ -106,7 +106,7 @@ class GridLog:
 
     # The store's batches.
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         self._writer.stage(batch, ticket)
 
     def committed(self, ticket: int) -> None:

@@ -14,6 +14,7 @@ from iot_mqtt.devices.accompanied import Accompanied
 from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, StoredDevice, replace
 from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.store import CommitOrder
 from tests.unit.broker.harness import run
 from tests.unit.devices.devicekit import DeviceNode, command_of, order, statuses
 
@@ -89,6 +90,7 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
     for name in ("d1", "d2"):
         put(node, queued(f"for-{name}", name, now, deadline=now + 5))
     node.broker.accompanying = None
+    del node.store._participants[CommitOrder.DEVICES]
     store = Meanwhile(node.kept, lambda: node.broker.sessions.hand_over(node.session("d1")))
     starting = Accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)
     starting.join(Other())

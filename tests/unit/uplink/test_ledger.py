@@ -6,6 +6,7 @@ import pytest
 
 from iot_mqtt.broker.uplink.ledger import SAVE_SECONDS, Ledger
 from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Place
 from tests.unit.broker.harness import Node, run
 from tests.unit.uplink.sinkkit import logged
@@ -89,7 +90,7 @@ def test_a_place_that_moves_often_is_kept_once_a_second() -> None:
     node, places = Node(), KeptPlaces(Place("spool", 0))
     ledger = ledger_of(node, places)
     run(ledger.load())
-    node.broker.store.stagers.append(Stager(ledger))
+    node.broker.store.enlist(CommitOrder.UPLINK, Participant(ledger))
     node.clock.advance(SAVE_SECONDS)
     for position in (1, 2, 3):
         ledger.hand_over(position, 1, 100, 1, 1.0)
@@ -101,13 +102,13 @@ def test_a_place_that_moves_often_is_kept_once_a_second() -> None:
     assert [one.position for one in places.kept] == [0, 1, 3]
 
 
-class Stager:
+class Participant:
     """The ledger as the store's batches know it."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def stage(self, batch: WriteBatch, ticket: int) -> None:
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
         self._ledger.stage(batch)
 
     def committed(self, ticket: int) -> None:

@@ -12,6 +12,7 @@ from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.codec.runs import run_of
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import LogRun, Reference
+from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rulebook import MAX_STRETCHES, RuleBook, difference
@@ -37,7 +38,7 @@ class BookedNode(UplinkedNode):
         self.book = RuleBook(self.node.grid, self.node.number, "n1")
         self.uplink = Uplink(broker, self.book, self.sink, GridPlaces(self.node.grid, self.node.number))
         run(self.book.load([rule_of(entry) for entry in self.entries], broker.log.end))
-        broker.store.stagers.append(self.book)
+        broker.store.enlist(CommitOrder.RULES, self.book)
         run(self.uplink.attach())
         self.book.safe = lambda: self.uplink.safe_position
         self.node.turn()
