@@ -125,7 +125,9 @@ class Subscriptions:
         for filter in list(session.replays or ()):
             self._remove_replay(session, filter, Drop.SESSION_ENDED)
         self._broker.routes.drop(session, [name for name in session.subscriptions if parse_replay(name) is None])
-        self._broker.groups.left_all(session)
+        for filter in session.subscriptions:
+            if parse_shared(filter) is not None:
+                self._broker.groups.left(session, filter)
 
     def let_go(self, session: Session) -> None:
         """The session goes on at another node, with all its records."""

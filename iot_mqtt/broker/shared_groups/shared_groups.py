@@ -113,11 +113,6 @@ class SharedGroups:
 
     # For sessions.
 
-    def left_all(self, session: Member) -> None:
-        """It has ended, and is in no group any more."""
-        for cursor in list(self._registry.of_member(session)):
-            self._groups.left(session, cursor.name)
-
     def moved(self, session: Member) -> None:
         """It goes on at another node, and is in no group of the routing table any more."""
         if self._link.clustered:

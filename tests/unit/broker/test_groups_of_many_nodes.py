@@ -11,6 +11,7 @@ import pytest
 
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Unsubscribe
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.grid import CacheName
 from tests.seeds import seeds_of
 from tests.simulation import brokers
@@ -315,6 +316,22 @@ def test_a_group_that_nobody_keeps_is_no_more() -> None:
     assert len(world.records(CacheName.GROUPS)) == 3
     member.send(Unsubscribe(member.next_id(), (FILTER,)))
     world.wait(2.0)
+    assert not world.records(CacheName.GROUPS, *SHARES)
+
+
+def test_a_group_whose_last_session_ends_is_no_more() -> None:
+    """On its own node, too: what stayed there would be in the way of the next one of that name."""
+    world = GroupWorld(names="ab")
+    world.enter("m1", "a")
+    world.publish("b", 3)
+    world.settle()
+    broker = world.lives["a"].broker
+    assert broker is not None
+    session = broker.sessions.get("m1")
+    assert session is not None
+    broker.sessions.end(session, ReasonCode.SUCCESS)
+    world.wait(1.0)
+    assert not broker.groups.parts()
     assert not world.records(CacheName.GROUPS, *SHARES)
 
 
