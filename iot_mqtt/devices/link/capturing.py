@@ -11,15 +11,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final, Protocol
 
 from iot_mqtt.pipeline import Batch, Context, Stage
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.sdk import Event
 from iot_mqtt.sdk.capture import CaptureWriter, Header
-
-if TYPE_CHECKING:
-    from iot_mqtt.devices.link.stage import DeviceStage
 
 log = logging.getLogger(__name__)
 
@@ -128,13 +125,32 @@ class TapStage(Stage):
         ctx.write(batch)
 
 
+class CapturedLink(Protocol):
+    """A gateway's connection, as far as captures know it."""
+
+    @property
+    def codec(self) -> str: ...
+
+    @property
+    def gateway(self) -> str:
+        """Empty before the login."""
+        ...
+
+    @property
+    def peer(self) -> str: ...
+
+    def tap(self, tap: Tap) -> bool:
+        """Write down what is said from now on; False if somebody does already."""
+        ...
+
+
 class Captures:
     """Of one node. ``folder`` is made when it is needed."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
-        self._links: set[DeviceStage] = set()
+        self._links: set[CapturedLink] = set()
         self._captures: dict[str, _Capture] = {}
         self._count = 0
 
@@ -201,23 +217,23 @@ class Captures:
 
     # Told by links.
 
-    def opened(self, link: DeviceStage) -> None:
+    def opened(self, link: CapturedLink) -> None:
         """A connection whose gateway is not known yet."""
         self._links.add(link)
         for capture in self._captures.values():
             if capture.state == "running" and capture.codec == link.codec and capture.gateway is None:
                 self._tap(link, capture)
 
-    def logged_in(self, link: DeviceStage) -> None:
+    def logged_in(self, link: CapturedLink) -> None:
         """Now it is."""
         for capture in self._captures.values():
             if capture.state == "running" and capture.codec == link.codec and capture.gateway == link.gateway:
                 self._tap(link, capture)
 
-    def closed(self, link: DeviceStage) -> None:
+    def closed(self, link: CapturedLink) -> None:
         self._links.discard(link)
 
-    def _tap(self, link: DeviceStage, capture: _Capture) -> None:
+    def _tap(self, link: CapturedLink, capture: _Capture) -> None:
         capture.connections += 1
         tap = Tap(self, capture, capture.connections)
         if link.tap(tap):
