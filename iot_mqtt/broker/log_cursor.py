@@ -40,19 +40,12 @@ class Admission(Protocol):
 class ReadingNode(Protocol):
     """What every reader needs of its node."""
 
-    @property
-    def counters(self) -> Counters: ...
+    counters: Counters
+    clock: Clock
+    #: Messages that one read brings at most.
+    read_messages: int
 
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def call_soon(self) -> Callable[[Callable[[], None]], None]: ...
-
-    @property
-    def read_messages(self) -> int:
-        """Messages that one read brings at most."""
-        ...
+    def call_soon(self, call: Callable[[], None], /) -> None: ...
 
     @property
     def outflow(self) -> Admission: ...

@@ -22,8 +22,7 @@ GroupsOf: TypeAlias = Callable[[str], Sequence[Group]]
 class MemberConnection(Protocol):
     """Where a member is connected."""
 
-    @property
-    def writable(self) -> bool: ...
+    writable: bool
 
     def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None: ...
 
@@ -31,20 +30,13 @@ class MemberConnection(Protocol):
 class Member(Protocol):
     """A session that is in a group, or may be."""
 
-    @property
-    def client_id(self) -> str: ...
-
-    @property
-    def durable(self) -> bool: ...
-
-    @property
-    def ended(self) -> bool: ...
+    client_id: str
+    durable: bool
+    ended: bool
+    outbound: Outbound
 
     @property
     def connection(self) -> MemberConnection | None: ...
-
-    @property
-    def outbound(self) -> Outbound: ...
 
     @property
     def subscriptions(self) -> Mapping[str, object]: ...
@@ -88,8 +80,7 @@ class Progress(Protocol):
 class Logs(Protocol):
     """This node's log, and those that it reads."""
 
-    @property
-    def own(self) -> Log: ...
+    own: Log
 
     async def reader(self, writer: int) -> LogReader:
         """The log of a node, up to its end of now; ``Unavailable``: not now."""
@@ -101,8 +92,7 @@ class Logs(Protocol):
 class Turn(Protocol):
     """The turn of the reactor, which ends with a commit."""
 
-    @property
-    def call_soon(self) -> Callable[[Callable[[], None]], None]: ...
+    def call_soon(self, call: Callable[[], None], /) -> None: ...
 
     def plan_turn(self) -> None:
         """There is something for its end."""
