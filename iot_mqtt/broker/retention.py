@@ -7,9 +7,15 @@ a hundred thousand retained messages for one slow client cost one page of memory
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.accompanying import DOWN
+from iot_mqtt.broker.publication import hop_properties
 from iot_mqtt.broker.session import Session
+from iot_mqtt.codec import encode_messages
+from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery
 from iot_mqtt.topics import RetainedIndex
@@ -20,6 +26,11 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.retained_versions import RetainedVersions
 
 PAGE = 500
+#: Bytes of content after which a page ends.
+PAGE_BYTES = 256 * 1024
+#: What a packet has around topic, payload, passed-on properties and identifiers, at most: first byte, two lengths of
+#: four bytes, the topic's length, packet id, expiry.
+MOST_AROUND = 1 + 4 + 4 + 2 + 2 + 5
 SYS_PREFIX = b"$SYS/"
 
 
@@ -152,23 +163,81 @@ class RetainedReader:
             if limit <= 0:
                 return False
         page, self._after = broker.retention.index.scan(subscription.filter, self._after, limit)
+        page = self._present(broker, self._cut(page))
+        broker.counters.messages_matched += len(page)
         identifiers = () if subscription.identifier is None else (subscription.identifier,)
-        wall = broker.clock.wall()
-        for message in page:
-            if message.expires_at is not None and message.expires_at <= wall:
-                broker.retention.expire(message.topic)
-                continue
-            broker.counters.messages_matched += 1
-            qos = min(message.qos, subscription.qos)
-            if qos == 0:
-                self._send(broker, session, Delivery(message, 0, retain=True, identifiers=identifiers))
+        at_once = self._takes_at_once(broker, session, page, identifiers)
+        for qos, same in groupby(page, lambda message: min(message.qos, subscription.qos)):
+            messages = list(same)
+            if qos and not at_once:
+                for message in messages:
+                    self._accept(broker, session, message, qos, identifiers)
+            elif at_once:
+                self._send_all(broker, session, messages, qos, identifiers)
             else:
-                self._accept(broker, session, message, qos, identifiers)
+                for message in messages:
+                    self._send(broker, session, Delivery(message, 0, retain=True, identifiers=identifiers))
         if self._after is None:
             self._finish(session)
         # Make the outbox take what gathered, so that its state tells whether to read on.
         connection.write_out()
         return True
+
+    def _cut(self, page: list[Message]) -> list[Message]:
+        """The beginning of a page that is not too much for the outbox; the rest is of the next page."""
+        size = 0
+        for number, message in enumerate(page, 1):
+            size += message.size
+            if size > PAGE_BYTES and number < len(page):
+                self._after = message.topic
+                return page[:number]
+        return page
+
+    @staticmethod
+    def _present(broker: Broker, page: list[Message]) -> list[Message]:
+        """Without those whose time is over; they are forgotten."""
+        wall = broker.clock.wall()
+        gone = [one for one in page if one.expires_at is not None and one.expires_at <= wall]
+        for message in gone:
+            broker.retention.expire(message.topic)
+        return [one for one in page if one.expires_at is None or one.expires_at > wall] if gone else page
+
+    def _takes_at_once(
+        self, broker: Broker, session: Session, page: list[Message], identifiers: tuple[int, ...]
+    ) -> bool:
+        """Whether a page can be written in one go: for a session that keeps nothing, and to which nothing is on its
+        way that comes first. A command is looked at before it leaves, and what may be too large one by one.
+        """
+        connection = session.connection
+        if connection is None or session.expiry_interval or session.queue or session.sending or not connection.writable:
+            return False
+        if broker.accompanying is not None and any(message.topic.startswith(DOWN) for message in page):
+            return False
+        limit = connection.max_packet_size
+        return not limit or all(message.size + MOST_AROUND + 5 * len(identifiers) <= limit for message in page)
+
+    def _send_all(
+        self, broker: Broker, session: Session, messages: list[Message], qos: int, identifiers: tuple[int, ...]
+    ) -> None:
+        """Messages of one QoS as one write. They get no aliases: each topic comes once."""
+        connection = session.connection
+        assert connection is not None
+        ids: Sequence[int] = range(len(messages))
+        if qos:
+            allowed = [message for message in messages if connection.may_receive(message.topic)]
+            if len(allowed) < len(messages):
+                broker.drop(session, Drop.NOT_AUTHORIZED, len(messages) - len(allowed))
+                messages = allowed
+            ids = session.outbound.reserve(len(messages))
+            session.outbound.mark(ids, qos)
+        else:
+            session.delivered += len(messages)
+            broker.counters.messages_delivered += len(messages)
+        blocks: Iterable[bytes] = repeat(b"")
+        if connection.five:
+            wall = broker.clock.wall()
+            blocks = [_properties(message, wall, identifiers) for message in messages]
+        connection.send(encode_messages(messages, blocks, ids, qos=qos, retain=True))
 
     def _send(self, broker: Broker, session: Session, delivery: Delivery) -> None:
         assert session.connection is not None
@@ -192,3 +261,10 @@ class RetainedReader:
         session.readers.popleft()
         if not session.readers:
             session.readers = None
+
+
+def _properties(message: Message, wall: float, identifiers: tuple[int, ...]) -> bytes:
+    """The property block that a receiver of v5 gets, with its length."""
+    expiry = None if message.expires_at is None else max(1, round(message.expires_at - wall))  # [MQTT-3.3.2-6]
+    properties = hop_properties(message.properties, expiry=expiry, identifiers=identifiers)
+    return varint(len(properties)) + properties if properties else b"\0"

@@ -6,7 +6,7 @@ receiver; ``encode`` is for everything that happens once per connection or once 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from iot_mqtt import native
@@ -40,7 +40,7 @@ from iot_mqtt.codec.packets import (
 )
 from iot_mqtt.codec.runs import PublishRun
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.values import ProtocolVersion
+from iot_mqtt.values import Message, ProtocolVersion
 
 _WRITERS: Final[dict[type, Callable[[Any, ProtocolVersion], bytes]]] = {
     Connect: connect.write,
@@ -138,3 +138,19 @@ def encode_publish(
     if five:
         block = wire.varint(len(properties)) + properties if properties else b"\0"
     return native.publish(0x30 | dup << 3 | qos << 1 | retain, topic, packet_id, block, payload)
+
+
+def encode_messages(
+    messages: Iterable[Message], blocks: Iterable[bytes], ids: Iterable[int], *, qos: int, retain: bool
+) -> bytes:
+    """Messages of any topics, one behind the other. ``blocks``: the v5 blocks with their lengths, or endlessly empty
+    ones in 3.x; ``ids`` are left out at QoS 0, and say only how many messages there are.
+    """
+    head = 0x30 | qos << 1 | retain
+    publish = native.publish
+    return b"".join(
+        [
+            publish(head, message.topic, packet_id, block, message.payload)
+            for packet_id, message, block in zip(ids, messages, blocks, strict=False)
+        ]
+    )

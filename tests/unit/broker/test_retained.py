@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from iot_mqtt.broker import retention
@@ -10,6 +12,7 @@ from iot_mqtt.codec import Ack, PacketType, Publish, Request, Suback, encode
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import OutboxSettings
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.session.outbound import SENT_QOS1, SENT_QOS2
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import V5, V311, Node, subscribe
 
@@ -287,3 +290,47 @@ def test_one_that_is_too_large_for_its_reader_is_left_out() -> None:
     reader.subscribe("#", qos=1)
     assert reader.drain() == [b"small"]
     assert node.dropped() == {"too_large": 2}
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [(V311, {}), (V5, {}), (V5, {"maximum_packet_size": 1000}), (V5, {"topic_alias_maximum": 3})],
+    ids=str,
+)
+def test_a_page_of_mixed_messages_is_written_at_once(version: ProtocolVersion, options: dict[str, Any]) -> None:
+    """Each at its own QoS, with its properties, in order; ids go on where they were."""
+    node = Node()
+    writer = node.connect("writer")
+    for number, qos in enumerate((1, 1, 0, 2, 1)):
+        writer.publish(f"t/{number}", b"x", qos=qos, retain=True, content_type="c" * number)
+    reader = node.connect("reader", version, **options)
+    reader.send(subscribe(1, Request("t/#", 2), identifier=7 if version is V5 else None))
+    assert list(node.session("reader").outbound.entries.values()) == [SENT_QOS1, SENT_QOS1, SENT_QOS2, SENT_QOS1]
+    got = reader.messages()
+    assert [(one.topic, one.qos, one.packet_id, one.retain) for one in got] == [
+        (b"t/0", 1, 1, True),
+        (b"t/1", 1, 2, True),
+        (b"t/2", 0, 0, True),
+        (b"t/3", 2, 3, True),
+        (b"t/4", 1, 4, True),
+    ]
+    if version is V5:
+        assert [one.properties.content_type or "" for one in got] == ["c" * number for number in range(5)]
+        assert {one.properties.subscription_identifiers for one in got} == {(7,)}
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_page_ends_where_its_messages_are_many_bytes(qos: int) -> None:
+    """However few they are: the outbox of one that does not read is not filled with five hundred of them."""
+    node = Node(outbox=OutboxSettings(high_water=1000, low_water=100, hard_limit=10_000_000))
+    writer = node.connect("writer")
+    for number in range(12):
+        writer.publish(f"t/{number:02}", bytes(60_000), qos=1, retain=True)
+    reader = node.connect("reader")
+    reader.wire.link.capacity = 0
+    reader.send(subscribe(1, "t/#", qos=qos))
+    assert 0 < reader.wire.channel.outbox.pending < retention.PAGE_BYTES + 61_000
+    reader.wire.link.drain()
+    node.turn()
+    assert len(reader.drain()) == 12
+    assert node.dropped() == {}
