@@ -101,6 +101,8 @@ class GridStore:
         self._message: Message | None = None
         self._message_bytes = b""
         self._retained_counter = 0
+        # What is new of retained messages, by topic, with its version; None: it was removed.
+        self._retained: dict[bytes, tuple[Message | None, int]] = {}
         self.committed = 0
         self.on_committed: Callable[[], None] = _nothing
         self.failing = False
@@ -130,7 +132,8 @@ class GridStore:
     @property
     def waiting(self) -> int:
         """Operations that are not committed yet."""
-        return len(self._gathering) + (len(self._under_way) if self._under_way is not None else 0)
+        under_way = len(self._under_way) if self._under_way is not None else 0
+        return len(self._gathering) + len(self._retained) + under_way
 
     def flush(self) -> bool:
         """Hand over what gathered, unless a batch is under way; its end hands over the next. Whether anything waits."""
@@ -142,6 +145,7 @@ class GridStore:
             batch = WriteBatch()
             for participant in self._participants.values():
                 participant.contribute(batch, self._submitted)
+            self._stage_retained(batch)
             batch.operations += self._gathering.operations
             batch.whole = self._gathering.whole
             self._under_way, self._gathering, self._reserved = batch, WriteBatch(), False
@@ -326,12 +330,24 @@ class GridStore:
         self._gathering.remove(CacheName.WILLS, session_key(client_id))
 
     def save_retained(self, message: Message, version: int = 0) -> None:
-        self._retained_counter += 1
-        value = encode_retained(self._encoded(message), 0, version or self._retained_counter)
-        self._gathering.put(CacheName.RETAINED, retained_key(message.topic), value)
+        self._retained[message.topic] = message, version
+        self._reserved = True
 
     def remove_retained(self, topic: bytes) -> None:
-        self._gathering.remove(CacheName.RETAINED, retained_key(topic))
+        self._retained[topic] = None, 0
+        self._reserved = True
+
+    def _stage_retained(self, batch: WriteBatch) -> None:
+        """What the topics of this batch have in the end; whatever else they had meanwhile is never written."""
+        retained, self._retained = self._retained, {}
+        counter, add = self._retained_counter, batch.operations.append
+        for topic, (message, version) in retained.items():
+            value = None
+            if message is not None:
+                counter += 1
+                value = encode_retained(message, 0, version or counter)
+            add((CacheName.RETAINED, retained_key(topic), value))
+        self._retained_counter = counter
 
     # Of a node in a cluster.
 

@@ -64,11 +64,11 @@ class RetainedIndex:
         """Retain a message in place of the one returned [MQTT-3.3.1-5]."""
         before = self._messages.get(topic)
         self._messages[topic] = message
-        self._weigh(topic, 1, message.size)
         if before is None:
             self._unsorted[topic] = None
+            self._weigh(topic, 1, message.size)
         else:
-            self._weigh(topic, -1, -before.size)
+            self._weigh(topic, 0, message.size - before.size)
         return before
 
     def remove(self, topic: bytes) -> Message | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from iot_mqtt.grid.log.keys import generation_key, stream_key, turn_of
+from iot_mqtt.grid.log.keys import generation_key, stream_key, stream_pages, turn_of
 from iot_mqtt.grid.log.records import (
     OPEN,
     GenerationRecord,
@@ -29,6 +29,7 @@ class Stream:
         "structure",
         "bucket",
         "buckets",
+        "key",
         "first_turn",
         "last_turn",
         "counted",
@@ -42,13 +43,14 @@ class Stream:
         self.generation = generation
         self.shard = shard
         self.structure, self.bucket, self.buckets = placing
+        #: What the keys of its pages begin with.
+        self.key = stream_pages(generation.id, shard, id)
         self.first_turn = self.last_turn = turn
         self.counted = 0
         self.pages = self.messages = self.bytes = 0
 
-    def count(self, turn: int, messages: int, size: int) -> None:
-        """A page was staged."""
-        self.last_turn = max(self.last_turn, turn)
+    def count(self, messages: int, size: int) -> None:
+        """A page was staged, of the last turn or of one before it."""
         self.pages += 1
         self.messages += messages
         self.bytes += size

@@ -53,6 +53,16 @@ def page_key(generation: int, shard: int, stream: int, turn: int) -> bytes:
     return _pack_page(generation, shard, stream, generation >> WRITER_SHIFT, turn)
 
 
+def stream_pages(generation: int, shard: int, stream: int) -> bytes:
+    """What the keys of a stream's pages begin with; ``turn_key`` is the rest."""
+    return _pack_page(generation, shard, stream, generation >> WRITER_SHIFT, 0)[:-8]
+
+
+def turn_key(turn: int) -> bytes:
+    """Where the keys of a turn's pages end."""
+    return turn.to_bytes(8, "big")
+
+
 def generation_prefix(generation: int) -> bytes:
     """Of everything of a generation, in log and log_index."""
     return _U32.pack(generation)

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from struct import Struct, iter_unpack
+from itertools import chain
+from struct import Struct, iter_unpack, pack
 from typing import Final, NamedTuple
 
 from iot_mqtt.grid.records.base import (
@@ -183,10 +184,11 @@ def decode_stream(record: bytes) -> StreamRecord:
         raise Unreadable("a stream cut short") from lacking
 
 
-def encode_turn(turn: int, wall: float, pages: Sequence[WrittenPage], shards: int) -> bytes:
-    pack = _TURN_PAGE.pack
-    head, behind = _TURN.pack(_WITH_SHARDS, turn, wall, len(pages)), _U16.pack(shards)
-    return b"".join((head, *[pack(*page) for page in pages], behind))
+def encode_turn(turn: int, wall: float, pages: Sequence[tuple[int, int, int, int]], shards: int) -> bytes:
+    """``pages``: the fields of ``WrittenPage``."""
+    head = _TURN.pack(_WITH_SHARDS, turn, wall, len(pages))
+    # All at once, because that costs a third of one after the other.
+    return head + pack(f">{4 * len(pages)}IH", *chain.from_iterable(pages), shards)
 
 
 def decode_turn(record: bytes) -> TurnRecord:

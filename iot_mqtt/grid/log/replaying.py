@@ -33,7 +33,8 @@ def replay(turn: int, records: list[TurnRecord], catalogue: Catalogue, recent: R
         touched[stream] = None
         grown[generation] = None
         if turn > stream.counted:
-            stream.count(turn, page.messages, page.bytes)
+            stream.count(page.messages, page.bytes)
+            stream.last_turn = max(stream.last_turn, turn)
             stream.counted = turn
         if turn > generation.counted:
             generation.messages += page.messages

@@ -7,11 +7,11 @@ from zlib import crc32
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.log.generation import Generation, Stream
-from iot_mqtt.grid.log.keys import MAX_TURNS, page_key, ring_key
+from iot_mqtt.grid.log.keys import MAX_TURNS, ring_key, turn_key
 from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.page import encode_page
 from iot_mqtt.grid.log.recent import Recent
-from iot_mqtt.grid.log.records import OPEN, WrittenPage, encode_turn
+from iot_mqtt.grid.log.records import OPEN, encode_turn
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.grid.log.structures import Learner
 from iot_mqtt.ports.clock import Clock
@@ -26,6 +26,9 @@ MAX_PLACES = 100_000
 #: A turn takes no more than so many bytes, so that a slow grid does not make pages that are too big to read: it
 #: is followed by another one in the same batch. Only the last of ``MAX_TURNS`` takes the rest.
 TURN_BYTES = 1 << 20
+
+#: A named tuple's own constructor takes twice as long.
+_reference = tuple.__new__
 
 
 class _Place:
@@ -94,36 +97,35 @@ class Writer:
         number = self._count
         if number + count > 1 << TURN_BITS:
             raise Unavailable("the grid is too slow: the log cannot take more before its next batch")
-        stream = self._stream(topic, publisher, arrived)
-        generation = stream.generation
-        position = (self.turn << TURN_BITS) + number
-        self._count = number + count
-        generation.end, generation.ended_at = position + count, arrived
-        stream.last_turn = self.turn
-        found = LogRun(Reference(generation.id, stream.id, position, count), run, topic, publisher, arrived, origin)
-        runs = self._gathering.get(stream)
-        if runs is None:
-            if not self._gathering:
-                self._store.reserve()
-            self._gathering[stream] = [found]
-        else:
-            runs.append(found)
-        self._bytes += len(run.wire)
-        if self._bytes >= TURN_BYTES and len(self._full) < MAX_TURNS - 1:
-            self._full.append((self.turn, self._gathering))
-            self._begin(self.turn + 1)
-        return found
-
-    # Where to.
-
-    def _stream(self, topic: bytes, publisher: str, arrived: float) -> Stream:
         place = self._places.get(topic)
         if place is None or _is_over(place.generation, arrived):
             place = self._place(topic, arrived)
         shard = self._shards.get(publisher)
         if shard is None:
             shard = self._shard(publisher)
-        return place.streams[shard] or self._new_stream(place, topic, shard)
+        stream = place.streams[shard] or self._new_stream(place, topic, shard)
+        generation, turn = place.generation, self.turn
+        position = (turn << TURN_BITS) + number
+        self._count = number + count
+        generation.end, generation.ended_at = position + count, arrived
+        stream.last_turn = turn
+        reference = _reference(Reference, (generation.id, stream.id, position, count))
+        found = LogRun(reference, run, topic, publisher, arrived, origin)
+        gathering = self._gathering
+        runs = gathering.get(stream)
+        if runs is not None:
+            runs.append(found)
+        else:
+            if not gathering:
+                self._store.reserve()
+            gathering[stream] = [found]
+        self._bytes += len(run.wire)
+        if self._bytes >= TURN_BYTES and len(self._full) < MAX_TURNS - 1:
+            self._full.append((turn, gathering))
+            self._begin(turn + 1)
+        return found
+
+    # Where to.
 
     def _place(self, topic: bytes, arrived: float) -> _Place:
         if len(self._places) >= MAX_PLACES:
@@ -172,28 +174,35 @@ class Writer:
         summaries = WriteBatch()
         for turn, gathered in turns:
             self._recent.stage(batch, ticket, turn)
-            self._stage_turn(batch, summaries, turn, gathered)
-            for stream in gathered:
-                stream.generation.ticket = ticket
+            self._stage_turn(batch, summaries, turn, gathered, ticket)
         batch.operations += summaries.operations
         self._unstaged = self.turn
 
     def _stage_turn(
-        self, batch: WriteBatch, summaries: WriteBatch, turn: int, gathered: dict[Stream, list[LogRun]]
+        self, batch: WriteBatch, summaries: WriteBatch, turn: int, gathered: dict[Stream, list[LogRun]], ticket: int
     ) -> None:
-        written: dict[int, list[WrittenPage]] = {}
-        figures = self._figures
+        written: dict[int, list[tuple[int, int, int, int]]] = {}
+        put, end = batch.operations.append, turn_key(turn)
+        appended = appended_bytes = 0
         for stream, runs in gathered.items():
-            generation = stream.generation
             page = encode_page(runs)
-            batch.put(CacheName.LOG, page_key(generation.id, stream.shard, stream.id, turn), page)
-            messages, size = sum([found.reference.length for found in runs]), len(page)
-            stream.count(turn, messages, size)
+            put((CacheName.LOG, stream.key + end, page))
+            size = len(page)
+            messages = runs[0].reference[3] if len(runs) == 1 else sum([found.reference[3] for found in runs])
+            stream.count(messages, size)
+            generation = stream.generation
             generation.messages += messages
             generation.bytes += size
-            figures.messages_appended += messages
-            figures.bytes_appended += size
-            written.setdefault(stream.shard, []).append(WrittenPage(generation.id, stream.id, messages, size))
+            generation.ticket = ticket
+            appended += messages
+            appended_bytes += size
+            pages = written.get(stream.shard)
+            if pages is None:
+                pages = written[stream.shard] = []
+            pages.append((generation.id, stream.id, messages, size))
+        figures = self._figures
+        figures.messages_appended += appended
+        figures.bytes_appended += appended_bytes
         figures.pages_written += len(gathered)
         wall = self._clock.wall()
         for shard, pages in written.items():

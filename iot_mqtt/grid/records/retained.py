@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version
-from iot_mqtt.grid.records.message import decode_message
+from iot_mqtt.grid.records.message import decode_message, encode_message
 from iot_mqtt.values import Message
 
 _HEAD = Struct(">BQQ")
@@ -23,9 +23,8 @@ class RetainedRecord:
     version: tuple[int, int]
 
 
-def encode_retained(message: bytes, epoch: int, counter: int) -> bytes:
-    """``message`` is what ``encode_message`` made."""
-    return _HEAD.pack(VERSION, epoch, counter) + message
+def encode_retained(message: Message, epoch: int, counter: int) -> bytes:
+    return _HEAD.pack(VERSION, epoch, counter) + encode_message(message)
 
 
 def decode_retained(record: bytes) -> RetainedRecord:

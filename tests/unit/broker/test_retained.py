@@ -334,3 +334,21 @@ def test_a_page_ends_where_its_messages_are_many_bytes(qos: int) -> None:
     node.turn()
     assert len(reader.drain()) == 12
     assert node.dropped() == {}
+
+
+def test_what_a_topic_had_meanwhile_is_not_written() -> None:
+    """One record a topic and commit, what is retained in the end; a removal as well."""
+    node = Node()
+    writer = node.connect("writer")
+    node.hold()
+    writer.publish("first", b"x", qos=1, retain=True)  # what follows waits for its commit
+    writer.publish("t", *(b"%d" % number for number in range(50)), qos=1, retain=True)
+    for number in range(50):
+        writer.publish("t", b"%d" % number, qos=1, retain=True)
+    writer.publish("gone", b"x", qos=1, retain=True)
+    writer.publish("gone", b"", qos=1, retain=True)
+    assert node.store.waiting == 1 + 2
+    node.release()
+    assert node.records(CacheName.RETAINED) == 2
+    node.restart()
+    assert sorted(message.payload for message in node.view.retained()) == [b"49", b"x"]

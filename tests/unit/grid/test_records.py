@@ -210,7 +210,7 @@ def encode(value: Any) -> bytes:
         case ReceivedRecord():
             return records.encode_received()
         case RetainedRecord(message, (epoch, counter)):
-            return encode_retained(encode_message(message), epoch, counter)
+            return encode_retained(message, epoch, counter)
         case SessionRecord():
             return records.encode_session(value)
         case SubscriptionRecord(subscription, since, elsewhere):
