@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from iot_mqtt.broker import log_batches
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.repeating import Doubt, out_of_order
@@ -61,6 +63,10 @@ class SessionCursor(Cursor):
     def idle(self) -> bool:
         return self.session.connection is None
 
+    def begin_read(self, broker: Broker) -> None:
+        broker.progress.begin(self.session)
+        super().begin_read(broker)
+
     def lose(self, broker: Broker, count: int) -> None:
         self.over(broker, count)
         broker.drop(self.session, Drop.RETENTION, count)
@@ -114,6 +120,21 @@ class SessionCursor(Cursor):
         taken = broker.outflow.take(self.session, publication, logged.reference, qos, retain, identifiers, self)
         if taken < publication.count:
             self.fall_behind(logged.position + taken, publication.count - taken)
+
+    def _take_all(self, broker: Broker, runs: Sequence[LogRun]) -> bool:
+        """Runs that are alike together, the others one by one."""
+        at, session = 0, self.session
+        while at < len(runs):
+            room = session.outbound.room if session.connection is not None and self.doubt is None else 0
+            count, subscription = log_batches.alike(runs, at, self._claims_on, room)
+            if count > 1 and subscription is not None:
+                self.dealt_with(broker, log_batches.take(broker, self, runs[at : at + count], subscription))
+                at += count
+            elif super()._take_all(broker, runs[at : at + 1]):
+                at += 1
+            else:
+                return False
+        return True
 
     def take(self, broker: Broker, run: LogRun) -> int:
         length = run.reference.length

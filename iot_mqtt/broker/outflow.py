@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker import log_batches
 from iot_mqtt.broker.accompanying import DOWN, Leave
 from iot_mqtt.broker.refetching import Refetching
 from iot_mqtt.broker.repeating import out_of_order
@@ -89,7 +90,6 @@ class Outflow:
             reference = reference.part(0, count)
         if cursor is not session.cursor:
             out_of_order(session)
-        broker = self._broker
         ids = outbound.reserve(count)
         flight = Flight(
             session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
@@ -97,23 +97,30 @@ class Outflow:
         if again:
             flight.sent = count
         outbound.entries.update(dict.fromkeys(ids, flight))
-        flight.ticket = self._note(session, flight, cursor)
+        self.under_way(session, (flight,), cursor, count)
         self._line_up(session, Piece(flight, 0, ids, publication))
+        return count
+
+    def under_way(self, session: Session, flights: Sequence[Flight], cursor: Cursor | Leader, count: int) -> None:
+        """Flights of one QoS with so many messages have their ids: they are sent when what is to be safe is."""
+        broker, ticket = self._broker, self._note(session, flights, cursor)
+        for flight in flights:
+            flight.ticket = ticket
         self._waiting[session] = None
-        if flight.ticket > broker.store.committed:
+        if ticket > broker.store.committed:
             self._behind_commit += count
             broker.plan_turn()
         else:
             if not self._behind_turn:
                 broker.call_soon(self._turn_over)
             self._behind_turn += count
-        return count
 
-    def _note(self, session: Session, flight: Flight, cursor: Cursor | Leader) -> int:
-        """Have written what there is to write of a new flight; the batch it waits for (0: none)."""
-        broker, qos = self._broker, flight.qos
-        if session.durable and qos == 1 and not cursor.name and broker.progress.may_be_late(session, flight.ids):
-            broker.progress.numbered(session, flight, late=True)
+    def _note(self, session: Session, flights: Sequence[Flight], cursor: Cursor | Leader) -> int:
+        """Have written what there is to write of new flights; the batch they wait for (0: none)."""
+        broker, qos = self._broker, flights[0].qos
+        ends = flights[0].ids[0], flights[-1].ids[-1]
+        if session.durable and qos == 1 and not cursor.name and broker.progress.may_be_late(session, ends):
+            broker.progress.numbered(session, flights, late=True)
             # What it refers to is to be safe; where it is under way may be written later.
             return broker.store.latest
         if not session.durable and not cursor.is_shared:
@@ -121,8 +128,9 @@ class Outflow:
         ticket = broker.reserve()
         # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
         if session.durable and (qos == 2 or not cursor.is_shared):
-            broker.progress.numbered(session, flight)
-        cursor.under_way(flight)
+            broker.progress.numbered(session, flights)
+        for flight in flights if cursor.is_shared else ():
+            cursor.under_way(flight)
         return ticket
 
     def must_wait(self, cursor: Cursor) -> bool:
@@ -244,6 +252,8 @@ class Outflow:
                 room = outbound.limit - len(outbound) + session.unsent
                 if not connection.writable or room <= 0:
                     return False
+                if log_batches.send(self._broker, session, sending, room):
+                    continue
                 ready = self._is_ready(session, sending, item)
                 if ready is Leave.WAIT:
                     return False
@@ -442,6 +452,10 @@ class Outflow:
         session.delivered += count
         self._broker.counters.messages_delivered += count
         for entry in entries:
+            if isinstance(entry, Flight) and not (
+                entry.segment or entry.origin or entry.shared_segment or entry.command
+            ):
+                continue  # nothing is kept of it
             if isinstance(entry, Delivery | Flight):
                 if entry.command is not None and self._broker.accompanying is not None:
                     self._broker.accompanying.confirmed(session, entry.command)

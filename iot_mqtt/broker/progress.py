@@ -69,11 +69,21 @@ class Progress:
         kept = session.last_id_kept
         return kept is not None and all(0 < (one - kept) % MAX_PACKET_ID <= IDS_AHEAD for one in (ids[0], ids[-1]))
 
-    def numbered(self, session: Session, flight: Flight, *, late: bool = False) -> None:
-        """A flight of a durable session got its packet ids."""
+    def begin(self, session: Session) -> None:
+        """A client is back and about to get what waits for it in the log: have written from where on, and from which id
+        on, before any of it is sent. Then where it is under way may be written late from the first message on.
+        """
+        if self._delay and session.durable and session.last_id_kept is None and session.connection is not None:
+            self._unwritten.setdefault(session, _Unwritten()).moved = True
+            self._write(session)
+            self._now.pop(session, None)
+            self._broker.plan_turn()
+
+    def numbered(self, session: Session, flights: Sequence[Flight], *, late: bool = False) -> None:
+        """Flights of a durable session got their packet ids."""
         unwritten = self._of(session, late=late)
         unwritten.moved = True
-        unwritten.flights.append(flight)
+        unwritten.flights += flights
 
     def finished(self, session: Session, flight: Flight) -> None:
         """Messages of a flight are over."""
@@ -172,7 +182,9 @@ class Progress:
             elif segment.stored:
                 store.remove_segment(client_id, segment.number)
             segment.stored = bool(flights)
-        begun = [(flight, stored) for flight in unwritten.flights if (stored := _stored(flight))]
+        # With nothing under way all of it is over, but for what a group remembers.
+        left = [flight for flight in unwritten.flights if session.outbound.entries or flight.origin is not None]
+        begun = [(flight, stored) for flight in left if (stored := _stored(flight))]
         for start in range(0, len(begun), FLIGHTS):
             part = begun[start : start + FLIGHTS]
             session.sequence += 1

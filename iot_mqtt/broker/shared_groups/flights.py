@@ -63,7 +63,7 @@ class MemberFlights:
                 if session.durable:
                     self._reserve()
                     if flight.segment is None:
-                        self._progress.numbered(session, flight)
+                        self._progress.numbered(session, (flight,))
                     else:
                         self._progress.finished(session, flight)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
-from iot_mqtt.grid.log.keys import page_key
+from iot_mqtt.grid.log.keys import turn_key
 from iot_mqtt.grid.log.page import DamagedPage, PageDecoder
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
@@ -68,13 +68,17 @@ class Pages:
     async def load(self, places: Sequence[Place]) -> dict[Place, Sequence[LogRun]]:
         """The runs of each place. What is in memory is taken last: nothing happens between that and the return."""
         found: dict[Place, Sequence[LogRun]] = {}
+        held = self._recent.held
         while True:
-            missing = [place for place in places if place not in found and not self._held(place)]
-            for place in missing:
+            missing: list[Place] = []
+            for place in places:
+                if place in found or (held and self._held(place)):
+                    continue
                 known = self._cache.get(place)
-                if known is not None:
+                if known is None:
+                    missing.append(place)
+                else:
                     found[place] = known
-            missing = [place for place in missing if place not in found]
             if not missing:
                 break
             await self._fetch(missing, found)
@@ -97,7 +101,7 @@ class Pages:
 
     async def raw(self, places: Sequence[Place]) -> list[bytes | None]:
         """The pages as they are kept."""
-        keys = [page_key(stream.generation.id, stream.shard, stream.id, turn) for stream, turn in places]
+        keys = [stream.key + turn_key(turn) for stream, turn in places]
         pages = await self._grid.get_many(CacheName.LOG, keys)
         figures = self._figures
         figures.pages_read += len(pages)
