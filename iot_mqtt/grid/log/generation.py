@@ -107,6 +107,7 @@ class Generation:
         "loaded",
         "streams",
         "in_order",
+        "by_bucket",
         "placed",
         "recorded_streams",
     )
@@ -132,6 +133,8 @@ class Generation:
         self.streams: dict[int, Stream] = {}
         #: The same, so that who has seen some of them can go on there; another list after another loading.
         self.in_order: list[Stream] = []
+        #: And by structure and bucket, so that who wants one topic looks at nobody else's.
+        self.by_bucket: dict[str, dict[int, list[Stream]]] = {}
         #: How many streams its record tells of.
         self.recorded_streams = 0
         self.placed: dict[tuple[int, Placing], Stream] = {}
@@ -156,7 +159,7 @@ class Generation:
         """Forget the streams, not how many they are."""
         self.recorded_streams = self.stream_count
         self.loaded = False
-        self.streams, self.in_order, self.placed = {}, [], {}
+        self.streams, self.in_order, self.by_bucket, self.placed = {}, [], {}, {}
 
     def renew(self, read: Generation) -> None:
         """Take over what its record says, where that is newer than what is known here."""
@@ -171,6 +174,7 @@ class Generation:
     def add(self, stream: Stream) -> None:
         self.streams[stream.id] = stream
         self.in_order.append(stream)
+        self.by_bucket.setdefault(stream.structure, {}).setdefault(stream.bucket, []).append(stream)
         if self.state == OPEN:
             self.placed[stream.shard, Placing(stream.structure, stream.bucket, stream.buckets)] = stream
 

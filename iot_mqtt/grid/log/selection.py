@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from iot_mqtt.grid.log.generation import Generation, Stream
 from iot_mqtt.grid.log.records import DROPPING
-from iot_mqtt.grid.log.structures import Needed, needed
+from iot_mqtt.grid.log.structures import BUCKET_BITS, Needed, needed
 from iot_mqtt.topics import matches
 
 #: Bounds, not tuning knobs.
 MAX_SELECTIONS = 256
 MAX_GENERATIONS = 16
 MAX_TOPICS = 10_000
+_EVERY_BIT = (1 << BUCKET_BITS) - 1
 
 
 class Selection:
@@ -35,7 +37,8 @@ class Selection:
         if known is not streams:
             seen, found = 0, {}
         if seen != len(streams):
-            for stream in streams[seen:]:
+            candidates = streams[seen:] if seen else self._candidates(generation)
+            for stream in candidates:
                 if self.admits(stream):
                     found[stream] = None
             self._streams[generation.id] = streams, len(streams), found
@@ -43,13 +46,29 @@ class Selection:
                 self._streams.popitem(last=False)
         return found
 
+    def _candidates(self, generation: Generation) -> Iterator[Stream]:
+        """Streams of the generation that may be admitted: those of one bucket where it is known which that is, as for
+        a filter without wildcards.
+        """
+        for structure, buckets in generation.by_bucket.items():
+            wanted = self._wanted(structure)
+            if all(one.mask == _EVERY_BIT for one in wanted):
+                for value in {one.value for one in wanted}:
+                    yield from buckets.get(value, ())
+            else:
+                yield from chain.from_iterable(buckets.values())
+
+    def _wanted(self, structure: str) -> tuple[Needed, ...]:
+        """Which buckets of a structure the filters need."""
+        wanted = self._needed.get(structure)
+        if wanted is None:
+            asked = (needed(filter, structure) for filter in self.filters)
+            wanted = self._needed[structure] = tuple(one for one in asked if one is not None)
+        return wanted
+
     def admits(self, stream: Stream) -> bool:
         """Whether the stream may hold a topic that matches."""
-        wanted = self._needed.get(stream.structure)
-        if wanted is None:
-            asked = (needed(filter, stream.structure) for filter in self.filters)
-            wanted = self._needed[stream.structure] = tuple(one for one in asked if one is not None)
-        return any(stream.bucket & one.mask == one.value for one in wanted)
+        return any(stream.bucket & one.mask == one.value for one in self._wanted(stream.structure))
 
     def matches(self, topic: bytes) -> bool:
         """Whether one of the filters matches the topic."""
@@ -71,6 +90,9 @@ class Everything(Selection):
 
     def streams(self, generation: Generation) -> dict[Stream, None]:
         return super().streams(generation) if self._only in (None, generation.id) else {}
+
+    def _candidates(self, generation: Generation) -> Iterator[Stream]:
+        return iter(generation.in_order)
 
     def admits(self, stream: Stream) -> bool:
         return True

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iot_mqtt.grid.log.generation import Generation, Stream
+from iot_mqtt.grid.log.selection import Selection
 from iot_mqtt.grid.log.structures import (
     CATCH_ALL,
     MAX_CHILDREN,
@@ -159,3 +161,17 @@ def test_buckets_are_frozen() -> None:
     learner.remember("+/+/+")
     assert learner.place(b"x/7/v") == ("+/+/+", 0b0011_010_100, 1024)
     assert learner.place(b"x/7") == ("+/+", 0b00011_00010, 1024)
+
+
+@given(st.data(), st.lists(TOPICS, min_size=1, max_size=80))
+def test_the_streams_of_a_selection_are_those_that_it_admits(data: st.DataObject, topics: list[str]) -> None:
+    """Found by structure and bucket, or, as more come, one by one."""
+    generation, learner = Generation(1, 0, "#", 0.0, 0), Learner()
+    wanted = data.draw(st.lists(filters() | filters_of(topics[0]), min_size=1, max_size=4))
+    growing = Selection(wanted)
+    for number, topic in enumerate(topics):
+        generation.add(Stream(number, generation, 0, learner.place(topic.encode()), 0))
+        growing.streams(generation)
+    fresh = Selection(wanted)
+    admitted = {stream for stream in generation.in_order if fresh.admits(stream)}
+    assert fresh.streams(generation).keys() == growing.streams(generation).keys() == admitted
