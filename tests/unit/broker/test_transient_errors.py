@@ -38,20 +38,24 @@ def test_a_store_that_fails_closes_the_connection_it_failed_for(
 
 
 @VERSIONS
+@pytest.mark.parametrize("deep", [False, True])
 def test_an_error_nobody_thought_of_closes_its_connection_only(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, version: ProtocolVersion
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, version: ProtocolVersion, deep: bool
 ) -> None:
-    """[MQTT-4.8.0-2] It is reported with its traceback, the packet stays unanswered, others are served."""
+    """[MQTT-4.8.0-2] It is reported with its traceback, the packet stays unanswered, others are served. ``deep``: while
+    the decoder asks which way a packet goes.
+    """
     node = Node()
     other = node.connect("other", version)
     client = node.connect("c", version)
-    match = node.broker.routes.match
-    monkeypatch.setattr(node.broker.routes, "match", lambda _: 1 / 0)
+    owner, name = (node.broker.routes._memo, "_find") if deep else (node.counters, "packets_received")
+    before = getattr(owner, name)
+    monkeypatch.setattr(owner, name, (lambda _: 1 / 0) if deep else None)
     assert client.publish("a", b"x", qos=1) == []
     assert client.farewell is (ReasonCode.UNSPECIFIED_ERROR if version is V5 else None)
     assert client.closed
-    assert "ZeroDivisionError" in caplog.text
-    monkeypatch.setattr(node.broker.routes, "match", match)
+    assert ("ZeroDivisionError" if deep else "TypeError") in caplog.text
+    monkeypatch.setattr(owner, name, before)
     assert len(other.publish("a", b"x", qos=1)) == 1
 
 
