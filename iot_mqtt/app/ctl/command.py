@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from iot_mqtt.app.ctl.node import CtlError, Target
+from iot_mqtt.app.ctl.target import CtlError, Target
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -1,10 +1,9 @@
-"""The running node as ``ctl`` sees it: its admin API over HTTP, and where that is found."""
+"""The running node as ``ctl`` sees it: its admin API over HTTP."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from http.client import HTTPException
 from itertools import islice
 from typing import Any
@@ -12,8 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
-from iot_mqtt.admin.token import announced, read_token
-from iot_mqtt.app.config import ConfigError, default_file, read_config
+from iot_mqtt.app.ctl.target import CtlError
 
 Json = Any
 
@@ -23,43 +21,8 @@ PAGE = 1000
 _TIMEOUT = 30.0
 
 
-class CtlError(Exception):
-    """What went wrong, for the person who typed the command."""
-
-
 class NoSuch(CtlError):
     """404: there is no such client, session or topic."""
-
-
-@dataclass(slots=True)
-class Target:
-    """Which node is meant, as far as the command line says so; ``connect`` finds out the rest."""
-
-    url: str | None = None
-    token: str | None = None
-    data_dir: str | None = None
-    config: str | None = None
-    as_json: bool = False
-
-    def connect(self) -> Node:
-        """The URL that was named, else the one that the node left in its data directory, else the configured one."""
-        data_dir, configured = self._configured()
-        token = self.token or read_token(data_dir)
-        if token is None:
-            raise CtlError(
-                f"there is no admin.token in {data_dir}: no node was started there; "
-                "name the directory with --data-dir, or the token with --token"
-            )
-        return Node(self.url or announced(data_dir) or configured, token)
-
-    def _configured(self) -> tuple[str, str]:
-        try:
-            config = read_config(self.config or default_file()).config
-        except ConfigError as error:
-            raise CtlError(str(error)) from error
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.admin.host, config.admin.host)  # noqa: S104
-        host = f"[{host}]" if ":" in host else host
-        return self.data_dir or config.node.data_dir, f"http://{host}:{config.admin.port}"
 
 
 class Node:

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from iot_mqtt.app.ctl.cli import ctl
-from iot_mqtt.app.ctl.node import Node, Target
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.plugins.info import PluginError, PluginInfo, VersionInfo
 from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import MemoryOpener

@@ -11,7 +11,8 @@ from urllib.request import OpenerDirector, Request
 from click.testing import CliRunner, Result
 
 from iot_mqtt.app.ctl.cli import ctl
-from iot_mqtt.app.ctl.node import Node, Target
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.target import Target
 from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
 
 

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.cli import main
-from iot_mqtt.app.ctl.node import CtlError, Node, Target
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.target import CtlError, Target
 from iot_mqtt.app.terminal import plain, size, span
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.errors import Unavailable
@@ -209,6 +210,15 @@ def test_the_node_is_found_through_the_configuration(tmp_path: Path, monkeypatch
     token = load_token(str(tmp_path / "d"))
     node = Target().connect()
     assert (node.url, node._token) == ("http://[::1]:9", token)
+
+
+def test_no_configuration_is_read_where_none_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node and token are named: what lies in the working directory is of no interest."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "application.yaml").write_text("nonsense: 1")
+    assert Target(url="http://node", token="t").connect().url == "http://node"
+    with pytest.raises(CtlError, match="nonsense"):
+        Target(url="http://node").connect()
 
 
 def test_no_token_is_told_with_the_way_out(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""Which node ``ctl`` talks to: what the command line says, and where the rest is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iot_mqtt.app.ctl.node import Node
+
+
+class CtlError(Exception):
+    """What went wrong, for the person who typed the command."""
+
+
+@dataclass(slots=True)
+class Target:
+    """Which node is meant, as far as the command line says so; ``connect`` finds out the rest."""
+
+    url: str | None = None
+    token: str | None = None
+    data_dir: str | None = None
+    config: str | None = None
+    as_json: bool = False
+
+    def connect(self) -> Node:
+        """The URL that was named, else the one that the node left in its data directory, else the configured one."""
+        # Late: help needs no HTTP.
+        from iot_mqtt.admin.token import announced, read_token
+        from iot_mqtt.app.ctl.node import Node
+
+        if self.url and self.token:
+            return Node(self.url, self.token)
+        data_dir, configured = self._configured()
+        token = self.token or read_token(data_dir)
+        if token is None:
+            raise CtlError(
+                f"there is no admin.token in {data_dir}: no node was started there; "
+                "name the directory with --data-dir, or the token with --token"
+            )
+        return Node(self.url or announced(data_dir) or configured, token)
+
+    def _configured(self) -> tuple[str, str]:
+        # Late: whoever names the node and the token needs no configuration.
+        from iot_mqtt.app.config import ConfigError, default_file, read_config
+
+        try:
+            config = read_config(self.config or default_file()).config
+        except ConfigError as error:
+            raise CtlError(str(error)) from error
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.admin.host, config.admin.host)  # noqa: S104
+        host = f"[{host}]" if ":" in host else host
+        return self.data_dir or config.node.data_dir, f"http://{host}:{config.admin.port}"

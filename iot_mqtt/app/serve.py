@@ -1,0 +1,31 @@
+"""``iot-mqtt serve``: the configuration is read, and a node runs until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import click
+
+from iot_mqtt.app.config import ConfigError, load_config, read_config
+from iot_mqtt.app.config.cli import config_options, refused
+
+
+@click.command()
+@config_options
+def serve(path: str | None, sets: tuple[str, ...]) -> None:
+    """Run a node until it gets SIGTERM or SIGINT.
+
+    Without --config, ./application.yaml is read if there is one. Prints one line that begins with `ready` when
+    every listener accepts. SIGHUP has it read users, rules and certificates again, and open its log anew.
+    """
+    # Until there is somebody to hear it: to have it end a node that starts, or serves, would surprise people.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        config = load_config(path, sets)
+    except ConfigError as error:
+        raise refused(error) from error
+    # Late: a reactor is installed on import, and a configuration that is refused needs none.
+    from iot_mqtt.app.node import lives
+
+    sys.exit(lives.run(config, lambda: read_config(path, sets)))

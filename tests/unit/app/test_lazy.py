@@ -1,0 +1,64 @@
+"""What the commands import: a broker only where one runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from iot_mqtt.app import cli
+from iot_mqtt.app.ctl import cli as ctl
+from iot_mqtt.app.lazy import LazyCommand
+
+#: Prints what a command of ``iot-mqtt`` imported, beyond what the interpreter has from the beginning.
+_PROBE = """
+import sys
+before = set(sys.modules)
+from iot_mqtt.app.cli import main
+main(sys.argv[1:], standalone_mode=False)
+print("\\n" + " ".join(set(sys.modules) - before))
+"""
+#: Of the standard library: what costs the most, and comes with other things than help.
+_DEAR = {"asyncio", "concurrent", "email", "http", "logging", "multiprocessing", "sqlite3", "ssl", "xml"}
+
+
+def _imported(*arguments: str) -> set[str]:
+    command = [sys.executable, "-c", _PROBE, *arguments]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(shown.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["version"], ["--help"], ["ctl", "--help"]], ids=" ".join)
+def test_who_asks_for_help_loads_no_broker(arguments: list[str]) -> None:
+    """Click, and what the command line itself is made of."""
+    imported = _imported(*arguments)
+    ours = {name for name in imported if name.startswith("iot_mqtt.")}
+    assert ours <= {
+        "iot_mqtt.app",
+        "iot_mqtt.app.cli",
+        "iot_mqtt.app.lazy",
+        *(f"iot_mqtt.app.ctl{module}" for module in ("", ".cli", ".command", ".target")),
+    }
+    packages = {name.partition(".")[0] for name in imported}
+    assert packages - sys.stdlib_module_names <= {"iot_mqtt", "click"}
+    assert not packages & _DEAR
+
+
+def test_a_command_of_ctl_loads_no_broker() -> None:
+    """It speaks HTTP with one."""
+    packages = {name.partition(".")[0] for name in _imported("ctl", "publish", "--help")}
+    assert packages - sys.stdlib_module_names <= {"iot_mqtt", "click"}
+
+
+@pytest.mark.parametrize("listed", [*cli.COMMANDS, *ctl.COMMANDS], ids=lambda listed: str(listed.place))
+def test_what_is_listed_is_what_the_command_says(listed: LazyCommand) -> None:
+    """Its name, and the first sentence of its help; what is loaded is no placeholder."""
+    command = listed.load()
+    assert (command.name, command.get_short_help_str(1000)) == (listed.name, listed.help)
+
+
+def test_a_command_that_is_no_command_is_refused() -> None:
+    """With the place, for whoever moved it."""
+    with pytest.raises(TypeError, match="iot_mqtt:__version__"):
+        LazyCommand("version", "iot_mqtt:__version__", "").load()
