@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -18,7 +20,8 @@ class LazyCommand(click.Command):
 
     def load(self) -> click.Command:
         module, _, attribute = self.place.partition(":")
-        command = getattr(import_module(module), attribute)
+        with importing():
+            command = getattr(import_module(module), attribute)
         if not isinstance(command, click.Command):
             raise TypeError(f"{self.place} is not a command")
         return command
@@ -37,3 +40,14 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Around imports of much: what they make stays, and no collection looks at it, now or later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

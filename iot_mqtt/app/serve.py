@@ -9,6 +9,7 @@ import click
 
 from iot_mqtt.app.config import ConfigError, load_config, read_config
 from iot_mqtt.app.config.cli import config_options, refused
+from iot_mqtt.app.lazy import importing
 
 
 @click.command()
@@ -26,6 +27,7 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     except ConfigError as error:
         raise refused(error) from error
     # Late: a reactor is installed on import, and a configuration that is refused needs none.
-    from iot_mqtt.app.node import lives
+    with importing():
+        from iot_mqtt.app.node import lives
 
     sys.exit(lives.run(config, lambda: read_config(path, sets)))

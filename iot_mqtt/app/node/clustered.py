@@ -1,4 +1,7 @@
-"""What a node among others has beside its broker: its number and boot, the registry, the links."""
+"""What a node among others has beside its broker: the shared grid, its number and boot, the registry, the links.
+
+Imported only where there is a cluster: its libraries would be a good part of what a start costs.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
+from twisted.internet.endpoints import HostnameEndpoint
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.node.parts import log_settings, make_registry
+from iot_mqtt.app.node.grid_room import GridRoom
+from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.loading import load
 from iot_mqtt.broker.view import View
@@ -19,14 +24,17 @@ from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.cluster.questions import Questions
 from iot_mqtt.cluster.registry.beacon import Beacon
+from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.cluster.registry.static import StaticRegistry
+from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.status import ClusterStatus
-from iot_mqtt.grid.ignite import IgniteGrid
+from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Gateway
-from iot_mqtt.grid.log import FollowedLog, PageCache, drop_over
+from iot_mqtt.grid.log import FollowedLog, GridLog, PageCache, drop_over
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Interest
+from iot_mqtt.ports.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +42,12 @@ log = logging.getLogger(__name__)
 class Clustered:
     """One life among others, from joining to leaving."""
 
-    def __init__(
-        self, config: Config, reactor: Any, clock: Clock, grid: IgniteGrid, on_over: Callable[[str], None]
-    ) -> None:
+    def __init__(self, config: Config, reactor: Any, clock: Clock, on_over: Callable[[str], None]) -> None:
         """``on_over`` is told once, when this life is over although nobody asked for it."""
         self._config = config
         self._on_over = on_over
         self._clock = clock
-        self._grid = grid
+        self.grid = make_grid(config, reactor, clock)
         self._registry = make_registry(config, clock, reactor.callFromThread)
         self._settings = log_settings(config.log)
         #: Of all followed logs together.
@@ -54,8 +60,8 @@ class Clustered:
 
     async def join(self) -> int:
         """This node's number, which its log is written under. What earlier lives had begun is finished."""
-        self._grid.on_fenced = self._end
-        self._place = await enter(self._grid, self._config.node.id)
+        self.grid.on_fenced = self._end
+        self._place = await enter(self.grid, self._config.node.id)
         log.info("joined", extra={"number": self._place.number, "boot": self._place.boot})
         return self._place.number
 
@@ -66,9 +72,9 @@ class Clustered:
         node = self._node = ClusterNode(
             self._place,
             version=__version__,
-            grid=self._grid,
+            grid=self.grid,
             registry=self._registry,
-            messaging=self._grid.gateway,
+            messaging=self.grid.gateway,
             clock=self._clock,
             # A home that has just died must have left the list before we stop asking it.
             settings=ClusterSettings(release_timeout=self._patience),
@@ -80,7 +86,7 @@ class Clustered:
         await self._load_routes(broker)
         if isinstance(self._registry, StaticRegistry):
             timeout = self._config.registry.static.timeout
-            self._beacon = Beacon(self._registry, self._grid.gateway, self._clock, timeout)
+            self._beacon = Beacon(self._registry, self.grid.gateway, self._clock, timeout)
             await self._beacon.start()
         clients = await node.start()
         await load(broker, clients.__contains__)
@@ -104,7 +110,7 @@ class Clustered:
             broker.clustering.routes.wants(number, interest, full=True)
 
     async def _follow(self, number: int) -> FollowedLog:
-        reader = FollowedLog(self._grid, self._settings, number, self._pages)
+        reader = FollowedLog(self.grid, self._settings, number, self._pages)
         await reader.open()
         return reader
 
@@ -116,6 +122,10 @@ class Clustered:
     def count(self) -> int:
         """How many nodes are there, this one included."""
         return max(1, len(self._registry.members))
+
+    def fit(self, messages: GridLog, broker: Broker) -> None:
+        """From now on this node's log has its share of the grid, and no more."""
+        GridRoom(self.grid, broker, messages, self.count, self._clock).begin()
 
     def refresh(self, lag: float) -> None:
         """Show the others how this node is."""
@@ -130,7 +140,7 @@ class Clustered:
         servers were gone at once; what this node has in memory must not be mixed with what comes after.
         """
         assert self._place is not None
-        mine = [known for known in await known_nodes(self._grid) if known.number == self._place.number]
+        mine = [known for known in await known_nodes(self.grid) if known.number == self._place.number]
         self._looking = False
         if not mine or mine[0].node_id != self._place.node_id:
             self._end("the grid has forgotten this node: all of its servers were gone, and it is not persistent")
@@ -145,9 +155,9 @@ class Clustered:
             return
         try:
             present = {member.number for member in self._registry.members.values()} | {self._place.number}
-            for known in await known_nodes(self._grid):
+            for known in await known_nodes(self.grid):
                 if known.number not in present and lease.held:
-                    for generation in await drop_over(self._grid, self._settings, known.number, self._clock.wall()):
+                    for generation in await drop_over(self.grid, self._settings, known.number, self._clock.wall()):
                         log.info("dropped of a dead node's log", extra={"node": known.number, "generation": generation})
         finally:
             lease.release()
@@ -165,7 +175,7 @@ class Clustered:
     @property
     def gateway(self) -> Gateway:
         """The connection that this node writes by."""
-        return self._grid.gateway
+        return self.grid.gateway
 
     def status(self) -> ClusterStatus | None:
         """None before the life has begun."""
@@ -183,7 +193,7 @@ class Clustered:
         """Everything is committed: others may have our clients."""
         if self._beacon is not None:
             self._beacon.stop()
-        self._grid.gateway.leave()
+        self.grid.gateway.leave()
         if self._node is not None:
             await self._node.stop()
         else:
@@ -192,4 +202,41 @@ class Clustered:
     async def abandon(self) -> None:
         """Others have taken our place. The connections end; nothing more is written."""
         await self.leave()
-        await self._grid.close()
+        await self.grid.close()
+
+
+def make_grid(config: Config, reactor: Any, clock: Clock) -> IgniteGrid:
+    """The shared grid."""
+    ignite = config.grid.ignite
+    settings = IgniteSettings(
+        gateways=tuple(address_of(one) for one in ignite.gateway),
+        addresses=tuple(address_of(one) for one in ignite.addresses),
+        token=ignite.token,
+    )
+
+    def reach(address: Address, seconds: float) -> Any:
+        return HostnameEndpoint(reactor, address.host, address.port, timeout=seconds)
+
+    return IgniteGrid(settings, reactor.callFromThread, reach, clock)
+
+
+def address_of(text: str) -> Address:
+    """``host:port``, an IPv6 host in brackets."""
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def make_registry(config: Config, clock: Clock, cross: Callable[[Callable[[], None]], object]) -> Registry:
+    """The registry of ``registry.kind``, which is not none."""
+    if config.registry.kind == "static":
+        static = config.registry.static
+        return StaticRegistry(config.node.id, static.nodes, clock, static.timeout)
+    zookeeper = config.registry.zookeeper
+    settings = ZooKeeperSettings(
+        hosts=",".join(zookeeper.hosts),
+        path=zookeeper.path,
+        session_timeout=zookeeper.session_timeout,
+        username=zookeeper.username,
+        password=zookeeper.password,
+    )
+    return ZooKeeperRegistry(settings, clock, cross)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from twisted.internet.endpoints import HostnameEndpoint
-
 from iot_mqtt.admin.connections import AdminLimits
 from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
@@ -16,12 +14,8 @@ from iot_mqtt.app.config.sections import AdminConfig, Config, ListenerConfig, Lo
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connection import Connection
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
-from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
-from iot_mqtt.cluster.registry.static import StaticRegistry
-from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import (
@@ -38,64 +32,27 @@ from iot_mqtt.pipeline import (
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import Grid
-from iot_mqtt.ports.registry import Registry
 from iot_mqtt.ports.store import Store
 
 #: Bytes around a login: handshakes, headers, and what else one receive brings.
 AROUND_LOGIN = 128 * 1024
 
 
-def make_grid(config: Config, reactor: Any, clock: Clock) -> EmbeddedGrid | MemoryGrid | IgniteGrid:
-    """The grid of ``grid.kind``."""
+def make_grid(config: Config, reactor: Any) -> EmbeddedGrid | MemoryGrid:
+    """The grid of a node by itself."""
     if config.grid.kind == "memory":
         return MemoryGrid()
-    if config.grid.kind == "ignite":
-        ignite = config.grid.ignite
-        settings = IgniteSettings(
-            gateways=tuple(address_of(one) for one in ignite.gateway),
-            addresses=tuple(address_of(one) for one in ignite.addresses),
-            token=ignite.token,
-        )
-
-        def reach(address: Address, seconds: float) -> Any:
-            return HostnameEndpoint(reactor, address.host, address.port, timeout=seconds)
-
-        return IgniteGrid(settings, reactor.callFromThread, reach, clock)
     return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor)
 
 
-def address_of(text: str) -> Address:
-    """``host:port``, an IPv6 host in brackets."""
-    host, _, port = text.rpartition(":")
-    return Address(host.strip("[]"), int(port))
-
-
-def make_registry(config: Config, clock: Clock, cross: Callable[[Callable[[], None]], object]) -> Registry:
-    """The registry of ``registry.kind``, which is not none."""
-    if config.registry.kind == "static":
-        static = config.registry.static
-        return StaticRegistry(config.node.id, static.nodes, clock, static.timeout)
-    zookeeper = config.registry.zookeeper
-    settings = ZooKeeperSettings(
-        hosts=",".join(zookeeper.hosts),
-        path=zookeeper.path,
-        session_timeout=zookeeper.session_timeout,
-        username=zookeeper.username,
-        password=zookeeper.password,
-    )
-    return ZooKeeperRegistry(settings, clock, cross)
-
-
 def disk_meter(grid: Grid) -> DiskMeter | None:
-    """What measures the room that the grid takes; None where it takes none."""
-    if isinstance(grid, IgniteGrid):
-        return grid.room_use
+    """What measures the room that the grid of a node by itself takes; None where it takes none."""
     return grid.disk_use if isinstance(grid, EmbeddedGrid) else None
 
 
-def budget_settings(config: LogConfig, grid: Grid) -> BudgetSettings:
-    """What may be filled. The servers of a shared grid keep a reserve of their own."""
-    if isinstance(grid, IgniteGrid):
+def budget_settings(config: LogConfig, *, shared: bool) -> BudgetSettings:
+    """What may be filled. The servers of a ``shared`` grid keep a reserve of their own."""
+    if shared:
         return BudgetSettings(config.disk_limit, subject="grid")
     return BudgetSettings(config.disk_limit, config.disk_reserve)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import LoopingCall, deferLater
@@ -20,10 +20,8 @@ from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.node.clustered import Clustered
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.gateways import Gateways
-from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.inbox import make_letters
 from iot_mqtt.app.node.parts import (
     bound,
@@ -51,7 +49,6 @@ from iot_mqtt.devices import SWEEP_SECONDS, Accompanied
 from iot_mqtt.devices.letters import Letters, LettersInfo
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
-from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.cluster import ClusterCollector
@@ -77,6 +74,9 @@ from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import Message
+
+if TYPE_CHECKING:
+    from iot_mqtt.app.node.clustered import Clustered
 
 log = logging.getLogger(__name__)
 
@@ -109,13 +109,9 @@ class Service:
         self.counters = Counters()
         cross = self._reactor.callFromThread
         self._access = Access(config.auth, cross, self.clock)
-        self._grid = make_grid(config, reactor, self.clock)
+        self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
+        self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
         self._store = GridStore(self._grid, self.clock, self.counters)
-        self._cluster = (
-            Clustered(config, reactor, self.clock, self._grid, self._over)
-            if isinstance(self._grid, IgniteGrid)
-            else None
-        )
         self.gateways = Gateways(config, reactor, self.clock, self._config_now)
         self._lag = LoopLag(self.clock)
         self._load = Load()
@@ -153,8 +149,8 @@ class Service:
         collector.begin()
         self._repeat(LOOK_SECONDS, collector.look)
         self._repeat(DISK_SECONDS, self.broker.budget.measure)
-        if isinstance(self._grid, IgniteGrid) and self._cluster is not None:
-            GridRoom(self._grid, self.broker, messages, self._cluster.count, self.clock).begin()
+        if self._cluster is not None:
+            self._cluster.fit(messages, self.broker)
         if before_listening is not None:
             await before_listening()
         ports = self._listen()
@@ -178,15 +174,21 @@ class Service:
             letters.begin()
         return " ".join(["ready", *ports])
 
+    def _make_cluster(self) -> Clustered:
+        # Late: a node by itself does not wait for the libraries of a cluster.
+        from iot_mqtt.app.node.clustered import Clustered
+
+        return Clustered(self._config, self._reactor, self.clock, self._over)
+
     def _make_broker(self, messages: GridLog) -> None:
-        config = self._config
+        config, cluster = self._config, self._cluster
         self.broker = Broker(
             settings=config.mqtt,
             store=self._store,
             log=messages,
             log_use=LogUse(config.log.batch_size, config.log.record, config.durable_sessions.progress_delay),
-            budget=budget_settings(config.log, self._grid),
-            disk=disk_meter(self._grid),
+            budget=budget_settings(config.log, shared=cluster is not None),
+            disk=disk_meter(self._grid) if cluster is None else cluster.grid.room_use,
             counters=self.counters,
             clock=self.clock,
             wheel=self._wheel,

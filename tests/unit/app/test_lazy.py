@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 from iot_mqtt.app import cli
 from iot_mqtt.app.ctl import cli as ctl
-from iot_mqtt.app.lazy import LazyCommand
+from iot_mqtt.app.lazy import LazyCommand, importing
 
 #: Prints what a command of ``iot-mqtt`` imported, beyond what the interpreter has from the beginning.
 _PROBE = """
@@ -23,8 +24,16 @@ print("\\n" + " ".join(set(sys.modules) - before))
 _DEAR = {"asyncio", "concurrent", "email", "http", "logging", "multiprocessing", "sqlite3", "ssl", "xml"}
 
 
-def _imported(*arguments: str) -> set[str]:
-    command = [sys.executable, "-c", _PROBE, *arguments]
+#: The same of a node by itself.
+_NODE = """
+import sys
+import iot_mqtt.app.serve, iot_mqtt.app.node.lives
+print(" ".join(sys.modules))
+"""
+
+
+def _imported(*arguments: str, probe: str = _PROBE) -> set[str]:
+    command = [sys.executable, "-c", probe, *arguments]
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(shown.stdout.splitlines()[-1].split())
 
@@ -51,11 +60,30 @@ def test_a_command_of_ctl_loads_no_broker() -> None:
     assert packages - sys.stdlib_module_names <= {"iot_mqtt", "click"}
 
 
+def test_a_node_by_itself_loads_no_cluster() -> None:
+    """Nor what makes a data platform, nor other commands."""
+    imported = _imported(probe=_NODE)
+    packages = {name.partition(".")[0] for name in imported}
+    assert not packages & {"kazoo", "pyignite", "confluent_kafka", "pyspark", "duckdb"}
+    assert not imported & {"iot_mqtt.cluster", "iot_mqtt.grid.ignite", "iot_mqtt.app.ctl", "iot_mqtt.app.engines"}
+
+
 @pytest.mark.parametrize("listed", [*cli.COMMANDS, *ctl.COMMANDS], ids=lambda listed: str(listed.place))
 def test_what_is_listed_is_what_the_command_says(listed: LazyCommand) -> None:
     """Its name, and the first sentence of its help; what is loaded is no placeholder."""
     command = listed.load()
     assert (command.name, command.get_short_help_str(1000)) == (listed.name, listed.help)
+
+
+def test_what_was_imported_is_no_work_for_the_collector() -> None:
+    """It is not looked at again, and what comes after it is."""
+    before = gc.get_freeze_count()
+    with importing():
+        assert not gc.isenabled()
+        kept: list[list[object]] = [[]]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > before
+    assert not any(one is kept for one in gc.get_objects())
 
 
 def test_a_command_that_is_no_command_is_refused() -> None:
