@@ -112,8 +112,7 @@ def listen(
         layout,
         max_connections=settings.max_connections,
         share=share,
-        tls_context=tls,
-        reactor=reactor,
+        tls=tls,
     )
     binding: Any = tcp.makeBinding(settings.host, settings.port, reuseAddress=True, reusePort=settings.reuse_port)
     port = ChannelPort(binding, cast(Any, factory), settings.backlog, settings.host, reactor)

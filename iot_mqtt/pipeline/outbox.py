@@ -15,11 +15,7 @@ stays here, and only here, so ``pending`` is the truth. ::
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
-
-from twisted.internet.interfaces import IPushProducer
-from zope.interface import implementer  # type: ignore[import-untyped]
 
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.settings import OutboxSettings
@@ -27,7 +23,7 @@ from iot_mqtt.pipeline.settings import OutboxSettings
 if TYPE_CHECKING:
     from iot_mqtt.pipeline.channel import Channel
 
-__all__ = ["Link", "Outbox", "StreamLink", "StreamTransport"]
+__all__ = ["Link", "Outbox", "Part"]
 
 #: As much as one push takes when there is a backlog: a few of these make a full socket buffer.
 CHUNK = 256 * 1024
@@ -206,84 +202,3 @@ class Outbox:
                     break
         finally:
             self._reporting = False
-
-
-class StreamTransport(Protocol):
-    """What ``StreamLink`` needs of a Twisted transport (and Twisted's own interfaces do not say in types)."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def loseConnection(self) -> None: ...
-
-    def abortConnection(self) -> None: ...
-
-    def pauseProducing(self) -> None: ...
-
-    def resumeProducing(self) -> None: ...
-
-    def registerProducer(self, producer: object, streaming: bool) -> None: ...
-
-    def unregisterProducer(self) -> None: ...
-
-
-@implementer(IPushProducer)
-class StreamLink:
-    """Any Twisted transport as a link: TLS above all.
-
-    As the transport's push producer it learns when the transport's own buffer (64 KiB) is full and stops pushing,
-    so at most that and one chunk wait outside the outbox.
-    """
-
-    __slots__ = ("_outbox", "_finished", "_later", "_paused", "_transport")
-
-    def __init__(
-        self,
-        outbox: Outbox,
-        transport: StreamTransport,
-        later: Callable[[Callable[[], None]], object],
-        finished: Callable[[], None],
-    ) -> None:
-        self._outbox = outbox
-        self._transport = transport
-        self._later = later
-        self._finished = finished
-        self._paused = False
-        transport.registerProducer(self, streaming=True)
-
-    # Link
-
-    def push(self, data: Part) -> int:
-        taken = 0
-        while taken < len(data) and not self._paused:
-            piece = bytes(data[taken : taken + CHUNK // 4])
-            self._transport.write(piece)
-            taken += len(piece)
-        return taken
-
-    def set_reading(self, on: bool) -> None:
-        if on:
-            self._transport.resumeProducing()
-        else:
-            self._transport.pauseProducing()
-
-    def finish(self) -> None:
-        self._transport.unregisterProducer()
-        self._transport.loseConnection()
-        self._later(self._finished)
-
-    def abort(self) -> None:
-        self._transport.abortConnection()
-
-    # IPushProducer
-
-    def pauseProducing(self) -> None:
-        self._paused = True
-
-    def resumeProducing(self) -> None:
-        self._paused = False
-        self._outbox.resume()
-        while self._outbox.blocked and not self._paused:  # the transport calls once; a turn's share may not be all
-            self._outbox.resume()
-
-    def stopProducing(self) -> None:
-        self._paused = True

@@ -1,5 +1,3 @@
-# Twisted's TLS layer.
-# mypy: disable-error-code="no-untyped-call"
 """The Twisted protocol under a channel, and its factory.
 
 A connection starts on a plain transport. ``start_tls`` slips a TLS layer between the two; the channel and its
@@ -9,12 +7,10 @@ stages stay what they were and notice nothing but a ``TlsEstablished`` event.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from OpenSSL.SSL import Error as SslError
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener, IProtocol, IProtocolFactory
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.internet.interfaces import IHalfCloseableProtocol, IProtocol, IProtocolFactory
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
@@ -22,9 +18,9 @@ from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
 from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.layout import Layout
-from iot_mqtt.pipeline.outbox import Link, StreamLink
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.tls import TlsEstablished, certificate_name
+from iot_mqtt.pipeline.tls import TlsContext
+from iot_mqtt.pipeline.tls_layer import TlsLayer
 from iot_mqtt.pipeline.transport import ChannelTransport
 from iot_mqtt.pipeline.wheel import Timeout
 
@@ -59,30 +55,7 @@ class _Gone:
 _GONE = _Gone()
 
 
-class _TlsLayer(TLSMemoryBIOProtocol):
-    """Counts what comes before the handshake is done: OpenSSL holds it, and the channel sees none of it.
-
-    At the end it lets go of OpenSSL's part, which would otherwise wait for the garbage collector with all its buffers.
-    """
-
-    def dataReceived(self, data: bytes) -> None:
-        super().dataReceived(data)
-        protocol: Any = self.wrappedProtocol
-        if not self._handshakeDone and protocol is not None and isinstance(protocol.channel, Channel):
-            protocol.channel.encrypted(len(data))
-
-    def _tlsShutdownFinished(self, reason: Failure | None) -> None:
-        super()._tlsShutdownFinished(reason)
-        if reason is not None:
-            # Its frames know OpenSSL's part, and are known by themselves.
-            reason.cleanFailure()
-
-    def connectionLost(self, reason: Any = None) -> None:
-        super().connectionLost(reason)
-        self._producer = None
-
-
-@implementer(IProtocol, IHalfCloseableProtocol, IHandshakeListener)
+@implementer(IProtocol, IHalfCloseableProtocol)
 class ChannelProtocol:
     """Hands a transport's events to a channel."""
 
@@ -94,26 +67,19 @@ class ChannelProtocol:
         self.channel: Channel | _Gone = _GONE
         self._lingering: Timeout | None = None
 
-    def makeConnection(self, transport: Any) -> None:
-        """Called with the transport, and again with the TLS layer if one is started."""
-        first = self.transport is None
+    def makeConnection(self, transport: ChannelTransport) -> None:
+        """The connection stands."""
         self.transport = transport
-        if not first:
-            if isinstance(self.channel, Channel):
-                self.channel.outbox.link = self._stream_link(self.channel, transport)
-            return
         factory = self.factory
-        plain = isinstance(transport, ChannelTransport)
-        channel = Channel(factory.settings, transport.client[:2] if plain else _peer_of(transport))
+        peer: Any = transport.client[:2]
+        channel = Channel(factory.settings, peer)
         self.channel = channel
-        if factory.tls_factory is not None:
+        if factory.tls is not None:
             channel.start_tls = self.start_tls
         factory.channels[channel] = None
         factory.layout.build(channel)
-        link: Link = transport if plain else self._stream_link(channel, transport)
-        if plain:
-            transport.outbox = channel.outbox
-        channel.begin(link)
+        transport.outbox = channel.outbox
+        channel.begin(transport)
 
     def dataReceived(self, data: bytes) -> None:
         self.channel.received(data)
@@ -131,15 +97,6 @@ class ChannelProtocol:
         self.factory.gone()
         self.transport = None
 
-    def handshakeCompleted(self) -> None:
-        """TLS stands; called by the TLS layer."""
-        channel = self.channel
-        if isinstance(channel, Channel):
-            handle = self.transport.getHandle()
-            channel.tls_version = handle.get_protocol_version_name()
-            channel.certificate_name = certificate_name(handle.get_peer_certificate())
-            channel.pipeline.head.fire_event(TlsEstablished(channel.tls_version, channel.certificate_name))
-
     def finished(self) -> None:
         """All was sent: over for the channel; the transport waits a little for the peer to close."""
         channel = self.channel
@@ -151,18 +108,13 @@ class ChannelProtocol:
 
     def start_tls(self, received: bytes) -> None:
         """Put TLS between the transport and this; ``received`` is ciphertext that was read already."""
-        transport, tls_factory = self.transport, self.factory.tls_factory
-        if isinstance(transport, ChannelTransport):
-            transport.give_way()
-        layer = _TlsLayer(tls_factory, self)
-        transport.protocol = layer
-        layer.makeConnection(transport)
+        channel, context, transport = self.channel, self.factory.tls, self.transport
+        assert isinstance(channel, Channel)
+        assert context is not None
+        layer = TlsLayer(context, channel, self, transport)
+        transport.protocol = transport.outbox = channel.outbox.link = layer
         if received:
             layer.dataReceived(received)
-
-    def _stream_link(self, channel: Channel, transport: Any) -> StreamLink:
-        clock = channel.wheel.clock
-        return StreamLink(channel.outbox, transport, lambda call: clock.call_later(0, call), self.finished)
 
     def _leave(self) -> None:
         channel, self.channel = self.channel, _GONE
@@ -184,8 +136,7 @@ class ChannelFactory:
         *,
         max_connections: int = 1_000_000,
         share: Share | None = None,
-        tls_context: Any = None,
-        reactor: Any = None,
+        tls: TlsContext | None = None,
     ) -> None:
         self.settings = settings
         self._share = share
@@ -194,13 +145,7 @@ class ChannelFactory:
         #: A set in the order of accepting; a dictionary needs half of a set's room.
         self.channels: dict[Channel, None] = {}
         self.counts = ConnectionCounts()
-        self.tls_factory: TLSMemoryBIOFactory | None = None
-        if tls_context is not None:
-            # The wrapped factory makes protocols for others; here they are made by hand, so it only has to be one.
-            self.tls_factory = TLSMemoryBIOFactory(
-                tls_context, isClient=False, wrappedFactory=cast(Any, self), clock=reactor
-            )
-            self.tls_factory.noisy = False
+        self.tls = tls
 
     def accept(self) -> ChannelProtocol | None:
         """A protocol for a new connection, or None if there are too many."""
@@ -233,19 +178,4 @@ def _reason_of(failure: Failure) -> CloseReason:
     error = failure.value
     if isinstance(error, ConnectionDone):
         return reasons.PEER_CLOSED
-    if isinstance(error, SslError):
-        return CloseReason("tls_failed", _ssl_detail(error))
     return reasons.PEER_RESET
-
-
-def _ssl_detail(error: SslError) -> str:
-    queue = error.args[0] if error.args else ()
-    if isinstance(queue, list) and queue:
-        return str(queue[-1][-1])
-    return str(error) or type(error).__name__
-
-
-def _peer_of(transport: Any) -> tuple[str, int] | str:
-    peer = transport.getPeer()
-    host, port = getattr(peer, "host", None), getattr(peer, "port", None)
-    return (host, port) if isinstance(host, str) and isinstance(port, int) else str(peer)

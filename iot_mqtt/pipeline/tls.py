@@ -1,17 +1,17 @@
 """TLS: the server's context from files, and the stage that starts it.
 
 TLS 1.2 is the least that is spoken. With ``client_ca`` the client's certificate is verified in the handshake, and the
-common name of its subject becomes ``channel.certificate_name``.
+common name of its subject becomes ``channel.certificate_name``. The context is made once for all connections of a
+listener. A client that comes back with its session ticket saves both sides the signature.
 """
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from cryptography.x509.oid import NameOID
-from OpenSSL import SSL, crypto
-from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
-from zope.interface import implementer  # type: ignore[import-untyped]
+from pathlib import Path
+from typing import Any
 
 from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline.context import Context
@@ -20,10 +20,13 @@ from iot_mqtt.pipeline.stage import Batch, Stage
 
 __all__ = ["TlsConfigurationError", "TlsContext", "TlsEstablished", "TlsStage", "certificate_name", "tls_context"]
 
-#: A client could make the server calculate by asking for one handshake after the other. Not in pyOpenSSL's stubs.
-OP_NO_RENEGOTIATION: int = getattr(SSL, "OP_NO_RENEGOTIATION", 0x4000_0000)
-
-_VERSIONS = {"1.2": SSL.TLS1_2_VERSION, "1.3": SSL.TLS1_3_VERSION}
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+#: Renegotiation: a client could make the server calculate by asking for one handshake after the other.
+_OPTIONS = ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
+#: OpenSSL's own choice. Python's would leave out what devices of before TLS 1.3 may speak alone.
+_CIPHERS = "DEFAULT"
+#: Session tickets for a client of TLS 1.3. It has one connection at a time, and gets a new one with each.
+_TICKETS = 1
 
 
 class TlsConfigurationError(Exception):
@@ -38,7 +41,6 @@ class TlsEstablished:
     certificate_name: str | None
 
 
-@implementer(IOpenSSLServerConnectionCreator)
 class TlsContext:
     """Makes the TLS side of each new connection. ``reload`` takes renewed files into use for those that follow."""
 
@@ -50,8 +52,9 @@ class TlsContext:
         """Read the files again; if they cannot be used the old ones stay, and the error is raised."""
         self._context = build(self.settings)
 
-    def serverConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
-        return SSL.Connection(self._context, None)
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        """The server's side of one connection."""
+        return self._context.wrap_bio(incoming, outgoing, server_side=True)
 
 
 def tls_context(settings: TlsSettings) -> TlsContext:
@@ -59,55 +62,50 @@ def tls_context(settings: TlsSettings) -> TlsContext:
     return TlsContext(settings)
 
 
-def build(settings: TlsSettings) -> SSL.Context:
+def build(settings: TlsSettings) -> ssl.SSLContext:
     """An OpenSSL context from the files."""
-    context = SSL.Context(SSL.TLS_SERVER_METHOD)
     if settings.min_version not in _VERSIONS:
         raise TlsConfigurationError(f"min_version must be one of {', '.join(_VERSIONS)}, not {settings.min_version!r}")
-    context.set_min_proto_version(_VERSIONS[settings.min_version])
-    context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_CIPHER_SERVER_PREFERENCE | OP_NO_RENEGOTIATION)
-    # An idle connection gives its 34 kB of record buffers back.
-    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
-    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    file = settings.certificate
+    # It lets an idle connection give its 34 kB of record buffers back.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[settings.min_version]
+    context.options |= _OPTIONS
+    context.num_tickets = _TICKETS
+    what = settings.certificate
     try:
-        context.use_certificate_chain_file(file)
-        file = settings.key
-        context.use_privatekey_file(file)
-        context.check_privatekey()
-        if settings.ciphers:
-            file = f"ciphers {settings.ciphers!r}"
-            context.set_cipher_list(settings.ciphers.encode())
+        for what in filter(None, (settings.certificate, settings.key, settings.client_ca)):
+            Path(what).open("rb").close()
+        what = f"{settings.certificate} with the key {settings.key}"
+        context.load_cert_chain(settings.certificate, settings.key, _no_passphrase)
+        what = f"ciphers {settings.ciphers!r}"
+        context.set_ciphers(settings.ciphers or _CIPHERS)
         if settings.client_ca:
-            file = settings.client_ca
-            _ask_clients(context, settings)
-    except (SSL.Error, OSError) as error:
-        raise TlsConfigurationError(f"TLS: cannot use {file}: {_text(error)}") from error
+            what = settings.client_ca
+            context.load_verify_locations(settings.client_ca)
+            required = settings.require_client_certificate
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    except (OSError, ValueError) as error:
+        raise TlsConfigurationError(f"TLS: cannot use {what}: {ssl_text(error)}") from error
     return context
 
 
-def _ask_clients(context: SSL.Context, settings: TlsSettings) -> None:
-    context.load_verify_locations(settings.client_ca)
-    context.set_session_id(b"iot-mqtt")
-    mode = SSL.VERIFY_PEER
-    if settings.require_client_certificate:
-        mode |= SSL.VERIFY_FAIL_IF_NO_PEER_CERT
-    context.set_verify(mode, None)
+def _no_passphrase() -> str:
+    """OpenSSL would ask the terminal, and wait."""
+    raise ValueError("the key is encrypted")
 
 
-def certificate_name(certificate: crypto.X509 | None) -> str | None:
-    """The common name of a certificate's subject; None without a certificate or without a name."""
-    if certificate is None:
-        return None
-    names = certificate.to_cryptography().subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(names[0].value) if names else None
+def certificate_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """The common name of a verified certificate's subject; None without a certificate or without a name."""
+    subject = (certificate or {}).get("subject", ())
+    return next((str(value) for names in subject for key, value in names if key == "commonName"), None)
 
 
-def _text(error: Exception) -> str:
-    queue = error.args[0] if error.args else None
-    if isinstance(queue, list):
-        return str(queue[-1][-1]) if queue else "no such file, or not a PEM file"
-    return str(error)
+def ssl_text(error: Exception) -> str:
+    """OpenSSL's reason in small letters, or what the system says."""
+    reason = getattr(error, "reason", None)
+    if isinstance(reason, str):
+        return reason.replace("_", " ").lower()
+    return getattr(error, "strerror", None) or str(error)
 
 
 class TlsStage(Stage):

@@ -22,10 +22,12 @@ from twisted.internet.address import IPv6Address
 from twisted.python import log
 from twisted.python.failure import Failure
 
-from iot_mqtt.pipeline.outbox import Outbox, Part
+from iot_mqtt.pipeline.outbox import Part
 
 if TYPE_CHECKING:
+    from iot_mqtt.pipeline.outbox import Outbox
     from iot_mqtt.pipeline.protocol import ChannelFactory
+    from iot_mqtt.pipeline.tls_layer import TlsLayer
 
 __all__ = ["CalmPort", "ChannelPort", "ChannelTransport"]
 
@@ -44,8 +46,8 @@ _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class ChannelTransport(tcp.Server):
     """The server side of one TCP connection."""
 
-    #: The outbox this transport serves as a link, or None: then somebody above (a TLS layer) uses Twisted's buffer.
-    outbox: Outbox | None = None
+    #: What this transport serves as a link: the channel's outbox, or a TLS layer; None before there is one.
+    outbox: Outbox | TlsLayer | None = None
     _finishing = False
     #: No shutdown() before close(): descriptors are close-on-exec, so close alone sends FIN. One system call less.
     _shouldShutdown = False  # noqa: N815
@@ -147,11 +149,6 @@ class ChannelTransport(tcp.Server):
 
     def abort(self) -> None:
         self.abortConnection()
-
-    def give_way(self) -> None:
-        """A TLS layer comes between this and the channel: from now on be Twisted's transport, buffer and all."""
-        self.outbox = None
-        self._tempDataBuffer: list[bytes] = []
 
     def _end_output(self) -> Any:
         """Send FIN and read on until the peer's own.

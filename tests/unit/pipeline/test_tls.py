@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from iot_mqtt.pipeline import (
     Batch,
@@ -374,3 +375,105 @@ def test_a_key_of_another_certificate_is_refused(files: Files) -> None:
     """A mix-up of files."""
     with pytest.raises(TlsConfigurationError):
         tls_context(TlsSettings(files.certificate, files.client[1]))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_that_comes_back_goes_on_with_its_session(
+    server: Server, echo: Layout, files: Files, version: ssl.TLSVersion
+) -> None:
+    """No signature the second time, and it is still known whose certificate it was."""
+    settings = TlsSettings(files.certificate, files.key, client_ca=files.client_ca)
+    listening = server.listen(echo, ListenerSettings("mtls", port=0, tls=settings))
+    context = client_context(files, files.client)
+    context.minimum_version = context.maximum_version = version
+
+    def visit(session: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool | None]:
+        with (
+            socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw,
+            context.wrap_socket(raw, server_hostname="127.0.0.1", session=session) as sock,
+        ):
+            sock.sendall(b"hello")
+            assert sock.recv(5) == b"hello"
+            return sock.session, sock.session_reused
+
+    def client() -> list[bool | None]:
+        session, first = visit(None)
+        session, second = visit(session)
+        return [first, second, visit(session)[1]]
+
+    assert server.run(client) == [False, True, True]
+    assert Echo.names == ["device-7"] * 3
+
+
+def test_what_nobody_could_have_encrypted_ends_the_connection(server: Server, echo: Layout, files: Files) -> None:
+    """What came before it is read, and an alert says so."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+
+    def client() -> None:
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw:
+            plain = raw.dup()
+            with plain, client_context(files).wrap_socket(raw, server_hostname="127.0.0.1") as sock:
+                sock.sendall(b"hello")
+                assert sock.recv(5) == b"hello"
+                plain.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+                with pytest.raises(ssl.SSLError, match=r"(?i)alert"):
+                    sock.recv(5)
+
+    server.run(client)
+    assert [reason.name for reason in Echo.ended if reason] == ["tls_failed"]
+
+
+def test_a_client_that_says_that_it_ends_gets_an_end(server: Server, echo: Layout, files: Files) -> None:
+    """Its close_notify is answered by one, not by a truncation."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+
+    def client() -> None:
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw:
+            sock = client_context(files).wrap_socket(raw, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
+            sock.sendall(b"hello")
+            assert sock.recv(5) == b"hello"
+            sock.unwrap().close()
+
+    server.run(client)
+    assert [reason.name for reason in Echo.ended if reason] == ["peer_closed"]
+
+
+def test_a_slow_reader_gets_all_of_it(server: Server, files: Files) -> None:
+    """What the kernel does not take waits, and in the right order."""
+
+    class Much(Stage):
+        def read(self, ctx: Context, batch: Batch) -> None:
+            for number in range(2000):
+                ctx.write([number.to_bytes(4, "big") * 1000])
+                ctx.flush()
+
+    settings = ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key))
+    listening = server.listen(Layout([("much", Much)]), settings)
+
+    def client() -> bytes:
+        with (
+            socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw,
+            client_context(files).wrap_socket(raw, server_hostname="127.0.0.1") as sock,
+        ):
+            sock.sendall(b"x")
+            received = bytearray()
+            while len(received) < 8_000_000:
+                received += sock.recv(1 << 16)
+            return bytes(received)
+
+    assert server.run(client) == b"".join(number.to_bytes(4, "big") * 1000 for number in range(2000))
+
+
+def test_an_encrypted_key_is_refused(files: Files, tmp_path: Path) -> None:
+    """Nobody sits at a terminal to be asked for a passphrase."""
+    key = serialization.load_pem_private_key(Path(files.key).read_bytes(), None)
+    encrypted = tmp_path / "encrypted.key"
+    encrypted.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    with pytest.raises(TlsConfigurationError, match="encrypted"):
+        tls_context(TlsSettings(files.certificate, str(encrypted)))
