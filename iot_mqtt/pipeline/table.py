@@ -57,10 +57,11 @@ def overrides(stage_class: type[Stage], method: str) -> bool:
 class Table:
     """The rows of one sequence of classes, head and tail included."""
 
-    __slots__ = ("classes", "rows", "with_added", "with_removed")
+    __slots__ = ("classes", "rows", "with_added", "with_removed", "_between")
 
     def __init__(self, classes: Classes) -> None:
         self.classes = classes
+        self._between: dict[tuple[int, int], Row] = {}
         self.rows = tuple(self.between(position + 1, position - 1) for position in range(len(classes)))
         self.with_added = tuple(i for i, each in enumerate(classes) if overrides(each, "added"))
         self.with_removed = tuple(i for i, each in enumerate(classes) if overrides(each, "removed"))
@@ -70,6 +71,12 @@ class Table:
 
         A stage that was removed while an event passes through it stands between two positions.
         """
+        row = self._between.get((above, below))
+        if row is None:
+            row = self._between[above, below] = self._make(above, below)
+        return row
+
+    def _make(self, above: int, below: int) -> Row:
         inbound = [self._first(event, range(above, len(self.classes)), len(self.classes) - 1) for event in INBOUND]
         outbound = [self._first(event, range(below, -1, -1), 0) for event in OUTBOUND]
         return Row(

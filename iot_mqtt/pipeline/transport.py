@@ -144,8 +144,18 @@ class ChannelTransport(tcp.Server):
             self.pauseProducing()
 
     def finish(self) -> None:
-        self._finishing = True
-        self.startWriting()
+        if self.outbox is None or self.outbox.empty:
+            # Not now, for nobody expects it, and not by way of the poller, which would be told twice.
+            self.reactor.call_at_turn_end(self._finish)
+        else:  # a TLS layer has bytes that the kernel did not take
+            self._finishing = True
+            self.startWriting()
+
+    def _finish(self) -> None:
+        if self.connected and not self.disconnecting:
+            reason = self._end_output()
+            if reason is not None:
+                self.connectionLost(Failure(reason))
 
     def abort(self) -> None:
         self.abortConnection()
