@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from iot_mqtt.app.ctl.target import CtlError, Target
+from iot_mqtt.app.ctl.errors import CtlError
+from iot_mqtt.app.ctl.target import Target
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

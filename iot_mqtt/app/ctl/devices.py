@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import CtlError
 from iot_mqtt.app.terminal import (
     Column,
     field,

@@ -11,7 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
-from iot_mqtt.app.ctl.target import CtlError
+from iot_mqtt.app.ctl.errors import CtlError
 
 Json = Any
 

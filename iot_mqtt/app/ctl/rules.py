@@ -11,8 +11,9 @@ import click
 import yaml
 
 from iot_mqtt.app.ctl.command import on_node, target_options
+from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import CtlError, Target
+from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.app.terminal import Column, field, moment, number, plain, print_items, print_json
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED
 from iot_mqtt.uplink.rules import Rule, rules_of

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iot_mqtt.app.ctl.errors import CtlError
+
 if TYPE_CHECKING:
     from iot_mqtt.app.ctl.node import Node
-
-
-class CtlError(Exception):
-    """What went wrong, for the person who typed the command."""
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ def test_who_asks_for_help_loads_no_broker(arguments: list[str]) -> None:
         "iot_mqtt.app",
         "iot_mqtt.app.cli",
         "iot_mqtt.app.lazy",
-        *(f"iot_mqtt.app.ctl{module}" for module in ("", ".cli", ".command", ".target")),
+        *(f"iot_mqtt.app.ctl{module}" for module in ("", ".cli", ".command", ".errors", ".target")),
     }
     packages = {name.partition(".")[0] for name in imported}
     assert packages - sys.stdlib_module_names <= {"iot_mqtt", "click"}

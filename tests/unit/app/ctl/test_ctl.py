@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.cli import main
+from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import CtlError, Target
+from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.app.terminal import plain, size, span
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.errors import Unavailable

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import CtlError, Target
+from iot_mqtt.app.ctl.target import Target
 from tests.unit.admin.adminkit import TOKEN, UPLINK, make_browser
 from tests.unit.admin.deskkit import FakeDesk
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
