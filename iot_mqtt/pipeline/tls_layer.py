@@ -31,6 +31,8 @@ RECORD = 16 * 1024
 #: Bytes that are encrypted before the kernel is asked to take them. OpenSSL keeps room for as many, per connection.
 CHUNK = 4 * RECORD
 _NOTHING = memoryview(b"")
+#: Nobody writes to it.
+_EMPTY = ssl.MemoryBIO()
 
 
 class Above(Protocol):
@@ -41,6 +43,22 @@ class Above(Protocol):
     def connectionLost(self, reason: Failure) -> None: ...
 
     def finished(self) -> None: ...
+
+
+class _Nowhere:
+    """The link of a connection that is lost."""
+
+    def push(self, data: Part) -> int:
+        return -1
+
+    def set_reading(self, on: bool) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+_NOWHERE = _Nowhere()
 
 
 class TlsLayer:
@@ -64,7 +82,7 @@ class TlsLayer:
         self._tls: ssl.SSLObject | None = context.wrap(self._incoming, self._outgoing)
         self._channel = channel
         self._above = above
-        self._link = link
+        self._link: Link = link
         #: What OpenSSL made and the link did not take.
         self._unsent = _NOTHING
         #: The handshake is done; it or what came after it failed; nothing more is read.
@@ -74,14 +92,20 @@ class TlsLayer:
 
     def dataReceived(self, data: bytes) -> None:
         """Bytes of the wire."""
-        if self._over or self._tls is None:
-            return
-        self._incoming.write(data)
-        if not self._done:
-            self._channel.encrypted(len(data))
+        at = 0
+        while not self._done and at < len(data):
+            # Piece by piece: what takes them in stays as large as it ever had to be.
+            piece, at = data[at : at + RECORD], at + RECORD
+            if self._over or self._tls is None:
+                return
+            self._incoming.write(piece)
+            self._channel.encrypted(len(piece))
             if not self._over:  # they may have been too many
                 self._shake_hands(self._tls)
-        if self._done and not self._over:
+        if self._over or self._tls is None:
+            return
+        self._incoming.write(data[at:])
+        if self._done:
             self._read(self._tls)
 
     def readConnectionLost(self) -> None:
@@ -93,6 +117,9 @@ class TlsLayer:
         self._over = True
         self._tls = None
         self._unsent = _NOTHING
+        # The transport has this for its outbox: neither is to wait for the collector.
+        self._incoming = self._outgoing = _EMPTY
+        self._link = _NOWHERE
         self._above.connectionLost(reason)
 
     def finished(self) -> None:

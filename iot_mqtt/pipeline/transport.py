@@ -94,10 +94,7 @@ class ChannelTransport(tcp.Server):
             return main.CONNECTION_LOST
         if not data:
             return main.CONNECTION_DONE
-        if self.outbox is None:
-            self.protocol.dataReceived(data)
-        else:
-            self.protocol.channel.received(data)
+        self.protocol.dataReceived(data)
         return None
 
     def doWrite(self) -> Any:

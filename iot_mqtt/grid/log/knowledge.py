@@ -20,7 +20,7 @@ from iot_mqtt.grid.log.keys import BLOCK_TURNS, MAX_TURNS, block_of
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.replaying import pages_of, replay
-from iot_mqtt.grid.log.ring import Ring, Turns
+from iot_mqtt.grid.log.ring import Ring, Turns, is_complete
 from iot_mqtt.ports.log import TURN_BITS, LogFigures
 
 log = logging.getLogger(__name__)
@@ -68,6 +68,10 @@ class Knowledge:
             return
         begun = await self._begun_by(turn)
         turns = await self._ring.read(known, turn)
+        if not all(is_complete(turns.get(number)) for number in range(known, turn)):
+            # Turns that a start has left out, or not all of their shards: there are more of these since that start.
+            begun = await self._look_for_start()
+            turns = await self._ring.read(known, turn)
         # The index of the blocks before the last two is there, even if the last turn itself is not complete yet.
         first = max((block_of(max(turns, default=0)) - 1) * BLOCK_TURNS, self._recent.first_turn)
         missed = first > known
@@ -87,8 +91,9 @@ class Knowledge:
 
     async def _begun_by(self, turn: int) -> int:
         """Where the writer's last start began. A start leaves out more turns than this, so it is seldom looked for."""
-        if turn - self.turn <= MAX_TURNS:
-            return self._begun
+        return self._begun if turn - self.turn <= MAX_TURNS else await self._look_for_start()
+
+    async def _look_for_start(self) -> int:
         begun = await self._ring.begun()
         return self._begun if begun is None else begun.turn
 

@@ -78,16 +78,17 @@ class Ring:
                 turns = await self.read(latest + 1 - SLOTS, latest + 1)
                 behind = max(turns, default=latest) + 1
                 turn = max(turn, behind - MAX_TURNS)
-                while _complete(turns.get(turn)):
+                while is_complete(turns.get(turn)):
                     turn += 1
                 # All of the ring was seen. To look for what has come meanwhile would be a race against the writer.
                 return turn
-            while _complete(turns.get(turn)):
+            while is_complete(turns.get(turn)):
                 turn += 1
             if turn < behind:
                 return turn
             step = min(step * 4, SLOTS)
 
 
-def _complete(records: list[TurnRecord] | None) -> bool:
+def is_complete(records: list[TurnRecord] | None) -> bool:
+    """Whether each shard that a turn wrote to has its summary here."""
     return records is not None and len(records) >= records[0].shards

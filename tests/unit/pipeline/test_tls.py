@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import socket
 import ssl
+import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +27,9 @@ from iot_mqtt.pipeline import (
     TlsSettings,
     tls_context,
 )
+from iot_mqtt.pipeline.channel import Channel
+from iot_mqtt.pipeline.tls_layer import TlsLayer
+from iot_mqtt.pipeline.transport import ChannelTransport
 
 if TYPE_CHECKING:
     from .conftest import Server
@@ -477,3 +482,28 @@ def test_an_encrypted_key_is_refused(files: Files, tmp_path: Path) -> None:
     )
     with pytest.raises(TlsConfigurationError, match="encrypted"):
         tls_context(TlsSettings(files.certificate, str(encrypted)))
+
+
+def test_a_lost_connection_is_freed_without_the_collector(server: Server, echo: Layout, files: Files) -> None:
+    """Half a handshake holds much, and whoever makes many of them closes many."""
+    listening = server.listen(echo, ListenerSettings("tls", port=0, tls=TlsSettings(files.certificate, files.key)))
+
+    def attack() -> None:
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw:
+                raw.sendall(b"\x16\x03\x01\x40\x00\x01\x01\xff\xff\x03\x03" + bytes(30_000))
+        with client_context(files).wrap_socket(
+            socket.create_connection(("127.0.0.1", listening.port), timeout=5), server_hostname="127.0.0.1"
+        ) as sock:
+            sock.sendall(b"hello")
+            assert sock.recv(100) == b"hello"
+        time.sleep(0.2)
+
+    gc.collect()
+    gc.disable()
+    try:
+        server.run(attack)
+        left = [one for one in gc.get_objects() if isinstance(one, TlsLayer | ChannelTransport | Channel)]
+        assert not left
+    finally:
+        gc.enable()
