@@ -43,7 +43,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "receive": ("pipeline/transport.py:doRead", "pipeline/channel.py:", "pipeline/protocol.py:"),
     "decode": ("pipeline/mqtt.py:", "codec/decoder.py:", "pipeline/context.py:fire_"),
     "route": ("topics/",),
-    "fan-out": ("broker/fanout.py:", "broker/connection.py:send", "broker/broker.py:mark_dirty"),
+    "fan-out": ("broker/batches.py:", "broker/fanout.py:", "broker/connection.py:send", "broker/broker.py:mark_dirty"),
     "end of turn": ("pipeline/reactor.py:", "broker/broker.py:", "grid/store.py:", "broker/budget.py:"),
     "write": (
         "broker/connection.py:write_out",

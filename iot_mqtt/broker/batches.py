@@ -35,11 +35,7 @@ def flattened(items: Sequence[object]) -> list[object]:
     """The same with the runs of each batch in its place: for what has to wait, or must be looked at topic by topic."""
     found: list[object] = []
     for item in items:
-        if item.__class__ is PublishBatch:
-            assert isinstance(item, PublishBatch)
-            found += runs_of(item)
-        else:
-            found.append(item)
+        found += runs_of(item) if isinstance(item, PublishBatch) else (item,)
     return found
 
 

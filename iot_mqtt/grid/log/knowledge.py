@@ -16,7 +16,7 @@ import logging
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.grid.log.followed_catalogue import FollowedCatalogue
-from iot_mqtt.grid.log.keys import BLOCK_TURNS, MAX_TURNS, block_of
+from iot_mqtt.grid.log.keys import BLOCK_TURNS, block_of
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.replaying import pages_of, replay
@@ -66,8 +66,7 @@ class Knowledge:
         known = self.turn
         if turn <= known:
             return
-        begun = await self._begun_by(turn)
-        turns = await self._ring.read(known, turn)
+        begun, turns = self._begun, await self._ring.read(known, turn)
         if not all(is_complete(turns.get(number)) for number in range(known, turn)):
             # Turns that a start has left out, or not all of their shards: there are more of these since that start.
             begun = await self._look_for_start()
@@ -89,11 +88,8 @@ class Knowledge:
         self._begun = begun
         self.turn = max(turn, first)
 
-    async def _begun_by(self, turn: int) -> int:
-        """Where the writer's last start began. A start leaves out more turns than this, so it is seldom looked for."""
-        return self._begun if turn - self.turn <= MAX_TURNS else await self._look_for_start()
-
     async def _look_for_start(self) -> int:
+        """Where the writer's last start began."""
         begun = await self._ring.begun()
         return self._begun if begun is None else begun.turn
 
