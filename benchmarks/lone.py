@@ -43,10 +43,15 @@ STEPS: dict[str, tuple[str, ...]] = {
     "receive": ("pipeline/transport.py:doRead", "pipeline/channel.py:", "pipeline/protocol.py:"),
     "decode": ("pipeline/mqtt.py:", "codec/decoder.py:", "pipeline/context.py:fire_"),
     "route": ("topics/",),
-    "fan-out": ("broker/batches.py:", "broker/fanout.py:", "broker/connection.py:send", "broker/broker.py:mark_dirty"),
-    "end of turn": ("pipeline/reactor.py:", "broker/broker.py:", "grid/store.py:", "broker/budget.py:"),
+    "fan-out": (
+        "broker/publishing/batches.py:",
+        "broker/publishing/fanout.py:",
+        "broker/connections/connection.py:send",
+        "broker/broker.py:mark_dirty",
+    ),
+    "end of turn": ("pipeline/reactor.py:", "broker/broker.py:", "grid/store.py:", "broker/publishing/budget.py:"),
     "write": (
-        "broker/connection.py:write_out",
+        "broker/connections/connection.py:write_out",
         "pipeline/context.py:",
         "pipeline/ends.py:",
         "pipeline/outbox.py:",

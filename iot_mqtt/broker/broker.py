@@ -11,34 +11,34 @@ from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.accompanying import SPECIAL, Accompanying
-from iot_mqtt.broker.attempts import Attempts
-from iot_mqtt.broker.budget import Budget, Pause
-from iot_mqtt.broker.census import Census
-from iot_mqtt.broker.clustering import Clustering
-from iot_mqtt.broker.draining import Draining
-from iot_mqtt.broker.fanout import Outcome, fan_out
-from iot_mqtt.broker.handlers import early_table, table
-from iot_mqtt.broker.handlers.connect import admit, usual_connacks
-from iot_mqtt.broker.logs import Logs
-from iot_mqtt.broker.other_logs import Follow
-from iot_mqtt.broker.outflow import Outflow
-from iot_mqtt.broker.owners import Owners
-from iot_mqtt.broker.progress import Progress
+from iot_mqtt.broker.cluster.clustering import Clustering
+from iot_mqtt.broker.cluster.other_logs import Follow
+from iot_mqtt.broker.cluster.references import References
+from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
+from iot_mqtt.broker.connections.draining import Draining
+from iot_mqtt.broker.connections.handlers import early_table, table
+from iot_mqtt.broker.connections.handlers.connect import admit, usual_connacks
 from iot_mqtt.broker.publication import Publication, publication_of
-from iot_mqtt.broker.references import References
-from iot_mqtt.broker.replay_turns import ReplayTurns
-from iot_mqtt.broker.retained_versions import RetainedVersions
-from iot_mqtt.broker.retention import Retention
-from iot_mqtt.broker.rights import Rights
+from iot_mqtt.broker.publishing.accompanying import SPECIAL, Accompanying
+from iot_mqtt.broker.publishing.budget import Budget, Pause
+from iot_mqtt.broker.publishing.fanout import Outcome, fan_out
+from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.readers.census import Census
+from iot_mqtt.broker.readers.logs import Logs
+from iot_mqtt.broker.readers.progress import Progress
+from iot_mqtt.broker.readers.replay_turns import ReplayTurns
+from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.sessions import Sessions
+from iot_mqtt.broker.sessions.attempts import Attempts
+from iot_mqtt.broker.sessions.owners import Owners
+from iot_mqtt.broker.sessions.rights import Rights
+from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.sessions.subscriptions import Subscriptions
+from iot_mqtt.broker.sessions.wills import Wills
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.shared_groups import SharedGroups
-from iot_mqtt.broker.subscriptions import Subscriptions
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import note_sent_up
-from iot_mqtt.broker.wills import Wills
 from iot_mqtt.codec import Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.pipeline import ConnectTimeouts
@@ -54,8 +54,8 @@ from iot_mqtt.topics import POLICIES, Match, Routes, is_reserved, matches
 from iot_mqtt.values import NOBODY, Message, Origin
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connection import Connection
-    from iot_mqtt.broker.replay import ReplayCursor
+    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.readers.replay import ReplayCursor
     from iot_mqtt.broker.uplink import Uplink
     from iot_mqtt.broker.uplink.holding import Holding
     from iot_mqtt.pipeline import CloseReason, TimingWheel

@@ -11,11 +11,11 @@ from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece
 from iot_mqtt.values import NEVER, Subscription, Will
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connection import Connection
-    from iot_mqtt.broker.cursors import Cursor, SessionCursor
-    from iot_mqtt.broker.elsewhere import ElsewhereCursor, Unfollowed
-    from iot_mqtt.broker.replay import ReplayCursor
-    from iot_mqtt.broker.retention import RetainedReader
+    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.publishing.retention import RetainedReader
+    from iot_mqtt.broker.readers.cursors import Cursor, SessionCursor
+    from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor, Unfollowed
+    from iot_mqtt.broker.readers.replay import ReplayCursor
     from iot_mqtt.pipeline import Timeout
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
-from iot_mqtt.broker.accompanying import DOWN
-from iot_mqtt.broker.fanout import Outcome
 from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.publishing.accompanying import DOWN
+from iot_mqtt.broker.publishing.fanout import Outcome
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
@@ -25,7 +25,7 @@ from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.elsewhere import Elsewhere

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.accompanying import DOWN, Leave
+from iot_mqtt.broker.publishing.accompanying import DOWN, Leave
 from iot_mqtt.codec import Properties
 from iot_mqtt.devices.accepting import Accepting
 from iot_mqtt.devices.book import Book
@@ -28,9 +28,9 @@ from iot_mqtt.session import Delivery, Piece
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connection import Connection
-    from iot_mqtt.broker.fanout import Outcome
+    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.publishing.fanout import Outcome
     from iot_mqtt.broker.session import Session
 
 #: Deadlines are kept to this.

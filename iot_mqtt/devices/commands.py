@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from iot_mqtt.broker.accompanying import DOWN, Leave
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
-from iot_mqtt.broker.fanout import Outcome
 from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.publishing.accompanying import DOWN, Leave
+from iot_mqtt.broker.publishing.fanout import Outcome
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.accepting import Accepting
 from iot_mqtt.devices.asked import NewCommand, command_id_of
@@ -28,7 +28,7 @@ from iot_mqtt.session import Delivery, Piece
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.broker.session import Session
     from iot_mqtt.devices.changes import Changes

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from iot_mqtt.broker.accompanying import SPECIAL
 from iot_mqtt.broker.driving import done, drive
+from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.devices.changes import Changes
@@ -25,7 +25,7 @@ from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.accompanying import SPECIAL
+from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.ports.devices import StoredCommand

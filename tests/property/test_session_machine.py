@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from iot_mqtt.broker import progress
+from iot_mqtt.broker.readers import progress
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import (
     Ack,

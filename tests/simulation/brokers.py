@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.connection import Connection
-from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.node import ClusterNode

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from iot_mqtt.broker.handlers import publish
+from iot_mqtt.broker.connections.handlers import publish
 
 
 @contextmanager

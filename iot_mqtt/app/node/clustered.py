@@ -18,8 +18,8 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.loading import load
-from iot_mqtt.broker.view import View
+from iot_mqtt.broker.sessions.loading import load
+from iot_mqtt.broker.views.view import View
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.cluster.questions import Questions

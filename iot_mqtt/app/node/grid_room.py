@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.budget import DiskLevel
+from iot_mqtt.broker.publishing.budget import DiskLevel
 from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.ports.clock import Clock

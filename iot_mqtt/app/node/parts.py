@@ -12,7 +12,7 @@ from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import AdminConfig, Config, ListenerConfig, LogConfig
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.connection import Connection
+from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.grid.embedded import EmbeddedGrid

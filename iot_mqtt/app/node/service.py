@@ -40,11 +40,11 @@ from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.pipeline.bridge import JobsBridge
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.connection import Connection
-from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
-from iot_mqtt.broker.view import View
+from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import SWEEP_SECONDS, Accompanied
 from iot_mqtt.devices.letters import Letters, LettersInfo
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable

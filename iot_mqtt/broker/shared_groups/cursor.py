@@ -13,8 +13,8 @@ from itertools import islice
 from typing import ClassVar, NamedTuple, Protocol
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
-from iot_mqtt.broker.log_cursor import LogCursor, ReadingNode
 from iot_mqtt.broker.publication import Publication, logged_publication
+from iot_mqtt.broker.readers.log_cursor import LogCursor, ReadingNode
 from iot_mqtt.broker.shared_groups.dispatch import Dispatch
 from iot_mqtt.broker.shared_groups.members import GroupKeeper, RemoteMember
 from iot_mqtt.broker.shared_groups.names import part_name

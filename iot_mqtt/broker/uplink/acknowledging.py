@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.fanout import Outcome
     from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.publishing.fanout import Outcome
 
 
 def note_sent_up(broker: Broker, publication: Publication, outcome: Outcome) -> None:

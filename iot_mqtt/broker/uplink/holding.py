@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from iot_mqtt.broker.budget import Pause
+from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import ReasonCode
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connection import Connection
+    from iot_mqtt.broker.connections.connection import Connection
 
 
 class HeldAnswer(NamedTuple):

@@ -21,13 +21,13 @@ from typing import Any, TypeVar
 
 from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.connection import Connection
-from iot_mqtt.broker.cursors import Cursor
+from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.loading import load
+from iot_mqtt.broker.readers.cursors import Cursor
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
-from iot_mqtt.broker.view import View
+from iot_mqtt.broker.views.view import View
 from iot_mqtt.codec import (
     NO_PROPERTIES,
     Ack,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from iot_mqtt.broker.elsewhere import log_grew, streams_broken
-from iot_mqtt.broker.fanout import fan_out
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.fanout import fan_out
+from iot_mqtt.broker.readers.elsewhere import log_grew, streams_broken
 from iot_mqtt.codec import Decoder, Publish, PublishRun, encode
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore

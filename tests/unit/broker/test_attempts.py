@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iot_mqtt.broker.attempts import Attempts, MemoryBounds
+from iot_mqtt.broker.sessions.attempts import Attempts, MemoryBounds
 from iot_mqtt.ports.addresses import source_of
 from tests.unit.broker.harness import Node
 

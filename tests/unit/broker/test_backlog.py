@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.broker import backlog
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.facade import BacklogInfo, SessionInfo, VerificationInfo
+from iot_mqtt.broker.views import backlog
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import V311, Node

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.auth.service import AllowAll
-from iot_mqtt.broker.connection import Connection
+from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.codec import Ack, Packet, PacketType, Publish, PublishBatch, Request, Suback
 from iot_mqtt.ports.access import Action, Permissions, Principal

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from iot_mqtt.broker.elsewhere import read_on
+from iot_mqtt.broker.readers.elsewhere import read_on
 from tests.simulation.clients import Publisher, Subscriber
 from tests.simulation.ledger import Broken
 from tests.simulation.messaging import Weather

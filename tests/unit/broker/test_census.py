@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.broker import census
 from iot_mqtt.broker.driving import breath
+from iot_mqtt.broker.readers import census
 from iot_mqtt.codec import Ack, Connect, PacketType, Properties, Publish, Request, encode
 from iot_mqtt.ports.counters import Drop
 from tests.unit.broker.harness import V5, Node

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from iot_mqtt.broker.closing import CONNACK_REASONS, DISCONNECT_REASONS, TELLABLE_TO_3X, farewell
+from iot_mqtt.broker.connections.closing import CONNACK_REASONS, DISCONNECT_REASONS, TELLABLE_TO_3X, farewell
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import (
     Ack,

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from iot_mqtt.broker import cursors
+from iot_mqtt.broker.readers import cursors
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import ConnectWill, PacketType, Request
 from iot_mqtt.errors import ReasonCode

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.broker.budget import DiskLevel
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.publishing.budget import DiskLevel
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.codec import Ack, Connect, Packet, PacketType, Publish
 from iot_mqtt.errors import ReasonCode, Refused

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from iot_mqtt.broker.fanout import fan_out
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.fanout import fan_out
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Ack, PacketType, Publish
 from iot_mqtt.codec.runs import run_of

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.elsewhere import streams_broken
-from iot_mqtt.broker.fanout import fan_out
-from iot_mqtt.broker.loading import load, load_session
 from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.publishing.fanout import fan_out
+from iot_mqtt.broker.readers.elsewhere import streams_broken
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.loading import load, load_session
 from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties, Publish
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.grid import CacheName

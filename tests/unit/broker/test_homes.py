@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from iot_mqtt.broker.homes import MAX_WAITING, Homes
+from iot_mqtt.broker.cluster.homes import MAX_WAITING, Homes
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.cluster import Claim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from iot_mqtt.broker.interest import OwnInterest
+from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.ports.cluster import Interest, Peers
 from tests.unit.broker.harness import Node
 from tests.unit.broker.logreaders import durable

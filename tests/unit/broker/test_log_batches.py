@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.broker import log_batches
+from iot_mqtt.broker.readers import log_batches
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec import PacketType, Publish
 from iot_mqtt.ports.grid import CacheName

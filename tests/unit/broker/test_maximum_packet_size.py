@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.broker.fitting import fitting
+from iot_mqtt.broker.connections.fitting import fitting
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import (
     Auth,

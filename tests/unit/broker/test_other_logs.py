@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.broker.logs import Logs
-from iot_mqtt.broker.other_logs import OtherLogs
+from iot_mqtt.broker.cluster.other_logs import OtherLogs
+from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.log import Followed

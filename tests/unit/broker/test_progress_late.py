@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from iot_mqtt.broker import progress
-from iot_mqtt.broker.repeating import IDS_AHEAD
+from iot_mqtt.broker.readers import progress
+from iot_mqtt.broker.sending.repeating import IDS_AHEAD
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.grid import CacheName

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
+from iot_mqtt.broker.cluster.rebalancing import REBALANCE, Rebalancing, surplus
+from iot_mqtt.broker.cluster.references import LeastLoaded
 from iot_mqtt.broker.facade import ShareInfo
-from iot_mqtt.broker.rebalancing import REBALANCE, Rebalancing, surplus
-from iot_mqtt.broker.references import LeastLoaded
 from iot_mqtt.ports.registry import Member
 from tests.unit.broker.harness import Node, run
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from iot_mqtt.broker.references import LeastLoaded
+from iot_mqtt.broker.cluster.references import LeastLoaded
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.registry import Member
 

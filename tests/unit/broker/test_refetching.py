@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.broker import refetching
+from iot_mqtt.broker.sending import refetching
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import Node

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from iot_mqtt.broker.replay import ReplayCursor
-from iot_mqtt.broker.replay_turns import ReplayTurns
+from iot_mqtt.broker.readers.replay import ReplayCursor
+from iot_mqtt.broker.readers.replay_turns import ReplayTurns
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import ReasonCode, Refused

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.broker import retention
+from iot_mqtt.broker.publishing import retention
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Ack, PacketType, Publish, Request, Suback, encode
 from iot_mqtt.errors import ReasonCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iot_mqtt.broker.retained_versions import CLOCKS_APART, RetainedVersions
+from iot_mqtt.broker.cluster.retained_versions import CLOCKS_APART, RetainedVersions
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import Message

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from iot_mqtt.broker.rights import AT_ONCE
+from iot_mqtt.broker.sessions.rights import AT_ONCE
 from iot_mqtt.codec import Ack, ConnectWill, PacketType
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.ports.access import OF_NAMES, Action, ConnectAttempt, Denied, Permissions, Principal

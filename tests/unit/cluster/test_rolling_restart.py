@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.broker.cluster_view import ClusterView
+from iot_mqtt.broker.views.cluster_view import ClusterView
 from iot_mqtt.codec import Disconnect, Packet
 from iot_mqtt.errors import ReasonCode
 from tests.seeds import seeds_of

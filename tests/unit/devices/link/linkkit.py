@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from iot_mqtt.broker.connection import Connection
+from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import Verdict

@@ -1,0 +1,157 @@
+"""Where new subscriptions of durable sessions begin in the logs of other nodes: looked up before SUBACK is sent.
+
+::
+
+    SUBSCRIBE ─▶ cursors of other logs are held ─▶ which nodes were there ever, and where do their logs end? ─▶ claims
+              ─▶ stored, cursors go on ─▶ everybody knows of it ─▶ SUBACK
+
+A subscription owns nothing that was published before it. What is known here of another node's log does not say where
+that is: its end is what the link has brought, and a node may have begun of which nobody here has heard. So the grid is
+asked, once for all SUBSCRIBEs of a turn, and again for those that come meanwhile. Whatever is in a log behind the end
+that is found was not acknowledged when SUBSCRIBE came; a log that is not found did not exist.
+
+Until then the filter claims nothing there, and the session's cursors read what it is owed for its other filters.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from twisted.internet.defer import Deferred, gatherResults
+
+from iot_mqtt.broker.driving import RETRY_SECONDS, drive
+from iot_mqtt.broker.readers.elsewhere import log_grew
+from iot_mqtt.values import Subscription
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.cluster.other_logs import OtherLogs
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.cluster import Peers
+
+log = logging.getLogger(__name__)
+
+#: Subscriptions by session.
+_Begun = dict["Session", list[Subscription]]
+
+
+class _Waiting(NamedTuple):
+    session: Session
+    subscriptions: list[Subscription]
+    call: Callable[[], None]
+
+
+class Beginnings:
+    """The subscriptions whose claims on other nodes' logs are not fixed yet."""
+
+    def __init__(self, broker: Broker, peers: Peers, logs: OtherLogs) -> None:
+        self._broker = broker
+        self._peers = peers
+        self._logs = logs
+        self._sessions: dict[Session, None] = {}
+        self._waiting: list[_Waiting] = []
+        self._looking = False
+        #: Number → the boot at whose end its log was looked at: it does not grow before that node begins again.
+        self._ended: dict[int, int] = {}
+
+    def begin(self, session: Session, subscription: Subscription) -> None:
+        """A durable session has a plain subscription that it did not have."""
+        if session.beginning is None:
+            session.beginning = {}
+        session.beginning[subscription.filter] = subscription
+        for cursor in (session.elsewhere or {}).values():
+            cursor.hold()
+        self._sessions[session] = None
+        self._broker.call_soon(self._look)
+
+    def when_fixed(self, session: Session, call: Callable[[], None]) -> None:
+        """``call`` when the claims of all subscriptions that the session has now are fixed, and staged."""
+        if session.beginning:
+            self._waiting.append(_Waiting(session, list(session.beginning.values()), call))
+        else:
+            call()
+
+    def _look(self) -> None:
+        if self._looking or not self._sessions:
+            return
+        self._looking = True
+        sessions, self._sessions = self._sessions, {}
+        begun = {session: list(session.beginning.values()) for session in sessions if session.beginning}
+        drive(self._ends(), partial(self._found, begun), partial(self._not_found, begun))
+
+    async def _ends(self) -> dict[int, int]:
+        """Where the log of every node ends."""
+        known = dict(await self._peers.numbers())
+        found = await gatherResults(
+            [Deferred.fromCoroutine(self._end(number, ended)) for number, ended in known.items()], consumeErrors=True
+        )
+        return dict(zip(known, found, strict=True))
+
+    async def _end(self, number: int, ended: int | None) -> int:
+        reader = await self._logs.open(number)
+        if ended is None:
+            return await reader.look()
+        if self._ended.get(number) != ended:
+            # Nobody will announce it.
+            await reader.refresh()
+            log_grew(self._broker, number)
+            self._ended[number] = ended
+        return reader.end
+
+    def _not_found(self, begun: _Begun, error: BaseException) -> None:
+        log.warning("where the logs of other nodes end cannot be found, trying again: %s", error)
+        self._looking = False
+        self._sessions = dict.fromkeys((*begun, *self._sessions))
+        for session in self._sessions:
+            if session.connection is None:
+                # Nobody was told that they are in force, and nobody waits for it any more.
+                for filter in list(session.beginning or ()):
+                    self._broker.subscriptions.remove(session, filter)
+        self._answer()
+        self._broker.clock.call_later(RETRY_SECONDS, self._look)
+
+    def _found(self, begun: _Begun, ends: dict[int, int]) -> None:
+        self._looking = False
+        for session, subscriptions in begun.items():
+            if not session.ended:
+                self._fix(session, subscriptions, ends)
+        self._answer()
+        self._look()
+
+    def _answer(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if any(_is_beginning(one.session, subscription) for subscription in one.subscriptions):
+                self._waiting.append(one)
+            else:
+                one.call()
+        self._broker.plan_turn()
+
+    def _fix(self, session: Session, subscriptions: list[Subscription], ends: dict[int, int]) -> None:
+        broker = self._broker
+        for subscription in subscriptions:
+            if not _is_beginning(session, subscription):
+                continue
+            filter = subscription.filter
+            assert session.beginning is not None
+            del session.beginning[filter]
+            for writer, cursor in (session.elsewhere or {}).items():
+                cursor.begin(filter, ends.get(writer, 0))
+            if session.durable:
+                broker.store.save_subscription(session.client_id, subscription, session.since(filter))
+        if session.durable:
+            broker.progress.moved(session)
+        for cursor in (session.elsewhere or {}).values():
+            broker.call_soon(partial(cursor.read_on, broker))
+
+
+def _is_beginning(session: Session, subscription: Subscription) -> bool:
+    """It has neither been given up nor replaced, and its claims are not fixed."""
+    return (
+        not session.ended
+        and session.beginning is not None
+        and (session.beginning.get(subscription.filter) is subscription)
+    )

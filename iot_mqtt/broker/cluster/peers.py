@@ -1,0 +1,248 @@
+"""Other nodes as receivers: they stand in the routing table like sessions, and what they get is forwarded.
+
+::
+
+    fan_out ─▶ Keeper: record it, a durable session somewhere wants it
+            ─▶ Peer:   gather ─(end of turn)─▶ not recorded: forwarded now
+                                            └▶ recorded: forwarded after the commit, in order
+
+A publication that came from another node is never forwarded: every node hears of it from the one it was published at.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups import GroupKeeper, RemoteMember
+from iot_mqtt.ports.cluster import Forwarded, Interest
+from iot_mqtt.ports.counters import LinkDrop
+from iot_mqtt.topics import parse_shared
+from iot_mqtt.values import Subscription
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.publishing.fanout import Outcome
+    from iot_mqtt.ports.cluster import Peers
+    from iot_mqtt.ports.grid import WriteBatch
+
+#: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
+Member = tuple[str, str] | None
+
+
+class Keeper:
+    """Durable sessions of another node: what they want is recorded here, where it is published."""
+
+    __slots__ = ("client_id",)
+
+    inflight_count = 0
+
+    def __init__(self, name: str) -> None:
+        self.client_id = name
+
+    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+        """Record it. QoS 0 is kept for nobody who is away, as on one node."""
+        if publication.remote or not publication.qos:
+            return
+        outcome.elsewhere = True
+        broker.record(publication)
+        outcome.ticket = broker.store.latest
+
+
+class Peer:
+    """The connected sessions of another node."""
+
+    __slots__ = ("client_id", "number", "up", "_peers", "_gathered", "_held")
+
+    inflight_count = 0
+
+    def __init__(self, number: int, peers: Peers) -> None:
+        self.client_id = f"\0peer-{number}"
+        self.number = number
+        self.up = False
+        self._peers = peers
+        # Of this turn, in order.
+        self._gathered: list[tuple[Publication, Member]] = []
+        # What waits for a commit, and what must not overtake it.
+        self._held: deque[tuple[int, Publication, Member]] = deque()
+
+    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+        """Somebody there wants it."""
+        if not publication.remote:
+            outcome.elsewhere = True
+            self.take(broker, publication, None)
+
+    def take(self, broker: Broker, publication: Publication, member: Member) -> None:
+        """Forward it at the end of the turn, or after its commit."""
+        if not self.up:
+            broker.counters.forwards_dropped[LinkDrop.PEER_DOWN] += publication.count
+        elif not publication.qos and self._peers.crowded(self.number):
+            broker.counters.forwards_dropped[LinkDrop.PEER_CROWDED] += publication.count
+        else:
+            broker.counters.messages_forwarded += publication.count
+            self._gathered.append((publication, member))
+            broker.plan_turn()
+
+    def end_turn(self, latest: int) -> None:
+        """Forward what need not wait."""
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, []
+        held = self._held
+        for publication, member in gathered:
+            if publication.logged is not None:
+                held.append((latest, publication, member))
+            elif publication.qos and held:
+                held.append((0, publication, member))
+            else:
+                self._forward(publication, member)
+
+    def committed(self, committed: int) -> None:
+        """Forward what waited for this commit."""
+        held = self._held
+        while held and held[0][0] <= committed:
+            _, publication, member = held.popleft()
+            self._forward(publication, member)
+
+    def lost(self) -> None:
+        """It is down; what was recorded is in the log, and nobody is there for the rest."""
+        self.up = False
+        self._gathered.clear()
+        self._held.clear()
+
+    def _forward(self, publication: Publication, member: Member) -> None:
+        logged = publication.logged
+        item = Forwarded(
+            publication.run,
+            publication.topic,
+            publication.publisher,
+            publication.wall,
+            None if logged is None else logged.reference,
+            member is None,
+            () if member is None else (member,),
+            publication.origin,
+        )
+        self._peers.forward(self.number, item)
+
+
+class PeerRoutes:
+    """What every other node wants, kept in this node's routing table."""
+
+    def __init__(self, broker: Broker, peers: Peers) -> None:
+        self._broker = broker
+        self._peers = peers
+        self._by_number: dict[int, Peer] = {}
+        self._wants: dict[int, dict[str, Interest]] = {}
+        self._keepers: dict[int, Keeper] = {}
+        #: By peer and by the filter of the group.
+        self._group_keepers: dict[tuple[int, str], GroupKeeper] = {}
+        self._members: dict[tuple[int, str, str], RemoteMember] = {}
+
+    # As a participant in commits. A batch may be made ready in the middle of a turn, when the one before it is
+    # committed: what has gathered by then is in it, and must be forwarded with it, because the end of the log is
+    # announced with it.
+
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
+        """Nothing is written; see above."""
+        for peer in self:
+            peer.end_turn(ticket)
+
+    def committed(self, ticket: int) -> None:
+        """``Clustering.committed`` forwards."""
+
+    def __iter__(self) -> Iterator[Peer]:
+        return iter(self._by_number.values())
+
+    def peer(self, number: int) -> Peer:
+        """The peer of a number, whether or not it has been heard of."""
+        peer = self._by_number.get(number)
+        if peer is None:
+            peer = self._by_number[number] = Peer(number, self._peers)
+            self._wants[number] = {}
+        return peer
+
+    def member(self, number: int, filter: str, client_id: str) -> RemoteMember | None:
+        """A connected member of a shared group on a peer."""
+        return self._members.get((number, filter, client_id))
+
+    def reachable(self) -> list[int]:
+        """The numbers of those that are up."""
+        return [peer.number for peer in self if peer.up]
+
+    def kept_groups(self) -> Iterator[str]:
+        """The shared filters that somebody durable on another node has."""
+        for _, filter in self._group_keepers:
+            yield filter
+
+    def wants(self, number: int, interest: Sequence[Interest], *, full: bool = False) -> None:
+        """Bring the routing table up to what a peer said."""
+        peer = self.peer(number)
+        wanted = self._wants[number]
+        if full:
+            told = {one.filter for one in interest}
+            interest = [*interest, *(Interest(filter) for filter in wanted if filter not in told)]
+        for one in interest:
+            before = wanted.get(one.filter, Interest(one.filter))
+            if one.none:
+                wanted.pop(one.filter, None)
+            else:
+                wanted[one.filter] = one
+            self._apply(peer, before, one)
+
+    def down(self, number: int) -> None:
+        """It cannot be reached: nobody is connected there. What it keeps is wanted all the same."""
+        self.peer(number).lost()
+        kept = [Interest(one.filter, kept=True) for one in self._wants[number].values() if one.kept]
+        self.wants(number, kept, full=True)
+
+    def _apply(self, peer: Peer, before: Interest, now: Interest) -> None:
+        if parse_shared(now.filter) is None:
+            self._apply_plain(peer, before, now)
+        else:
+            self._apply_shared(peer, before, now)
+
+    def _apply_plain(self, peer: Peer, before: Interest, now: Interest) -> None:
+        if now.kept != before.kept:
+            keeper = self._keepers.get(peer.number)
+            if keeper is None:
+                keeper = self._keepers[peer.number] = Keeper(f"\0keeper-{peer.number}")
+            self._set(keeper, now.filter, present=now.kept)
+        if now.live != before.live:
+            self._set(peer, now.filter, present=now.live)
+
+    def _apply_shared(self, peer: Peer, before: Interest, now: Interest) -> None:
+        filter, groups = now.filter, self._broker.groups
+        if now.kept != before.kept:
+            self._keep_group(peer.number, filter, now.kept)
+        for client_id in before.members:
+            if client_id not in now.members:
+                self._set(self._members.pop((peer.number, filter, client_id)), filter, present=False)
+                groups.emptied(filter)
+        for client_id in now.members:
+            if client_id not in before.members:
+                forward = partial(peer.take, self._broker)
+                member = RemoteMember(client_id, peer.number, filter, lambda: peer.up, groups.leased, forward)
+                self._members[peer.number, filter, client_id] = member
+                self._set(member, filter, present=True)
+                groups.entered(filter)
+
+    def _keep_group(self, number: int, filter: str, kept: bool) -> None:
+        groups = self._broker.groups
+        if kept:
+            keeper = self._group_keepers[number, filter] = GroupKeeper(f"\0keeper-{number}")
+            self._set(keeper, filter, present=True)
+            groups.kept((filter,))
+        else:
+            self._set(self._group_keepers.pop((number, filter)), filter, present=False)
+            groups.emptied(filter)
+
+    def _set(self, receiver: Keeper | GroupKeeper | Peer | RemoteMember, filter: str, *, present: bool) -> None:
+        routes = self._broker.routes
+        if present:
+            routes.subscribe(cast(Session, receiver), Subscription(filter, qos=2))
+        else:
+            routes.unsubscribe(cast(Session, receiver), filter)

@@ -1,0 +1,89 @@
+"""Messages that the broker accompanies: commands to devices, whose senders learn what became of them.
+
+What a command is, is not known here, only where the broker asks: when one is published, before one leaves to a
+client, when one was confirmed or given up, and when a session comes or goes. A topic's prefix says whether to ask, so
+that other messages pay one comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, Protocol
+
+from iot_mqtt.codec import Properties
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.session import Delivery, Piece
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.publishing.fanout import Outcome
+    from iot_mqtt.broker.session import Session
+
+#: Towards a device.
+DOWN: Final = b"down/"
+#: Where publishing means more than handing on.
+SPECIAL: Final = (DOWN, b"reply/", b"shadow/")
+
+
+class Leave(Enum):
+    """Whether a message may leave to its client now."""
+
+    YES = auto()
+    #: It waits: for its ticket, which was set, or to be pumped again.
+    WAIT = auto()
+    #: It is over: nobody must get it any more.
+    NEVER = auto()
+    #: The same, and the client may have it from an earlier connection.
+    NEVER_AGAIN = auto()
+
+
+class Accompanying(Protocol):
+    """Who knows the commands. Everything is called in the reactor's thread and nothing blocks."""
+
+    def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
+        """A message is about to be published to ``DOWN``. True: not yet, it is looked for on other nodes; ``then`` is
+        called when that is over, some time later, and has it published.
+        """
+        ...
+
+    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+        """Something was published to one of ``SPECIAL``; None: it is an ordinary message, to be handed on."""
+        ...
+
+    def leaving(self, session: Session, item: Delivery | Piece) -> Leave:
+        """A message to ``DOWN`` is the next to leave to a client."""
+        ...
+
+    def confirmed(self, session: Session, command: str) -> None:
+        """PUBACK or PUBREC."""
+        ...
+
+    def refused(self, session: Session, command: str) -> None:
+        """The same with a reason that says no."""
+        ...
+
+    def dropped(self, session: Session, command: str, reason: Drop) -> None:
+        """It was given up before the client had it."""
+        ...
+
+    def client_came(self, connection: Connection) -> None:
+        """A client is connected, or has subscribed to more."""
+        ...
+
+    def client_left(self, connection: Connection) -> None:
+        """Its session has lost this connection."""
+        ...
+
+    def session_came(self, client_id: str, *, inherited: bool) -> None:
+        """A session that another node had is at home here; ``inherited``: that one is dead."""
+        ...
+
+    def session_left(self, client_id: str) -> None:
+        """It is at home elsewhere now."""
+        ...
+
+    def session_ended(self, client_id: str) -> None:
+        """It is gone, with all that waited in it."""
+        ...

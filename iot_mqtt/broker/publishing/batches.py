@@ -1,0 +1,121 @@
+"""From a batch to its receivers: PUBLISH packets of one client, of any topics, that all go to the same ones.
+
+::
+
+    scan ─▶ batch ─┬─▶ sent as it came, or written once in another form       a connection that takes all of it
+                   └─▶ its runs, one by one, as ``fan_out`` has them          whoever keeps something, or has no room
+
+The decoder makes batches of topics whose match is all there is to know (``Routes.common``): no message of one is
+retained, accompanied, recorded for the uplink or for replays, or for another node. What is in a batch may have changed
+between the decoder and here, by a packet of the same read: then it is taken run by run, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.publication import Publication, hop_properties
+from iot_mqtt.broker.publishing.fanout import Outcome, to_session
+from iot_mqtt.codec import PublishBatch, runs_of
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.topics import Match, Route
+
+#: Bytes by which a packet may grow in another form, but for subscription identifiers: id, property length, length.
+GROWTH = 2 + 1 + 2
+#: Bytes of one subscription identifier.
+IDENTIFIER = 5
+
+
+def flattened(items: Sequence[object]) -> list[object]:
+    """The same with the runs of each batch in its place: for what has to wait, or must be looked at topic by topic."""
+    found: list[object] = []
+    for item in items:
+        found += runs_of(item) if isinstance(item, PublishBatch) else (item,)
+    return found
+
+
+def takes(connection: Connection, batch: PublishBatch, routes_version: int) -> bool:
+    """Whether a batch can be served at once: what it was made by still holds, and nothing in it is out of the way.
+
+    ``routes_version``: of the table by which it was made.
+    """
+    broker, session, permissions = connection.broker, connection.session, connection.permissions
+    if session is None or permissions is None or broker.budget.full or broker.routes.version != routes_version:
+        return False
+    if not permissions.unrestricted and connection.verdicts_version != permissions.version:
+        return False
+    qos = batch.qos
+    if qos == 2:
+        ids = batch.ids
+        return broker.settings.max_qos == 2 and session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)
+    return qos <= broker.settings.max_qos
+
+
+def deliver(broker: Broker, batch: PublishBatch, source: Connection, publisher: Session) -> Outcome:
+    """Hand a batch to every receiver of its match."""
+    outcome, count = Outcome(), batch.count
+    match: Match[Session] = batch.route
+    for route in match.plain:
+        outcome.receivers += 1
+        sent = _send(broker, batch, route)
+        if sent < count:
+            for offset, publication in _publications(batch, source, publisher, sent):
+                to_session(broker, publication, route, outcome, None, offset)
+    counters = broker.counters
+    counters.messages_received += count
+    counters.messages_matched += outcome.receivers * count
+    if outcome.nobody:
+        counters.messages_unmatched += count
+    return outcome
+
+
+def _send(broker: Broker, batch: PublishBatch, route: Route[Session]) -> int:
+    """Send as much of a batch as a receiver takes as it comes; how many messages that is."""
+    session = route.receiver
+    connection = session.connection
+    if connection is None or not connection.writable or connection.outbound_aliases is not None:
+        return 0
+    five, identifiers = connection.five, route.identifiers
+    limit = connection.max_packet_size
+    if limit and batch.longest + GROWTH + IDENTIFIER * len(identifiers) > limit:
+        return 0
+    qos, count = min(route.qos, batch.qos), batch.count
+    block = hop_properties(b"", identifiers=identifiers) if identifiers and five else b""
+    if qos == 0:
+        connection.send(batch.written(five=five, qos=0, identifiers=block))
+        session.delivered += count
+        broker.counters.messages_delivered += count
+        return count
+    if session.expiry_interval or session.cursor is not None or session.elsewhere or session.queue or session.sending:
+        return 0
+    outbound = session.outbound
+    count = min(count, outbound.room)
+    if count <= 0:
+        return 0
+    ids = outbound.reserve(count)
+    outbound.mark(ids, qos)
+    connection.send(batch.written(five=five, qos=qos, identifiers=block, ids=ids, count=count))
+    return count
+
+
+def _publications(
+    batch: PublishBatch, source: Connection, publisher: Session, start: int
+) -> Iterator[tuple[int, Publication]]:
+    """Its runs from a message on, with their places in the batch; made once, whoever asks."""
+    publications: list[Publication] | None = batch._publications
+    if publications is None:
+        publications = batch._publications = [
+            Publication(run, run.topic, publisher.client_id, 0.0, source.origin) for run in runs_of(batch)
+        ]
+    offset = 0
+    for publication in publications:
+        if offset >= start:
+            yield offset, publication
+        elif offset + publication.count > start:
+            yield start, publication.part(start - offset, publication.count)
+        offset += publication.count

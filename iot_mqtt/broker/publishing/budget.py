@@ -1,0 +1,245 @@
+"""Room: on disk for what is kept, and in memory for what is not committed yet. Who would exceed it is held off.
+
+::
+
+    disk     NONE ─(80 %)─▶ ALARM ─(100 %)─▶ FULL      what would be stored is refused (v5: 0x97) or waits (3.x)
+    memory   commits fail, or take too long            whoever adds to what waits for a commit is not read from
+
+Everything goes on by itself when there is room again. QoS 0 that nobody stores is never held off.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from math import inf
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.settings import BudgetSettings
+from iot_mqtt.ports.disk import DiskMeter
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.ports.grid import WriteBatch
+
+logger = logging.getLogger(__name__)
+
+#: The share of the limit at which the alarm begins, and below which it ends.
+ALARM_SHARE = 0.80
+CALM_SHARE = 0.78
+#: A full disk has room again when this share of its limit, or so many bytes, are free of it.
+ROOM_SHARE = 0.03
+ROOM_BYTES = 8 * 1024 * 1024
+#: After so large a share of the room was written, and so many bytes, the disk is looked at before its time.
+LOOK_SHARE = 0.125
+LOOK_BYTES = 1024 * 1024
+
+
+class DiskLevel(StrEnum):
+    """How full it is."""
+
+    NONE = "none"
+    ALARM = "alarm"
+    FULL = "full"
+
+
+class Pause(StrEnum):
+    """Why a connection is not read from."""
+
+    DISK_FULL = "disk_full"
+    UNCOMMITTED = "uncommitted"
+    UPLINK = "uplink"
+    #: A command of its may have been accepted by another node: the grid is asked.
+    LOOKUP = "lookup"
+
+
+#: What ends by itself, whether or not there is room.
+_APART = frozenset({Pause.UPLINK, Pause.LOOKUP})
+
+
+class Budget:
+    """The room of one node; a ``ports.store.CommitParticipant``, for batches are what memory waits for."""
+
+    def __init__(self, broker: Broker, settings: BudgetSettings, meter: DiskMeter | None) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._meter = meter
+        self._unmeasured = False
+        self._paused: dict[Connection, Pause] = {}
+        self._gathering = 0
+        self._under_way = 0
+        #: Bytes taken since the disk was looked at, and those after which it is looked at again.
+        self._unseen = 0
+        self._allowance = inf if meter is None else LOOK_BYTES
+        self.level = DiskLevel.NONE
+        #: The same as ``level is FULL``, for the hot path.
+        self.full = False
+        #: Too much waits for a commit.
+        self.crowded = False
+        self.disk_used = self.disk_limit = self.disk_free = 0
+
+    # The disk.
+
+    def measure(self) -> None:
+        """Look at the disk. Called now and then, and whenever much was written."""
+        if self._meter is None:
+            return
+        self._unseen = 0
+        try:
+            self.disk_used, self.disk_free = self._meter()
+        except OSError as error:
+            if not self._unmeasured:
+                logger.error("the room that the grid takes cannot be measured: %s", error)
+            self._unmeasured = True
+            return
+        self._unmeasured = False
+        self.disk_limit = self._limit()
+        self._allowance = max(LOOK_BYTES, (self.disk_limit - self.disk_used) * LOOK_SHARE)
+        level = self._judged()
+        if level is not self.level:
+            self.level, self.full = level, level is DiskLevel.FULL
+            self._tell()
+            if not self.full:
+                self._broker.call_soon(self._resume)
+
+    def _limit(self) -> int:
+        """What the grid may take: what it was given, and no more than the file system has for it."""
+        available = max(0, self.disk_used + self.disk_free - self._settings.disk_reserve)
+        return min(self._settings.disk_limit or available, available)
+
+    def _judged(self) -> DiskLevel:
+        used, limit = self.disk_used, self.disk_limit
+        room = limit - used
+        if room <= 0 or (self.full and room < min(limit * ROOM_SHARE, ROOM_BYTES)):
+            return DiskLevel.FULL
+        share = ALARM_SHARE if self.level is DiskLevel.NONE else CALM_SHARE
+        return DiskLevel.ALARM if used >= limit * share else DiskLevel.NONE
+
+    def _tell(self) -> None:
+        subject = self._settings.subject
+        figures = {"used": self.disk_used, "limit": self.disk_limit, "free": self.disk_free}
+        if self.level is DiskLevel.FULL:
+            logger.error("the %s budget is used up: what would be stored is refused", subject, extra=figures)
+        elif self.level is DiskLevel.ALARM:
+            logger.warning("the %s budget is nearly used up", subject, extra=figures)
+        else:
+            logger.info("the %s budget has room again", subject, extra=figures)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator has to know, in words."""
+        found = []
+        if self.level is not DiskLevel.NONE:
+            share = 100 * self.disk_used // max(1, self.disk_limit)
+            subject = self._settings.subject
+            found.append(f"{subject} {self.level.value}: {self.disk_used} of {self.disk_limit} bytes used ({share} %)")
+        store = self._broker.store
+        if store.failing:
+            found.append(f"the grid does not take writes: {store.trouble}")
+        if self.crowded:
+            found.append(f"{self.uncommitted} bytes wait for a commit: publishers are held off")
+        return tuple(found)
+
+    def takes_room(self, topic: bytes, qos: int, *, kept: bool) -> bool:
+        """Whether a publish would be stored; ``kept``: as the topic's retained message."""
+        broker = self._broker
+        if kept or broker.is_recorded(topic, qos):
+            return True
+        if not qos:
+            return False
+        match = broker.routes.match(topic)
+        if any(broker.groups.keeps(shared.group) for shared in match.shared):
+            return True
+        for route in match.plain:
+            receiver = route.receiver
+            # What is no session is a replay.
+            if receiver.__class__ is not Session or (receiver.cursor is not None and route.qos):
+                return True
+        return False
+
+    # Memory.
+
+    def added(self, size: int) -> None:
+        """Bytes were taken that wait for a commit."""
+        self._gathering += size
+        self._unseen += size
+        if self._unseen > self._allowance:
+            self.measure()
+        if self.uncommitted > self._settings.uncommitted_bytes and not self.crowded:
+            self._crowd()
+
+    @property
+    def uncommitted(self) -> int:
+        """Bytes of messages that wait for a commit."""
+        return self._gathering + self._under_way
+
+    def weigh(self) -> None:
+        """Look at what waits. Called for whoever waits for commits, and after each."""
+        settings, operations = self._settings, self._broker.store.waiting
+        if not self.crowded:
+            if operations > settings.uncommitted_operations:
+                self._crowd()
+        elif self.uncommitted * 2 <= settings.uncommitted_bytes and operations * 2 <= settings.uncommitted_operations:
+            self.crowded = False
+            logger.info("commits are back: publishers go on", extra={"paused": len(self._paused)})
+            self._broker.call_soon(self._resume)
+
+    def _crowd(self) -> None:
+        self.crowded = True
+        logger.warning("too much waits for commits: publishers are held off", extra={"bytes": self.uncommitted})
+
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
+        """What gathered is under way."""
+        self._under_way, self._gathering = self._gathering, 0
+
+    def committed(self, ticket: int) -> None:
+        """It has arrived."""
+        self._under_way = 0
+        self.weigh()
+
+    # Connections that wait.
+
+    def pause(self, connection: Connection, why: Pause, items: list[object]) -> None:
+        """Read no further from a connection until there is room; ``items`` come first then."""
+        connection.hold(items)
+        if connection not in self._paused:
+            self._broker.counters.publishers_paused[why] += 1
+            self._paused[connection] = why
+
+    def paused(self, connection: Connection) -> Pause | None:
+        """Why a connection is not read from; None if it is."""
+        return self._paused.get(connection)
+
+    @property
+    def paused_count(self) -> int:
+        """Connections that are not read from now."""
+        return len(self._paused)
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+        self._paused.pop(connection, None)
+
+    def resume(self, connection: Connection, why: Pause) -> None:
+        """Read on from a connection, if this was why it was not read from."""
+        if self._paused.get(connection) is why:
+            del self._paused[connection]
+            self._broker.call_soon(connection.proceed)
+
+    def go_on(self, connection: Connection, why: Pause) -> None:
+        """The same, at once."""
+        if self._paused.get(connection) is why:
+            del self._paused[connection]
+            connection.proceed()
+
+    def _resume(self) -> None:
+        """Let those go on for whom there is room, one after the other: each may use it up again."""
+        for connection, why in list(self._paused.items()):
+            if self.crowded:
+                return
+            if why in _APART or (self.full and why is Pause.DISK_FULL):
+                continue
+            if connection in self._paused:
+                del self._paused[connection]
+                connection.proceed()

@@ -1,0 +1,131 @@
+"""Counts what readers of the log are owed, where nobody could keep count: after a start, and before retention.
+
+While a node runs, every cursor counts what it falls behind by. After a start these counts are gone, and counting
+anew means reading the log once, for all cursors together, a little in each turn. The same walk tells who loses how
+much when a generation is dropped. A cursor that is being read is left alone: it finds out at the end of the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.driving import RETRY_SECONDS, breath, drive
+from iot_mqtt.broker.readers.cursors import Cursor, SessionCursor
+from iot_mqtt.broker.readers.replay import ReplayCursor
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups import GroupCursor
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.ports.log import LogRun
+
+logger = logging.getLogger(__name__)
+
+#: Runs looked at before others get their turn.
+RUNS_A_TURN = 100
+
+
+class Census:
+    """One walk at a time."""
+
+    __slots__ = ("_broker", "_walking")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._walking = False
+
+    def begin(self) -> None:
+        """Count what is uncounted, in the background."""
+        if not self._walking and self._uncounted():
+            self._walking = True
+            drive(self._count(), self._ended, self._failed)
+
+    def _ended(self, _: None) -> None:
+        self._walking = False
+        # Some may have been read meanwhile and be left again.
+        self.begin()
+
+    def _failed(self, error: BaseException) -> None:
+        self._walking = False
+        logger.error("what sessions are owed could not be counted; trying again: %s", error)
+        self._broker.clock.call_later(RETRY_SECONDS, self.begin)
+
+    def _uncounted(self) -> list[Cursor]:
+        return [one for one in self._cursors() if one.backlog is None and not one.live and one.idle]
+
+    def _cursors(self) -> Iterable[Cursor]:
+        for session in self._broker.sessions:
+            if session.cursor is not None:
+                yield session.cursor
+            yield from (session.replays or {}).values()
+        yield from self._broker.groups
+
+    async def _count(self) -> None:
+        end = self._broker.log.end
+        started = {cursor: (cursor.position, _known_in_log(cursor)) for cursor in self._uncounted()}
+        tally = await self._tally(None, list(started), end)
+        for cursor, (position, known) in started.items():
+            # One that has moved meanwhile is being read; it is counted when it stops, or needs no counting.
+            if cursor.backlog is None and cursor.position == position and not cursor.live:
+                self._broker.counters.messages_restored += max(0, tally[cursor] - known)
+                cursor.backlog = cursor.uncounted + max(0, tally[cursor] - known)
+
+    async def write_off(self, generation: int) -> None:
+        """The generation will be dropped: count what is lost by it, and to whom."""
+        started = {one: one.position for one in self._cursors() if not one.live and one.backlog is not None}
+        for cursor, count in (await self._tally(generation, list(started), self._broker.log.end)).items():
+            if not (cursor.live or cursor.closed or cursor.reading) and cursor.position == started[cursor]:
+                cursor.lose(self._broker, count)
+
+    async def _tally(self, generation: int | None, cursors: list[Cursor], end: int) -> Counter[Cursor]:
+        tally: Counter[Cursor] = Counter()
+        if not cursors:
+            return tally
+        wanted = set(cursors)
+        lowest = min(cursor.position for cursor in cursors)
+        # Only these may want what no present subscription matches.
+        with_past = [cursor for cursor in cursors if isinstance(cursor, SessionCursor) and cursor.past]
+        seen = 0
+        async for run in self._broker.log.scan(generation, lowest):
+            if run.position < end:
+                for cursor in self._readers(run, with_past) & wanted:
+                    count = run.end - max(run.position, cursor.position)
+                    if count > 0 and _wants(cursor, run):
+                        tally[cursor] += count
+            seen += 1
+            if seen % RUNS_A_TURN == 0:
+                await breath(self._broker.call_soon)
+        return tally
+
+    def _readers(self, run: LogRun, with_past: list[SessionCursor]) -> set[Cursor]:
+        match = self._broker.routes.match(run.topic)
+        readers: set[Cursor] = set(with_past)
+        for route in match.plain:
+            receiver: Session | ReplayCursor = route.receiver
+            if isinstance(receiver, ReplayCursor):
+                readers.add(receiver)
+            elif receiver.__class__ is Session and receiver.cursor is not None:
+                readers.add(receiver.cursor)
+        for shared in match.shared:
+            cursor = self._broker.groups.of(shared.group)
+            if cursor is not None:
+                readers.add(cursor)
+        return readers
+
+
+def _known_in_log(cursor: Cursor) -> int:
+    """Messages in the log, and not returned to it, that are counted although the backlog is not."""
+    returned = sum(part.length for part in cursor.returned) if isinstance(cursor, GroupCursor) else 0
+    return cursor.uncounted - returned
+
+
+def _wants(cursor: Cursor, run: LogRun) -> bool:
+    if isinstance(cursor, ReplayCursor):
+        return run.position >= cursor.began and not cursor.is_own(run)
+    if not isinstance(cursor, SessionCursor):
+        return run.run.qos > 0
+    route = cursor.wanted(run)
+    return route is not None and min(route.qos, run.run.qos) > 0

@@ -1,0 +1,220 @@
+"""What durable sessions are owed of the log: the claims of their plain subscriptions, and who reads for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from iot_mqtt.broker.publication import Publication, logged_publication
+from iot_mqtt.broker.readers import log_batches
+from iot_mqtt.broker.readers.log_cursor import LogCursor
+from iot_mqtt.broker.sending.repeating import Doubt, out_of_order
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.store import StoredPast
+from iot_mqtt.topics import Route, combined, is_wildcard, matches, parse_shared
+from iot_mqtt.values import Subscription
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.log import LogReader, LogRun
+
+#: The part of a large window that a session must have free before it reads: a fourth.
+PART_OF_WINDOW = 4
+LARGE_WINDOW = 64
+#: Topics whose claims are kept while a session catches up.
+MAX_CLAIMS = 1000
+#: Ended or replaced subscriptions that a session may still be owed messages for.
+MAX_PAST = 100
+
+#: (subscription, since, until)
+Claims = list[tuple[Subscription, int, int | None]]
+
+
+#: A reader of whatever kind, where the node is a broker.
+Cursor: TypeAlias = LogCursor["Broker"]
+
+
+class SessionCursor(Cursor):
+    """What a durable session is owed of one log for its plain subscriptions."""
+
+    __slots__ = ("session", "since", "past", "doubt", "_claims", "_claims_version")
+
+    def __init__(self, session: Session, log: LogReader, position: int, *, live: bool) -> None:
+        super().__init__(log, position, live=live)
+        self.session = session
+        #: Filter → where its claim on the log begins.
+        self.since: dict[str, int] = {}
+        self._claims: dict[bytes, Claims] | None = None
+        self._claims_version = 0
+        self.past: list[StoredPast] | None = None
+        self.doubt: Doubt | None = None
+
+    def filters(self) -> list[str]:
+        names = list(self.since)
+        if self.past:
+            names.extend({past.subscription.filter for past in self.past} - self.since.keys())
+        return names
+
+    def room(self) -> int:
+        return window_of(self.session)
+
+    @property
+    def idle(self) -> bool:
+        return self.session.connection is None
+
+    def begin_read(self, broker: Broker) -> None:
+        broker.progress.begin(self.session)
+        super().begin_read(broker)
+
+    def lose(self, broker: Broker, count: int) -> None:
+        self.over(broker, count)
+        broker.drop(self.session, Drop.RETENTION, count)
+
+    # Subscriptions come and go.
+
+    def subscribed(self, filter: str, end: int, replaced: Subscription | None) -> None:
+        """A plain filter is wanted from the end of the log on, with new options perhaps."""
+        if replaced is not None:
+            self._keep_past(replaced, end)
+        self.since[filter] = end
+        self.version += 1
+
+    def unsubscribed(self, subscription: Subscription, end: int) -> None:
+        """A plain filter is wanted no more; what is owed for it stays owed [MQTT-3.10.4-3]."""
+        self._keep_past(subscription, end)
+        self.since.pop(subscription.filter, None)
+        self.version += 1
+
+    def _keep_past(self, subscription: Subscription, end: int) -> None:
+        since = self.since.get(subscription.filter, end)
+        if not self.live and max(since, self.position) < end:
+            if self.past is None:
+                self.past = []
+            self.past.append(StoredPast(subscription, since, end))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether no further subscription may begin, which could end in its turn, before it has caught up."""
+        return self.past is not None and len(self.past) >= MAX_PAST
+
+    # Messages.
+
+    def offer(
+        self,
+        broker: Broker,
+        publication: Publication,
+        logged: LogRun,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+    ) -> None:
+        """A message that it wants was published."""
+        if not self.live:
+            self.owe(publication.count)
+            return
+        if self.session.queue:
+            # What waits there came before.
+            self.fall_behind(logged.position, publication.count)
+            return
+        taken = broker.outflow.take(self.session, publication, logged.reference, qos, retain, identifiers, self)
+        if taken < publication.count:
+            self.fall_behind(logged.position + taken, publication.count - taken)
+
+    def _take_all(self, broker: Broker, runs: Sequence[LogRun]) -> bool:
+        """Runs that are alike together, the others one by one."""
+        at, session = 0, self.session
+        while at < len(runs):
+            room = session.outbound.room if session.connection is not None and self.doubt is None else 0
+            count, subscription = log_batches.alike(runs, at, self._claims_on, room)
+            if count > 1 and subscription is not None:
+                self.dealt_with(broker, log_batches.take(broker, self, runs[at : at + count], subscription))
+                at += count
+            elif super()._take_all(broker, runs[at : at + 1]):
+                at += 1
+            else:
+                return False
+        return True
+
+    def take(self, broker: Broker, run: LogRun) -> int:
+        length = run.reference.length
+        route = self.wanted(run)
+        qos = 0 if route is None else min(route.qos, run.run.qos)
+        if route is None or qos == 0:
+            return length
+        if qos == 2:
+            # It would be written, had it been sent, and it would have been sent before what is behind it.
+            self.doubt = None
+        doubt = self.doubt if self.doubt is not None and self.doubt.covers(run.position) else None
+        publication = logged_publication(run)
+        if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
+            if doubt is not None:
+                out_of_order(self.session)
+            self.dealt_with(broker, length)
+            broker.drop(self.session, Drop.EXPIRED, length)
+            return length
+        retain = run.run.retain and route.retain_as_published
+        taken = broker.outflow.take(
+            self.session, publication, run.reference, qos, retain, route.identifiers, self, again=doubt is not None
+        )
+        if doubt is not None:
+            doubt.taken(taken)
+        self.dealt_with(broker, taken)
+        return taken
+
+    def dealt_with(self, broker: Broker, count: int) -> None:
+        """So many messages that were read are not owed any more."""
+        self.over(broker, count)
+
+    def _claims_on(self, topic: bytes) -> Claims:
+        """Subscriptions that match a topic, with the part of the log they claim; looked up once while it reads on."""
+        if self._claims is None or self._claims_version != self.version or len(self._claims) >= MAX_CLAIMS:
+            self._claims, self._claims_version = {}, self.version
+        claims = self._claims.get(topic)
+        if claims is None:
+            name, subscriptions = topic.decode(), self.session.subscriptions
+            claims = self._claims[topic] = [
+                (subscriptions[filter], since, None)
+                for filter, since in self.since.items()
+                if filter == name or (is_wildcard(filter) and matches(filter, name))
+            ]
+            claims.extend(past for past in self.past or () if matches(past.subscription.filter, name))
+        return claims
+
+    def wanted(self, run: LogRun) -> Route[Session] | None:
+        """How the session wants a run: by the subscriptions that it had when the run was published."""
+        session, position = self.session, run.position
+        parts = [
+            subscription
+            for subscription, since, until in self._claims_on(run.topic)
+            if since <= position and (until is None or position < until)
+        ]
+        if run.publisher == session.client_id:
+            parts = [part for part in parts if not part.no_local]  # [MQTT-3.8.3-3]
+        return combined(parts, session) if parts else None
+
+    def caught_up(self, broker: Broker) -> None:
+        self._claims = self.doubt = None
+        if self.past:
+            self.past = None
+            broker.progress.moved(self.session)
+        if not self.session.durable:
+            # The session ends with its connection now, and is served like all of these again.
+            self.session.let_go(self)
+            self.closed = True
+
+
+def window_of(session: Session) -> int:
+    """How many messages to read for a session now. A read costs the same for few as for many, so with a large window
+    it waits until a good part of that is free; what is under way then will free it.
+    """
+    connection, outbound = session.connection, session.outbound
+    if connection is None or not connection.writable:
+        return 0
+    room, limit = outbound.room, outbound.limit
+    return room if limit < LARGE_WINDOW or room * PART_OF_WINDOW >= limit else 0
+
+
+def is_plain(filter: str) -> bool:
+    """Whether the main cursor of a session reads for this filter: neither shared nor a replay."""
+    return not filter.startswith("$") or (parse_shared(filter) is None and not filter.startswith("$replay/"))

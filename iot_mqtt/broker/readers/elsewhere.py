@@ -1,0 +1,210 @@
+"""What durable sessions of this node are owed of other nodes' logs.
+
+::
+
+    link ─▶ fan_out ─▶ offer ─▶ LIVE: sent now                  link broken, no room ─▶ BEHIND ─▶ read that node's log
+
+A session has one cursor for each node's log. One that is live relies on the link with that node: on being offered
+everything, in order. What the link loses is in the log, so a broken link makes its cursors fall behind, no more.
+
+**What a session claims of a log.** A subscription claims what is appended from its ``since`` on. It notes that for
+every log that there is when it is made: their ends, as the grid has them (``beginnings``). A log it does not name began
+after it, and is claimed from its beginning; the same goes for a place that is not there. So a node may join at any
+time, and what it records before anybody here has heard of it is read later. A place in a log that nobody here reads
+(yet) is kept as it is.
+
+**Where a cursor may rest.** A claim may begin behind the end that was announced: the link has not brought yet what is
+before it. What it brings then must not be taken for that claim, so the cursor reads the log up to there, and is live
+again behind it.
+
+Positions are exact on both sides: nothing that was offered is read again, and what was read before the link brought it
+is not taken a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
+from iot_mqtt.broker.sending.repeating import Doubt
+from iot_mqtt.ports.store import StoredPast, StoredPlace
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.log import Followed, LogRun
+
+
+class Unfollowed:
+    """What a session is owed of a log that nobody here reads: written back as it was found."""
+
+    __slots__ = ("position", "past", "since")
+
+    def __init__(self, position: int = 0, past: tuple[StoredPast, ...] = ()) -> None:
+        self.position = position
+        self.past = past
+        #: Filter → where its claim begins.
+        self.since: dict[str, int] = {}
+
+
+class ElsewhereCursor(SessionCursor):
+    """One session's reader of another node's log.
+
+    Its ``position`` means something while it is live too: nothing before it is taken again, however it comes. Its
+    ``backlog`` is what it was offered and could not take; how much there is besides nobody counts.
+    """
+
+    __slots__ = ("until",)
+
+    def __init__(self, session: Session, log: Followed, position: int) -> None:
+        super().__init__(session, log, position, live=False)
+        self.backlog = 0
+        #: It is not live before here: where its newest claim begins.
+        self.until = 0
+
+    def hold(self) -> None:
+        """A claim is about to be made: what comes now may have been published before it."""
+        if self.live:
+            self.fall_behind(self.log.end, 0)
+
+    def begin(self, filter: str, position: int) -> None:
+        """A new filter claims what is appended from a position on."""
+        self.subscribed(filter, position, None)
+        self.until = max(self.until, position)
+
+    @property
+    def _is_held(self) -> bool:
+        return bool(self.session.beginning) or self.log.end < self.until
+
+    def place(self, end: int) -> int:
+        return max(end, self.position) if self.live else self.position
+
+    def fall_behind(self, position: int, owed: int) -> None:
+        super().fall_behind(max(position, self.position), owed)
+
+    def is_offered(self, broker: Broker) -> bool:
+        clustering = broker.clustering
+        if clustering is None:
+            return True
+        if self._is_held:
+            clustering.wants_more(self)
+            return False
+        return clustering.rests(self, self.log.writer)
+
+    def offer(
+        self,
+        broker: Broker,
+        publication: Publication,
+        logged: LogRun,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+    ) -> None:
+        known = self.position - logged.position
+        if known > 0:
+            # It was read before the link brought it, and counted then.
+            known = min(known, publication.count)
+            broker.counters.messages_matched -= known
+            if known == publication.count:
+                return
+            if self.live:
+                self.fall_behind(self.position, 0)
+                broker.call_soon(partial(self.read_on, broker))
+            self.owe(publication.count - known)
+            return
+        if not self.live and self._is_held:
+            # Whether it is owed is known when it is read, and it is counted then.
+            broker.counters.messages_matched -= publication.count
+            return
+        super().offer(broker, publication, logged, qos, retain, identifiers)
+        if self.live:
+            self.position = logged.end
+
+    def dealt_with(self, broker: Broker, count: int) -> None:
+        # What it was never offered is counted now.
+        known = min(count, self.owed)
+        broker.counters.messages_matched += count - known
+        self.over(broker, known)
+
+
+def follow(session: Session, reader: Followed, position: int | None = None) -> ElsewhereCursor:
+    """Give a durable session a cursor for another node's log.
+
+    It goes on where it was kept, or begins at ``position``, or with the log, where the session has a claim on that.
+    """
+    unfollowed = session.unfollowed.pop(reader.writer, None) if session.unfollowed else None
+    in_doubt = session.in_doubt and unfollowed is not None
+    unfollowed = unfollowed or Unfollowed(position or 0)
+    cursor = ElsewhereCursor(session, reader, unfollowed.position)
+    if in_doubt:
+        cursor.doubt = Doubt(reader.end)
+    beginning = session.beginning or {}
+    cursor.since = {
+        filter: unfollowed.since.get(filter, position or 0)
+        for filter in session.subscriptions
+        if is_plain(filter) and filter not in beginning
+    }
+    cursor.past = list(unfollowed.past) or None
+    claims = [*cursor.since.values(), *(past.since for past in unfollowed.past)]
+    cursor.until = max(claims, default=0)
+    # What is before its first claim need not be looked at.
+    cursor.position = max(cursor.position, min(claims)) if claims else max(cursor.position, reader.end)
+    if session.elsewhere is None:
+        session.elsewhere = {}
+    session.elsewhere[reader.writer] = cursor
+    return cursor
+
+
+def follow_all(session: Session, readers: Iterable[Followed]) -> None:
+    """Cursors for all logs that are read here and that the session has none for."""
+    for reader in readers:
+        if session.elsewhere is None or reader.writer not in session.elsewhere:
+            follow(session, reader)
+
+
+def places(session: Session) -> Iterator[StoredPlace]:
+    """What is kept of the session's way through other nodes' logs."""
+    for writer, cursor in (session.elsewhere or {}).items():
+        yield StoredPlace(writer, cursor.place(cursor.log.end), tuple(cursor.past or ()))
+    for writer, unfollowed in (session.unfollowed or {}).items():
+        yield StoredPlace(writer, unfollowed.position, unfollowed.past)
+
+
+def _cursors(broker: Broker, writer: int) -> Iterator[ElsewhereCursor]:
+    for session in broker.sessions:
+        cursor = session.elsewhere.get(writer) if session.elsewhere else None
+        if cursor is not None:
+            yield cursor
+
+
+def streams_broken(broker: Broker, writer: int) -> None:
+    """What a node forwarded is lost in part, or it has begun a new life: all cursors of its log read it from here.
+
+    To be called before anything that comes behind the hole is announced or offered. They are live again at the end
+    that is known then, provided that the node acts on what is wanted here (``Clustering.rests``).
+    """
+    reader = broker.logs.others.get(writer)
+    if reader is None:
+        return
+    for cursor in _cursors(broker, writer):
+        if cursor.live:
+            cursor.fall_behind(reader.end, 0)
+    broker.call_soon(partial(read_on, broker, writer))
+
+
+def log_grew(broker: Broker, writer: int) -> None:
+    """The end of a node's log was found to be further than what the link brought: by ``refresh``."""
+    for cursor in _cursors(broker, writer):
+        if cursor.live:
+            # Nothing that it wants is between what it took last and what was offered last.
+            cursor.fall_behind(cursor.position, 0)
+    broker.call_soon(partial(read_on, broker, writer))
+
+
+def read_on(broker: Broker, writer: int) -> None:
+    """Those that are behind and have room."""
+    for cursor in list(_cursors(broker, writer)):
+        cursor.read_on(broker)

@@ -1,0 +1,233 @@
+"""What is kept of a durable session's way through the log: its position, and what is under way.
+
+Both are written in one batch, because a position says that everything before it is over or in a segment. While a
+session only falls further behind, nothing is written for it.
+
+What QoS 1 changes may be written a little later: should the node die meanwhile, the messages since are in the log
+behind the position that is stored, and are sent once more (``broker.repeating``). Most of it is over by then and never
+written at all::
+
+    numbered ──▶ late ─(delay)─▶ due ─(with the next batches, some with each)─▶ written
+        └─ QoS 2, or the session changed in another way ─▶ with the next batch ─▶ written, all of the session
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.readers.elsewhere import places
+from iot_mqtt.broker.sending.repeating import IDS_AHEAD, is_in_doubt
+from iot_mqtt.broker.shared_groups import Leader
+from iot_mqtt.ports.store import StoredFlight, StoredProgress
+from iot_mqtt.session import Flight, Segment
+from iot_mqtt.session.outbound import MAX_PACKET_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.grid import WriteBatch
+
+
+#: Flights of one segment: what is written again when one message of it is acknowledged.
+FLIGHTS = 32
+#: Sessions that are due and written with one batch, which others wait for.
+SESSIONS_A_BATCH = 200
+
+
+class _Unwritten:
+    """What has changed of one session."""
+
+    __slots__ = ("flights", "segments", "moved")
+
+    def __init__(self) -> None:
+        #: Those that are in no segment yet.
+        self.flights: list[Flight] = []
+        self.segments: dict[Segment, None] = {}
+        self.moved = False
+
+
+class Progress:
+    """A ``ports.store.CommitParticipant``."""
+
+    __slots__ = ("_broker", "_delay", "_unwritten", "_now", "_late", "_due", "_waiting")
+
+    def __init__(self, broker: Broker, delay: float) -> None:
+        self._broker = broker
+        self._delay = delay
+        self._unwritten: dict[Session, _Unwritten] = {}
+        # Who of them is written when. One that was written earlier than it was due has nothing unwritten then.
+        self._now: dict[Session, None] = {}
+        self._late: dict[Session, None] = {}
+        self._due: dict[Session, None] = {}
+        self._waiting = False
+
+    def may_be_late(self, session: Session, ids: Sequence[int]) -> bool:
+        """Whether QoS 1 messages may be sent before it is written that they have these ids."""
+        kept = session.last_id_kept
+        return kept is not None and all(0 < (one - kept) % MAX_PACKET_ID <= IDS_AHEAD for one in (ids[0], ids[-1]))
+
+    def begin(self, session: Session) -> None:
+        """A client is back and about to get what waits for it in the log: have written from where on, and from which id
+        on, before any of it is sent. Then where it is under way may be written late from the first message on.
+        """
+        if self._delay and session.durable and session.last_id_kept is None and session.connection is not None:
+            self._unwritten.setdefault(session, _Unwritten()).moved = True
+            self._write(session)
+            self._now.pop(session, None)
+            self._broker.plan_turn()
+
+    def numbered(self, session: Session, flights: Sequence[Flight], *, late: bool = False) -> None:
+        """Flights of a durable session got their packet ids."""
+        unwritten = self._of(session, late=late)
+        unwritten.moved = True
+        unwritten.flights += flights
+
+    def finished(self, session: Session, flight: Flight) -> None:
+        """Messages of a flight are over."""
+        if flight.origin is not None:
+            self._broker.groups.finished(session, flight)
+        if flight.segment is not None:
+            self._of(session, late=flight.qos == 1 and self._delay > 0).segments[flight.segment] = None
+
+    def changed(self, flight: Flight) -> None:
+        """What is remembered of a flight has changed."""
+        if flight.segment is not None:
+            self._of(flight.session, late=False).segments[flight.segment] = None
+
+    def moved(self, session: Session) -> None:
+        """What is to be kept of its cursors has changed."""
+        if session.durable:
+            self._of(session, late=False).moved = True
+
+    def id_given(self, session: Session) -> None:
+        """A message of a durable session that is kept by value got a packet id."""
+        if self._delay:
+            self.moved(session)
+
+    def _of(self, session: Session, *, late: bool) -> _Unwritten:
+        """What is unwritten of a session, to add to; it is written with the next batch, or late."""
+        unwritten = self._unwritten.get(session)
+        if not late and session not in self._now:
+            self._now[session] = None
+            self._broker.reserve()
+        if unwritten is None:
+            unwritten = self._unwritten[session] = _Unwritten()
+            if late:
+                self._wait(session)
+        return unwritten
+
+    def _wait(self, session: Session) -> None:
+        self._late[session] = None
+        if not self._waiting:
+            self._waiting = True
+            self._broker.clock.call_later(self._delay, self._delay_over)
+
+    def _delay_over(self) -> None:
+        self._waiting = False
+        late, self._late = self._late, {}
+        self._due.update((session, None) for session in late if session in self._unwritten)
+        if self._due:
+            self._broker.reserve()
+
+    def write_down(self, session: Session) -> None:
+        """All that has changed of a session, now: it is about to leave the memory."""
+        self._write(session)
+
+    def forget(self, session: Session) -> None:
+        """The session is not kept any more: remove what is stored."""
+        store, client_id = self._broker.store, session.client_id
+        unwritten = self._unwritten.pop(session, None)
+        store.remove_progress(client_id)
+        segments = dict.fromkeys(self.segments(session))
+        if unwritten is not None:
+            segments.update(unwritten.segments)
+        for segment in segments:
+            if segment.stored:
+                store.remove_segment(client_id, segment.number)
+        for entry in session.outbound.entries.values():
+            if isinstance(entry, Flight):
+                entry.segment = None
+        for flight in self._broker.groups.remembered(session):
+            flight.segment = None
+
+    def segments(self, session: Session) -> list[Segment]:
+        """The segments of what is under way to a session, and of what is remembered."""
+        flights = [entry for entry in session.outbound.entries.values() if isinstance(entry, Flight)]
+        flights += self._broker.groups.remembered(session)
+        return list({flight.segment: None for flight in flights if flight.segment})
+
+    # As a participant in commits.
+
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
+        """Add what is to be written now; segments first, so that no position ever claims what is not accounted for."""
+        now, self._now = self._now, {}
+        for session in now:
+            self._write(session)
+        for session in list(islice(self._due, SESSIONS_A_BATCH)):
+            del self._due[session]
+            self._write(session)
+
+    def _write(self, session: Session) -> None:
+        unwritten = self._unwritten.pop(session, None)
+        if unwritten is None:
+            return
+        client_id, store = session.client_id, self._broker.store
+        for segment in unwritten.segments:
+            flights = [stored for flight in segment.flights if (stored := _stored(flight))]
+            if flights:
+                store.save_segment(client_id, segment.number, flights)
+            elif segment.stored:
+                store.remove_segment(client_id, segment.number)
+            segment.stored = bool(flights)
+        # With nothing under way all of it is over, but for what a group remembers.
+        left = [flight for flight in unwritten.flights if session.outbound.entries or flight.origin is not None]
+        begun = [(flight, stored) for flight in left if (stored := _stored(flight))]
+        for start in range(0, len(begun), FLIGHTS):
+            part = begun[start : start + FLIGHTS]
+            session.sequence += 1
+            segment = Segment(session.sequence)
+            segment.flights = [flight for flight, _ in part]
+            for flight in segment.flights:
+                flight.segment = segment
+            store.save_segment(client_id, segment.number, [stored for _, stored in part])
+            segment.stored = True
+        if unwritten.moved:
+            self._save_position(session)
+
+    def _save_position(self, session: Session) -> None:
+        cursor, log = session.cursor, self._broker.log
+        if cursor is None or not session.durable:
+            return
+        end = log.end
+        replays = tuple(replay.stored(end) for replay in (session.replays or {}).values())
+        # While nobody is connected no ids are used; but what an earlier life had sent may still be to come.
+        ahead = session.connection is not None or is_in_doubt(session)
+        session.last_id_kept = session.outbound.last if self._delay and ahead else None
+        progress = StoredProgress(
+            cursor.place(end),
+            tuple(cursor.past or ()),
+            replays,
+            log.writer,
+            tuple(places(session)),
+            session.last_id_kept,
+        )
+        self._broker.store.save_progress(session.client_id, progress)
+
+    def committed(self, ticket: int) -> None:
+        """Some of what is due may not have been in the batch."""
+        if self._due:
+            self._broker.reserve()
+
+
+def _stored(flight: Flight) -> StoredFlight | None:
+    """What there is to keep of a flight, if anything."""
+    pieces = tuple((offset, tuple(ids)) for offset, ids in flight.outstanding(flight.session.outbound.entries))
+    if isinstance(flight.origin, Leader):
+        pieces += tuple(flight.origin.pieces_over(flight))
+    if not pieces:
+        return None
+    origin = flight.origin.name if flight.origin is not None else ""
+    return StoredFlight(flight.reference, flight.qos, flight.retain, flight.identifiers, origin, pieces)

@@ -1,0 +1,241 @@
+"""Replay: a subscription that begins in the past.
+
+    $replay/<from>/<filter>        from: a duration (90s, 15m, 12h, 7d, 2w), a time of ISO 8601 or an offset in the log
+
+A time without an offset from UTC is UTC. An offset beyond the end begins at the end, and what begins before the
+first message kept begins there.
+
+Its cursor is set to that place in the log and reads; when it has reached the end it is live. One cursor for
+history and presence, so there is neither a gap nor a double between them. It belongs to the session like any
+subscription; a durable session's goes on where it was after a restart, wherever that was by then.
+
+Clients of MQTT 5 may say it otherwise: the user property ``replay: <from>`` of a SUBSCRIBE makes every plain filter in
+it a replay. Such a subscription keeps the name that the client gave it: UNSUBSCRIBE takes the plain filter, and
+a SUBSCRIBE of the same filter, with the property or without, replaces it [MQTT-3.8.4-3]. It is kept as
+``$replay//<filter>``, a form that nobody can subscribe to. ``$replay/<from>/<filter>`` is a filter of its own, beside
+the plain one and beside other beginnings.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.publication import Publication, logged_publication
+from iot_mqtt.broker.publishing.fanout import by_value
+from iot_mqtt.broker.readers.cursors import Cursor, window_of
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.store import StoredReplay
+from iot_mqtt.topics import Route, parse_shared
+from iot_mqtt.topics.filters import MAX_BYTES
+from iot_mqtt.values import Subscription
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.publishing.fanout import Outcome
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.log import Log, LogRun
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "$replay/"
+#: QoS 0 messages read in one go: nothing confirms them, only the outbox bounds them.
+QOS0_ROOM = 256
+#: The user property of SUBSCRIBE.
+PROPERTY = "replay"
+_BY_PROPERTY = PREFIX + "/"
+#: Digits of an offset: those of 2**64.
+LONGEST_OFFSET = 20
+_DURATION = re.compile(r"([0-9]{1,9})([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def by_property(plain: str) -> str:
+    """What a plain filter is kept under that the user property made a replay."""
+    if parse_shared(plain) is not None:
+        raise Refused("a shared subscription can't be a replay", ReasonCode.TOPIC_FILTER_INVALID)
+    name = _BY_PROPERTY + plain
+    if len(name.encode()) > MAX_BYTES:
+        raise Refused("the filter is too long for a replay", ReasonCode.TOPIC_FILTER_INVALID)
+    return name
+
+
+def twin(filter: str) -> str:
+    """The other name that a client's plain filter may be kept under; "" for filters that have none."""
+    if filter.startswith(_BY_PROPERTY):
+        return filter[len(_BY_PROPERTY) :]
+    return _BY_PROPERTY + filter if not filter.startswith(("$share/", PREFIX)) else ""
+
+
+def beginning(begin: str, now: float) -> int | float:
+    """Where a replay begins: a position (int) or a time (float). ``Refused`` for what is neither."""
+    duration = _DURATION.fullmatch(begin)
+    if duration is not None:
+        return now - int(duration[1]) * _SECONDS[duration[2]]
+    if begin.isascii() and begin.isdecimal() and len(begin) <= LONGEST_OFFSET:
+        return int(begin)
+    try:
+        when = datetime.fromisoformat(begin)
+    except ValueError:
+        raise Refused(f"{begin!r} is no duration, time or offset", ReasonCode.TOPIC_FILTER_INVALID) from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+class ReplayCursor(Cursor):
+    """One replay of one session. It is also the receiver that ``topics.Routes`` holds for it."""
+
+    __slots__ = ("session", "subscription", "plain", "began", "sought")
+
+    def __init__(self, session: Session, log: Log, subscription: Subscription, plain: str, position: int) -> None:
+        super().__init__(log, position, live=False)
+        self.session = session
+        self.subscription = subscription
+        self.plain = plain
+        self.name = subscription.filter
+        #: The end of the log when it was asked for. What is before was nobody's to deliver, and is not backlog.
+        self.began = log.end
+        #: The time to begin at, while its place is being looked for.
+        self.sought: float | None = None
+        self.backlog = 0
+
+    def begin_read(self, broker: Broker) -> None:
+        broker.replay_turns.ask(self)
+
+    def read_in_turn(self, broker: Broker) -> None:
+        """It is its turn."""
+        if broker.outflow.must_wait(self):
+            broker.replay_turns.read_ended(self)
+        else:
+            self.reading = True
+            drive(self._read_once(broker), done, partial(self._failed, broker))
+
+    async def _read_once(self, broker: Broker) -> None:
+        try:
+            await self._read(broker)
+        finally:
+            broker.replay_turns.read_ended(self)
+
+    def caught_up(self, broker: Broker) -> None:
+        broker.replay_turns.over(self)
+
+    def begin(self, broker: Broker, begin: int | float) -> None:
+        """Find the place to begin at, and read."""
+        if not self.idle:
+            broker.replay_turns.begun(self)
+        if isinstance(begin, int):
+            self._found(broker, begin)
+            return
+        # Kept until it is found: a restart meanwhile looks for the same time.
+        self.sought, self.reading = begin, True
+        drive(self.log.position_at(begin), partial(self._found, broker), partial(self._not_found, broker, begin))
+
+    def _found(self, broker: Broker, position: int) -> None:
+        # What was published since it was asked for is wanted in any case, be the time asked for in the future.
+        self.position = min(position, self.began)
+        self.sought, self.reading = None, False
+        if not self.closed:
+            broker.progress.moved(self.session)
+            self.read_on(broker)
+
+    def _not_found(self, broker: Broker, begin: float, error: BaseException) -> None:
+        logger.error("reading the log failed; trying again: %s", error)
+        broker.clock.call_later(RETRY_SECONDS, partial(self._seek_again, broker, begin))
+
+    def _seek_again(self, broker: Broker, begin: float) -> None:
+        if not self.closed:
+            self.begin(broker, begin)
+
+    @property
+    def client_id(self) -> str:
+        """As a receiver."""
+        return self.session.client_id
+
+    @property
+    def inflight_count(self) -> int:
+        """As a receiver."""
+        return self.session.inflight_count
+
+    def stored(self, end: int) -> StoredReplay:
+        """What is kept of it."""
+        return StoredReplay(self.name, self.place(end), self.sought, self.log.writer)
+
+    def filters(self) -> list[str]:
+        return [self.plain]
+
+    def room(self) -> int:
+        if self.subscription.qos:
+            return window_of(self.session)
+        connection = self.session.connection
+        return QOS0_ROOM if connection is not None and connection.writable else 0
+
+    @property
+    def idle(self) -> bool:
+        return self.session.connection is None
+
+    def lose(self, broker: Broker, count: int) -> None:
+        self.over(broker, count)
+        broker.drop(self.session, Drop.RETENTION, count)
+
+    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+        """As a receiver: history and what is live come from one cursor, through the log."""
+        if self.session is source and self.subscription.no_local:  # [MQTT-3.8.3-3]
+            return
+        outcome.receivers += 1
+        if publication.remote:
+            # It reads the log of this node and no other.
+            by_value(broker, publication, Route(self.session, self.subscription), outcome)
+            return
+        if broker.budget.full and not publication.qos:
+            broker.drop(self.session, Drop.DISK_FULL, publication.count)
+            return
+        self.offer(broker, publication, broker.record(publication))
+        outcome.ticket = broker.store.latest
+
+    def offer(self, broker: Broker, publication: Publication, logged: LogRun) -> None:
+        """A message that it wants was published."""
+        if not self.live:
+            self.owe(publication.count)
+            return
+        taken = self._give(broker, publication, logged)
+        if taken < publication.count:
+            self.fall_behind(logged.position + taken, publication.count - taken)
+
+    def is_own(self, run: LogRun) -> bool:
+        """Whether it is not wanted because its client has published it [MQTT-3.8.3-3]."""
+        return self.subscription.no_local and run.publisher == self.session.client_id
+
+    def take(self, broker: Broker, run: LogRun) -> int:
+        length = run.reference.length
+        if self.is_own(run):
+            return length
+        publication = logged_publication(run)
+        if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
+            broker.drop(self.session, Drop.EXPIRED, length)
+            taken = length
+        else:
+            taken = self._give(broker, publication, run)
+        if run.position < self.began:
+            broker.counters.messages_matched += taken
+        else:
+            self.over(broker, taken)
+        return taken
+
+    def _give(self, broker: Broker, publication: Publication, run: LogRun) -> int:
+        subscription, session = self.subscription, self.session
+        qos = min(subscription.qos, publication.qos)
+        retain = publication.run.retain and subscription.retain_as_published
+        identifiers = () if subscription.identifier is None else (subscription.identifier,)
+        if qos:
+            return broker.outflow.take(session, publication, run.reference, qos, retain, identifiers, self)
+        if session.connection is None or not session.connection.writable:
+            return 0
+        session.connection.send_qos0(publication, retain, identifiers)
+        session.connection.write_out()
+        # Nothing will be acknowledged; a restart goes on behind it.
+        broker.progress.moved(session)
+        return publication.count

@@ -1,0 +1,110 @@
+"""What is remembered of clients that are not there: refused CONNECTs, and sessions that have ended.
+
+For whoever asks "why is it not connected?" The memory is bounded, in entries and in bytes, and no address may have more
+than a part of it: a flood of refusals pushes out what its own address did before, and not what others did. Passwords
+never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.ports.addresses import source_of
+from iot_mqtt.ports.endings import end_text
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connections.connection import Connection
+
+__all__ = ["Attempts", "MemoryBounds"]
+
+#: Those of an ``AttemptInfo``; every session that ends with its connection leaves some, and hardly anybody asks.
+_Fields = tuple[str, str, float, str, str, str | None, str, str]
+#: Characters that are kept of what a client says.
+LONGEST = 256
+#: Bytes of an entry beside its texts, about.
+AROUND = 600
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBounds:
+    """How much is remembered; an address has one part of so many."""
+
+    entries: int = 10_000
+    bytes: int = 8 * 1024 * 1024
+    parts: int = 8
+    #: Entries of one client.
+    each: int = 5
+
+
+class Attempts:
+    """The last attempts and ends by client id."""
+
+    __slots__ = ("_bounds", "_by_address", "_by_client", "_bytes", "_entries", "_next", "_wall")
+
+    def __init__(self, wall: Callable[[], float], bounds: MemoryBounds | None = None) -> None:
+        self._wall = wall
+        self._bounds = bounds or MemoryBounds()
+        #: By number; all three in the order of time.
+        self._entries: dict[int, tuple[_Fields, str, int]] = {}
+        self._by_client: dict[str, dict[int, None]] = {}
+        self._by_address: dict[str, dict[int, None]] = {}
+        self._bytes = 0
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def of(self, client_id: str) -> list[AttemptInfo]:
+        """The newest first."""
+        return [
+            AttemptInfo(*self._entries[number][0]) for number in reversed(self._by_client.get(client_id[:LONGEST], {}))
+        ]
+
+    def refused(self, connection: Connection, reason: str, detail: str) -> None:
+        """A CONNECT was not accepted."""
+        connect = connection.connect
+        if connect is not None:
+            self._note(connection, "refused", connect.client_id, connect.username, reason, detail or end_text(reason))
+
+    def ended(self, client_id: str, username: str | None, end: str, connection: Connection | None = None) -> None:
+        """A session is no more."""
+        self._note(connection, "ended", client_id, username, end, end_text(end))
+
+    def _note(
+        self, connection: Connection | None, kind: str, client_id: str, username: str | None, reason: str, text: str
+    ) -> None:
+        channel = connection.ctx.channel if connection is not None and connection.ctx is not None else None
+        peer, listener = ("", "") if channel is None else (channel.peer, channel.listener)
+        username = None if username is None else username[:LONGEST]
+        client_id, text, peer = client_id[:LONGEST], text[:LONGEST], peer[:LONGEST]
+        self._add((client_id, kind, self._wall(), reason, text, username, peer, listener), source_of(peer))
+
+    def _add(self, fields: _Fields, address: str) -> None:
+        bounds = self._bounds
+        number = self._next = self._next + 1
+        size = AROUND + len(fields[0]) + len(fields[4]) + len(fields[5] or "")
+        self._entries[number] = (fields, address, size)
+        self._bytes += size
+        own = self._by_client.setdefault(fields[0], {})
+        own[number] = None
+        if len(own) > bounds.each:
+            self._drop(next(iter(own)))
+        there = self._by_address.setdefault(address, {})
+        there[number] = None
+        # An entry has a bounded size, so a part of the entries is at most about that part of the bytes.
+        if len(there) > max(1, min(bounds.entries, bounds.bytes // AROUND) // bounds.parts):
+            self._drop(next(iter(there)))
+        while len(self._entries) > bounds.entries or self._bytes > bounds.bytes:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, number: int) -> None:
+        fields, address, size = self._entries.pop(number)
+        self._bytes -= size
+        for kept, key in ((self._by_client, fields[0]), (self._by_address, address)):
+            numbers = kept[key]
+            del numbers[number]
+            if not numbers:
+                del kept[key]

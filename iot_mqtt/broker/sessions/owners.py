@@ -1,0 +1,110 @@
+"""Whose a session is: the user who began it has it, and a client id is a name, not a key.
+
+A session belongs to ``Principal.owner`` of the client that began it, "" for anonymous ones, and keeps that owner as
+long as it lives. A record from before there were owners says None: the first user who is let in with that id adopts the
+session, because what was acknowledged for it must not be lost by an upgrade.
+
+Whoever else asks is refused before anything is done: the connection that is there, what waits, and the will stay as
+they are. Where the settings say so, the session ends instead, by the rules of a clean start; but nobody takes the name
+of a gateway that is connected, and no gateway the session of another user.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.access import Action
+from iot_mqtt.ports.counters import Counters
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.broker.sessions.sessions import Sessions
+
+logger = logging.getLogger(__name__)
+
+#: One sentence for every reason: who is refused learns nothing of whose the name is, or whether it is in use.
+_REFUSAL = "not allowed to use this client id"
+
+
+class Owners:
+    """Who may open which session of this node."""
+
+    __slots__ = ("_sessions", "_counters", "_clean")
+
+    def __init__(self, sessions: Sessions, counters: Counters, *, clean: bool) -> None:
+        """``clean``: whoever asks for another's session ends it and begins with nothing."""
+        self._sessions = sessions
+        self._counters = counters
+        self._clean = clean
+
+    def check_name(self, connection: Connection, client_id: str) -> None:
+        """Raise ``Refused`` unless this client may use the id that it brought, or the name of its gateway."""
+        if not may_be_called(connection, client_id):
+            self._counters.denied[_asked(connection).value] += 1
+            raise self._refusal(connection, client_id, "a name was asked for that the rules do not give to this user")
+
+    def yields(self, client_id: str, owner: str) -> bool:
+        """Whether the session of this id may go to a client of this owner, here or on another node."""
+        session = self._sessions.get(client_id)
+        return session is None or not is_foreign(session, owner) or self._may_end(session)
+
+    def check(self, connection: Connection, client_id: str) -> bool:
+        """Whether the client must begin with nothing, because the session that is there is another's; ``Refused``."""
+        session = self._sessions.get(client_id)
+        if session is None or not is_foreign(session, owner_of(connection)):
+            return False
+        if connection.patient or not self._may_end(session):
+            raise self.refusal(connection, client_id)
+        logger.warning("the session of another user ends", extra=whose(connection, client_id))
+        return True
+
+    def _may_end(self, session: Session) -> bool:
+        """Whether it may end for another user; that of a gateway that is connected never does."""
+        return self._clean and not (session.connection is not None and session.connection.patient)
+
+    def refusal(self, connection: Connection, client_id: str) -> Refused:
+        """What a client is told that asked for another's session; it is counted and logged."""
+        self._counters.denied["session"] += 1
+        return self._refusal(connection, client_id, "the session of another user was asked for")
+
+    def _refusal(self, connection: Connection, client_id: str, what: str) -> Refused:
+        logger.warning(what, extra=whose(connection, client_id))
+        return Refused(_REFUSAL, ReasonCode.NOT_AUTHORIZED)
+
+
+def may_be_called(connection: Connection, client_id: str) -> bool:
+    """Whether the rules give this name to the client of a connection; its rights are known."""
+    permissions = connection.permissions
+    assert permissions is not None
+    return permissions.unrestricted or permissions.allows(_asked(connection), client_id)
+
+
+def _asked(connection: Connection) -> Action:
+    return Action.GATEWAY if connection.patient else Action.CLIENT
+
+
+def owner_of(connection: Connection) -> str:
+    """Who the client of a connection is, as an owner; its rights are known."""
+    assert connection.principal is not None
+    return connection.principal.owner
+
+
+def is_foreign(session: Session, owner: str) -> bool:
+    """Whether a session is somebody else's."""
+    return session.owner is not None and session.owner != owner
+
+
+def adopt(session: Session, owner: str) -> None:
+    """A session gets the client that may have it: what is new, or was nobody's, is its own from now on."""
+    if session.owner is None and session.epoch:
+        logger.info("a session without an owner is adopted", extra={"client": session.client_id, "user": owner or None})
+    session.owner = owner
+
+
+def whose(connection: Connection, client_id: str | None) -> dict[str, object]:
+    """Who asked for which name, for the log: the user is a verified one."""
+    peer = connection.ctx.channel.peer if connection.ctx is not None else "?"
+    return {"client": client_id, "user": owner_of(connection) or None, "peer": peer}

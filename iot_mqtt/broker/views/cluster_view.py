@@ -1,0 +1,296 @@
+"""The facade for the admin side, about the cluster: who is there, how it is, what is degraded and why.
+
+A sole node answers with itself. ``join`` is called once by whoever makes a node one of several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
+from iot_mqtt.broker.cluster.references import LeastLoaded
+from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.cluster_status import ClusterFacts, PeerFacts
+from iot_mqtt.ports.registry import Member
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.ports.registry import Registry
+
+#: What is not confirmed by a peer is named beyond this.
+LAG_BYTES = 4 * 1024 * 1024
+
+
+class Together(Protocol):
+    """The part of ``cluster.ClusterNode`` that operators deal with."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def questions(self) -> Asking: ...
+
+    def status(self) -> ClusterFacts: ...
+
+    def drain(self, draining: bool = True) -> None:
+        """Tell the others whether this node takes clients."""
+        ...
+
+
+class ClusterView:
+    """``facade.ClusterPart`` over a running broker."""
+
+    def __init__(self, broker: Broker, *, node_id: str, version: str) -> None:
+        self._broker = broker
+        self._node_id = node_id
+        self._version = version
+        self._node: Together | None = None
+        self._rebalancing: Rebalancing | None = None
+
+    def join(self, node: Together, registry: Registry) -> None:
+        """Be one of several: clients are sent to the others, and the others learn that this node takes none."""
+        broker = self._broker
+
+        def tell() -> None:
+            node.drain(broker.draining.active)
+
+        def members() -> list[Member]:
+            return list(registry.members.values())
+
+        self._node = node
+        references = LeastLoaded(members, node.number, broker.clock, broker.settings.server_reference)
+        broker.references = references
+        broker.draining.on_change = tell
+        self._rebalancing = Rebalancing(broker, self._node_id, node.number, node.questions, members, references)
+
+    # Clients on their way.
+
+    def progress(self) -> DrainInfo:
+        """How far the draining is."""
+        return self._broker.draining.progress()
+
+    def drain(self, rate: int | None, *, moved: bool) -> DrainInfo:
+        """Let no clients in, and send all away."""
+        draining = self._broker.draining
+        draining.begin(rate, ReasonCode.SERVER_MOVED if moved else ReasonCode.USE_ANOTHER_SERVER)
+        return draining.progress()
+
+    def resume(self) -> None:
+        """Let clients in again."""
+        self._broker.draining.resume()
+
+    async def rebalance(self, rate: int | None, *, dry_run: bool) -> list[ShareInfo]:
+        """Each node's part; a sole node has nobody to send clients to."""
+        if self._rebalancing is None:
+            clients = self._broker.clients
+            return [ShareInfo(0, self._node_id, clients, clients, 0, "it is not one of a cluster")]
+        return await self._rebalancing.everywhere(rate, dry_run=dry_run)
+
+    # The state of things.
+
+    def info(self) -> ClusterInfo:
+        """All of it, from memory."""
+        store = self._broker.store
+        grid_trouble = (store.trouble or "it does not say why") if store.failing else None
+        if self._node is None:
+            return self._alone(grid_trouble)
+        return self._together(self._node.status(), grid_trouble)
+
+    def _alone(self, grid_trouble: str | None) -> ClusterInfo:
+        counters = self._broker.counters
+        return ClusterInfo(
+            clustered=False,
+            node_id=self._node_id,
+            number=0,
+            boot=0,
+            registry="none",
+            registry_trouble=None,
+            grid_trouble=grid_trouble,
+            copies_missing=None,
+            members=[self._self(0, 0)],
+            routes=0,
+            routes_version=0,
+            routes_agree=True,
+            known_late=0,
+            claims_granted={},
+            claims_refused={},
+            released=0,
+            releases_refused=0,
+            fences=0,
+            dead=[],
+            adoptions=0,
+            adopted_clients=0,
+            adoption_failures=0,
+            unreadable_channels=0,
+            incompatible=[],
+            strangers=0,
+            messages_forwarded=counters.messages_forwarded,
+            messages_from_peers=counters.messages_from_peers,
+            forwards_dropped=dict(counters.forwards_dropped),
+            degraded=[*self._own_troubles(grid_trouble)],
+        )
+
+    def _together(self, facts: ClusterFacts, grid_trouble: str | None) -> ClusterInfo:
+        counters = self._broker.counters
+        members = [self._self(facts.number, facts.boot), *(_peer(peer, facts) for peer in facts.peers)]
+        return ClusterInfo(
+            clustered=True,
+            node_id=facts.node_id,
+            number=facts.number,
+            boot=facts.boot,
+            registry=facts.registry,
+            registry_trouble=facts.registry_trouble,
+            grid_trouble=grid_trouble,
+            copies_missing=facts.copies_missing,
+            members=sorted(members, key=lambda member: member.number),
+            routes=facts.routes,
+            routes_version=facts.routes_version,
+            routes_agree=all(one.routes_agree and not one.routes_behind for one in members if _listed(one)),
+            known_late=facts.known_late,
+            claims_granted=dict(facts.claims_granted),
+            claims_refused=dict(facts.claims_refused),
+            released=facts.released,
+            releases_refused=facts.releases_refused,
+            fences=facts.fences,
+            dead=sorted(facts.dead),
+            adoptions=facts.adoptions,
+            adopted_clients=facts.adopted_clients,
+            adoption_failures=facts.adoption_failures,
+            unreadable_channels=facts.unreadable_channels,
+            incompatible=list(facts.incompatible),
+            strangers=facts.strangers,
+            messages_forwarded=counters.messages_forwarded,
+            messages_from_peers=counters.messages_from_peers,
+            forwards_dropped=dict(counters.forwards_dropped),
+            degraded=[*_troubles(facts), *self._own_troubles(grid_trouble), *_of_members(members, facts)],
+        )
+
+    def _self(self, number: int, boot: int) -> MemberInfo:
+        return MemberInfo(
+            number=number,
+            node_id=self._node_id,
+            boot=boot,
+            version=self._version,
+            state="self",
+            draining=self._broker.draining.active,
+            clients=self._broker.clients,
+            load=None,
+            routes=0,
+            routes_agree=True,
+            routes_behind=0,
+            unconfirmed=0,
+            crowded=False,
+            datagrams_sent=0,
+            items_sent=0,
+            bytes_sent=0,
+            datagrams_received=0,
+            items_received=0,
+            bytes_received=0,
+            repairs_asked=0,
+            repairs_served=0,
+            gaps=0,
+            items_missed=0,
+        )
+
+    def _own_troubles(self, grid_trouble: str | None) -> Iterator[str]:
+        if grid_trouble is not None:
+            yield f"the grid does not take writes ({grid_trouble}): nothing is acknowledged until it does"
+        if self._broker.draining.active:
+            yield "this node is being drained: it takes no clients"
+
+
+def _listed(member: MemberInfo) -> bool:
+    return member.state not in ("left", "dead")
+
+
+def _peer(peer: PeerFacts, facts: ClusterFacts) -> MemberInfo:
+    return MemberInfo(
+        number=peer.number,
+        node_id=peer.node_id,
+        boot=peer.boot,
+        version=peer.version,
+        state=_state(peer, facts),
+        draining=peer.draining,
+        clients=peer.clients,
+        load=peer.load,
+        routes=peer.routes,
+        routes_agree=peer.routes_agree,
+        routes_behind=max(0, facts.routes_version - max(0, peer.acts_on)),
+        unconfirmed=peer.unconfirmed,
+        crowded=peer.crowded,
+        datagrams_sent=peer.datagrams_sent,
+        items_sent=peer.items_sent,
+        bytes_sent=peer.bytes_sent,
+        datagrams_received=peer.datagrams_received,
+        items_received=peer.items_received,
+        bytes_received=peer.bytes_received,
+        repairs_asked=peer.repairs_asked,
+        repairs_served=peer.repairs_served,
+        gaps=peer.gaps,
+        items_missed=peer.items_missed,
+    )
+
+
+def _state(peer: PeerFacts, facts: ClusterFacts) -> str:
+    if not peer.member:
+        return "dead" if peer.number in facts.dead else "left"
+    if not peer.up:
+        return "silent"
+    return "up" if peer.hears_us else "deaf"
+
+
+def _troubles(facts: ClusterFacts) -> Iterator[str]:
+    """Of the node as a part of the cluster."""
+    if facts.over is not None:
+        yield f"this node is not one of the cluster any more ({facts.over}): it serves nobody until it has begun anew"
+    elif facts.registry != "connected":
+        why = facts.registry_trouble or "it does not answer"
+        yield (
+            f"the registry is {facts.registry} ({why}): clients whose session is elsewhere are refused, "
+            "and no node is declared dead"
+        )
+    if facts.copies_missing:
+        yield (
+            f"{facts.copies_missing} partitions of the grid have fewer copies than they should: until they are made, "
+            "losing another server of it, or taking one away, may lose data"
+        )
+    for member in facts.incompatible:
+        yield f"{member} speaks no version of the links that this node speaks: nothing is forwarded between the two"
+    listed = {peer.number for peer in facts.peers}
+    for number in sorted(number for number in facts.dead if number not in listed):
+        yield _unclean(f"node {number}")
+
+
+def _unclean(name: str) -> str:
+    return f"{name} is dead, and its sessions are being adopted: what comes for them is kept"
+
+
+def _of_members(members: list[MemberInfo], facts: ClusterFacts) -> Iterator[str]:
+    """Of the others, as far as they matter here."""
+    for member in members:
+        name = f"{member.node_id or 'a node'} (number {member.number})"
+        if member.state == "dead":
+            yield _unclean(name)
+        elif member.state == "silent":
+            yield (
+                f"{name} is on the list but is not heard: its connected clients get nothing from here until it is, "
+                "durable sessions find it in the log"
+            )
+        elif member.state == "deaf":
+            yield f"{name} does not hear this node: what is published here reaches it late, from the log"
+        if member.state not in ("up", "deaf"):
+            continue
+        if member.draining:
+            yield f"{name} is being drained: it takes no clients"
+        if not member.routes_agree:
+            yield f"{name} wants what this node does not know of yet: some of it is not forwarded there"
+        if member.routes_behind:
+            yield f"{name} does not act on {member.routes_behind} changes of what clients here want"
+        if member.crowded:
+            yield f"{name} does not keep up: QoS 0 for it is dropped"
+        elif member.unconfirmed > LAG_BYTES:
+            yield f"{name} has not confirmed {member.unconfirmed} bytes that were sent to it"
+    if facts.over is None and not any(one.state in ("up", "deaf", "silent") for one in members):
+        yield "no other node is there: if this one dies, nobody takes its clients"
