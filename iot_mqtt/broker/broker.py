@@ -18,11 +18,13 @@ from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
 from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.connections.handlers import early_table, table
 from iot_mqtt.broker.connections.handlers.connect import admit, usual_connacks
-from iot_mqtt.broker.publication import Publication, publication_of
-from iot_mqtt.broker.publishing.accompanying import SPECIAL, Accompanying
-from iot_mqtt.broker.publishing.budget import Budget, Pause
-from iot_mqtt.broker.publishing.fanout import Outcome, fan_out
+from iot_mqtt.broker.publishing.accompanying import Accompany, Accompanying
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.fanout import FanOut
+from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.broker.publishing.recording import KeptForReplays, Recording
 from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.publishing.steps import Steps
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.progress import Progress
@@ -37,21 +39,20 @@ from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.sessions.wills import Wills
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.upkeep import Upkeep
-from iot_mqtt.broker.uplink import note_sent_up
+from iot_mqtt.broker.uplink import SendUp
 from iot_mqtt.codec import Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.pipeline import ConnectTimeouts
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Permissions, Principal
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
-from iot_mqtt.ports.counters import Counters, Drop
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
-from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.ports.log import Log
 from iot_mqtt.ports.store import CommitOrder, Store
-from iot_mqtt.ports.uplink import Mode
-from iot_mqtt.topics import POLICIES, Match, Routes, is_reserved, matches
-from iot_mqtt.values import NOBODY, Message, Origin
+from iot_mqtt.topics import POLICIES, Match, Routes, is_reserved
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
@@ -71,7 +72,7 @@ FAULTS = frozenset({"connect_timeout", "before_login", "outbox_limit", "failed"}
 class Broker:
     """What every connection of a node shares. Everything here runs in the reactor's thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915
         self,
         *,
         settings: MqttSettings,
@@ -100,10 +101,16 @@ class Broker:
         self.authorizer = authorizer
         self.methods = dict(methods or {})
         self.call_soon = call_soon
+        self.turn = Turn(store, call_soon)
+        self.turn.at_end, self.turn.at_commit = (self._end_turn,), (self._committed,)
+        self.steps = Steps()
         self._new_id = new_id
         self.handlers = table()
         self.early_handlers = early_table()
-        self.routes: Routes[Session] = Routes(pick=POLICIES[settings.shared_policy], is_common=self._is_common)
+        self.routes: Routes[Session] = Routes(
+            pick=POLICIES[settings.shared_policy], is_common=self._is_common, steps_of=self.steps.of
+        )
+        self.steps.watch(self.routes.forget)
         self.sessions = Sessions(self)
         #: Whose sessions are; ``clean_for_others``: see ``Owners``.
         self.owners = Owners(self.sessions, counters, clean=clean_for_others)
@@ -117,7 +124,7 @@ class Broker:
         self.census = Census(self)
         self.groups: SharedGroups = SharedGroups(
             node=self,
-            turn=self,
+            turn=self.turn,
             store=store,
             logs=self.logs,
             groups_of=self.routes.groups,
@@ -127,8 +134,15 @@ class Broker:
             count=self.census.begin,
         )
         self.upkeep = Upkeep(self)
-        self.budget = Budget(self, budget or BudgetSettings(), disk)
+        self.budget = Budget(budget or BudgetSettings(), disk, store, counters, call_soon)
         self.retention = Retention(self)
+        self.recording = Recording(log, clock, self.budget)
+        self.fan_out = FanOut(counters, store, self.recording, self.outflow, self.groups, self)
+        self.publishing = Publishing(
+            self.routes, self.sessions.get, self.fan_out, self.retention, self.budget, self.groups, self.turn, clock
+        )
+        if log_use.record:
+            self.steps.add(KeptForReplays(log_use.record, self.recording, self.budget, counters))
         self.wills = Wills(self)
         #: Why no client is let in now; None: they are.
         self.refusing: Refused | None = None
@@ -148,67 +162,22 @@ class Broker:
         self.connections: dict[Connection, None] = {}
         self.connect_timeouts = ConnectTimeouts(wheel, settings.connect_timeout)
         self.clients = self.most_clients = 0
-        self._dirty: list[Connection] = []
-        self._awaiting: list[Connection] = []
-        self._turn_planned, self._closed_bytes = False, [0, 0]
+        self._closed_bytes = [0, 0]
         #: What the store has was read, or is being read.
         self.loaded = False
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
-        self.read_messages, self._recorded = log_use.batch_size, log_use.record
-        store.on_committed = self._committed
+        self.read_messages = log_use.batch_size
 
-    # The turn.
-
-    def mark_dirty(self, connection: Connection) -> None:
-        """A connection has bytes for this turn's end."""
-        self._dirty.append(connection)
-        if not self._turn_planned:
-            self._turn_planned = True
-            self.call_soon(self.end_turn)
-
-    def plan_turn(self) -> None:
-        """Something was staged: make sure that it is committed soon."""
-        if not self._turn_planned:
-            self._turn_planned = True
-            self.call_soon(self.end_turn)
-
-    def reserve(self) -> int:
-        """The ticket of the next batch, which will be committed soon: a participant has something for it."""
-        self.plan_turn()
-        return self.store.reserve()
-
-    def end_turn(self) -> None:
-        """One batch to the grid, one write to each connection that has something."""
-        self._turn_planned = False
-        self.store.flush()
+    def _end_turn(self) -> None:
         if self.clustering is not None:
             self.clustering.end_turn()
         self.budget.weigh()
-        self._write_out()
-
-    def _write_out(self) -> None:
-        dirty = self._dirty
-        if dirty:
-            self._dirty = []
-            for connection in dirty:
-                connection.write_out()
-
-    def await_commit(self, connection: Connection) -> None:
-        """A connection has answers that wait for a commit."""
-        self._awaiting.append(connection)
-        self.plan_turn()
 
     def _committed(self) -> None:
         if self.clustering is not None:
             self.clustering.committed(self.store.committed)
-        awaiting, self._awaiting = self._awaiting, []
-        # Deliver, then acknowledge.
         self.outflow.committed()
-        for connection in awaiting:
-            connection.committed()
-        # Now, and not behind the next batch, which is made ready as soon as this returns.
-        self._write_out()
 
     def take_part(self) -> None:
         """In commits from now on: the log is open, and what the store has is about to be read."""
@@ -260,8 +229,7 @@ class Broker:
             connection.ctx.channel.logged_in()
         self.clients += 1
         self.most_clients = max(self.most_clients, self.clients)
-        if self.store.latest > self.store.committed:
-            self.plan_turn()
+        self.turn.plan_if_unsettled()
 
     def client_left(self, connection: Connection, reason: ReasonCode) -> None:
         """The client said goodbye; it closes next, and so do we [MQTT-3.14.4-2]."""
@@ -305,8 +273,7 @@ class Broker:
             self.accompanying.client_left(connection)
         if session.ended:
             self.attempts.ended(session.client_id, session.username, reason, connection)
-        if self.store.latest > self.store.committed:
-            self.plan_turn()
+        self.turn.plan_if_unsettled()
 
     def count_bytes(self) -> None:
         """Bring the byte counters up to date; they are kept by the channels while those live."""
@@ -324,102 +291,25 @@ class Broker:
             if self.sessions.get(candidate) is None:
                 return candidate
 
-    # The log.
-
-    def record(self, publication: Publication) -> LogRun:
-        """Put a publication into the log, once however many readers want it."""
-        logged = publication.logged
-        if logged is None:
-            logged = publication.logged = self.log.append(
-                publication.run, publication.topic, publication.publisher, self.clock.wall(), publication.origin
-            )
-            self.budget.added(len(publication.run.wire))
-        return logged
-
-    def record_if_asked(self, publication: Publication) -> None:
-        """Log what is to be kept for replays whether or not somebody durable wants it now."""
-        if self._recorded and publication.logged is None and self._is_asked_for(publication.topic):
-            if self.budget.full:
-                self.counters.messages_refused[Pause.DISK_FULL] += publication.count
-            else:
-                self.record(publication)
-
     def _read_replay(self, replay: ReplayCursor) -> None:
         replay.read_in_turn(self)
 
     def _is_common(self, topic: bytes, match: Match[Session]) -> bool:
         """Whether what is published to a topic has nothing to do but to go to sessions that subscribed to it."""
-        if match.shared or topic.startswith(SPECIAL) or is_reserved(topic) or self.is_recorded(topic, 2):
+        if match.shared or match.steps or is_reserved(topic):
             return False
         return not any(route.receiver.__class__ is not Session or route.parts for route in match.plain)
 
-    def is_recorded(self, topic: bytes, qos: int) -> bool:
-        """Whether messages of a topic are logged in any case."""
-        return self._is_asked_for(topic) or (self.uplink is not None and self.uplink.mode(topic, qos) is not None)
+    def accompany(self, accompanying: Accompanying) -> None:
+        """Somebody knows from now on what a command is."""
+        self.accompanying = accompanying
+        self.steps.add(Accompany(accompanying))
 
-    def _is_asked_for(self, topic: bytes) -> bool:
-        if not self._recorded:
-            return False
-        name = topic.decode()
-        return any(matches(filter, name) for filter in self._recorded)
-
-    def send_up(self, publication: Publication) -> Mode | None:
-        """Log what a rule of the uplink matches, before other nodes hear of it: they are told its place in the log,
-        and do not record it a second time.
-        """
-        mode = self.uplink.mode(publication.topic, publication.qos) if self.uplink is not None else None
-        if mode is None or self.uplink is None:
-            return None
-        if self.budget.full:
-            # QoS 0; anything else has been refused before.
-            self.counters.messages_refused[Pause.DISK_FULL] += publication.count
-        else:
-            self.uplink.recorded(self.record(publication))
-            # Nobody waits for the commit of QoS 0 but the uplink.
-            self.plan_turn()
-        return mode
-
-    def drop(self, session: Session, reason: Drop, count: int) -> None:
-        """Count messages that a session did not get."""
-        session.count_drop(reason, count)
-        self.counters.dropped[reason] += count
-
-    # Publishing as the node itself.
-
-    def publish(self, message: Message, user: str = "") -> Outcome:
-        """Publish a message that no connection brought: a will, the API's, ``$SYS``. ``user``: who answers for it."""
-        publication = publication_of(message, self.clock.wall(), Origin(user) if user else NOBODY)
-        if self.accompanying is not None and message.qos and message.topic.startswith(SPECIAL):
-            taken = self.accompanying.published(publication, None)
-            if taken is not None:
-                return taken
-        return self.hand_on(publication, message)
-
-    def hand_on(self, publication: Publication, message: Message) -> Outcome:
-        """The same for one that nobody has to look at first."""
-        self.counters.messages_received += 1
-        mode, source = self.send_up(publication), self.sessions.get(message.publisher)
-        only = mode is Mode.ONLY
-        outcome = Outcome() if only else fan_out(self, publication, self.routes.match(message.topic), source)
-        self.record_if_asked(publication)
-        if mode is not None:
-            note_sent_up(self, publication, outcome)
-        if outcome.nobody:
-            self.counters.messages_unmatched += 1
-        if message.retain and not only:
-            if self.retention.retain(message):
-                outcome.ticket = self.store.latest
-            else:
-                self.counters.dropped[Drop.RETAINED_QUOTA] += 1
-        self.plan_turn()
-        return outcome
-
-    def publish_quietly(self, message: Message) -> None:
-        """Publish what the node says about itself; it is not counted as a message of anybody."""
-        self.retention.retain(message)
-        match = self.routes.match(message.topic)
-        if match.plain or match.shared:
-            fan_out(self, publication_of(message, self.clock.wall()), match, None)
+    def feed(self, uplink: Uplink) -> None:
+        """Something feeds the data platform from the log from now on."""
+        self.uplink, self.holding = uplink, uplink.holding
+        self.store.enlist(CommitOrder.UPLINK, uplink)
+        self.steps.add(SendUp(uplink, self.recording, self.budget, self.counters, self.store, self.turn))
 
     # What goes wrong.
 

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import StoredSession
 from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece
 from iot_mqtt.values import NEVER, Subscription, Will
@@ -183,6 +184,11 @@ class Session:
         if self.dropped is None:
             self.dropped = Counter()
         self.dropped[reason] += count
+
+    def drop(self, counters: Counters, reason: Drop, count: int) -> None:
+        """The same, among those of the node, too."""
+        self.count_drop(reason, count)
+        counters.dropped[reason] += count
 
     def count_denied(self, action: str, count: int = 1) -> None:
         """Note requests that its rights did not cover."""

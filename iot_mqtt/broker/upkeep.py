@@ -40,7 +40,7 @@ class Upkeep:
         broker = self._broker
         due = broker.log.due(broker.clock.wall())
         # Closing a generation is a change that has to be committed.
-        broker.plan_turn()
+        broker.turn.plan()
         for generation in due:
             await self._drop(generation.id)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.accompanying import DOWN
-from iot_mqtt.broker.publishing.fanout import Outcome
+from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
@@ -112,11 +112,11 @@ class Accepting:
         message = self._message(record, new, topic)
         if unreachable is not None:
             # Others who listen get it; the device that it is for does not.
-            outcome = _taken() if gone else broker.hand_on(publication_of(message, broker.clock.wall()), message)
+            outcome = _taken() if gone else broker.publishing.hand_on(publication_of(message, broker.clock.wall()))
             return self._over(record, State.FAILED, unreachable, new), outcome
         tracked = self._book.add(record) if self._elsewhere.is_home(record.owner) else None
         ticket = self._book.write(record, new.body)
-        outcome = broker.hand_on(publication_of(message, broker.clock.wall()), message)
+        outcome = broker.publishing.hand_on(publication_of(message, broker.clock.wall()))
         if tracked is None:
             self._elsewhere.accepted(record, ticket)
         elif outcome.wholly_refused():
@@ -154,7 +154,7 @@ class Accepting:
         self, new: NewCommand, record: StoredCommand, connection: Connection | None
     ) -> tuple[StoredCommand, Outcome]:
         self._telling.answer(record, self._response_topic(new, connection), new.correlation)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
         return record, _taken()
 
     def _over(self, record: StoredCommand, state: State, why: str, new: NewCommand) -> StoredCommand:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
-    from iot_mqtt.broker.publishing.fanout import Outcome
+    from iot_mqtt.broker.publishing.outcome import Outcome
     from iot_mqtt.broker.session import Session
 
 #: Deadlines are kept to this.
@@ -88,8 +88,8 @@ class Accompanied:
         if self.settings.commands and not clustered:
             self._without_session()
         self.devices.restore([one for one in devices if is_ours(one.gateway)])
-        broker.accompanying = self
-        broker.plan_turn()
+        broker.accompany(self)
+        broker.turn.plan()
 
     def _without_session(self) -> None:
         """What a session was to bring that ended just when the node did."""

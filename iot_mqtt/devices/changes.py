@@ -44,37 +44,37 @@ class Changes:
         self._commands[command.target, command.id] = command
         if body is not None:
             self._bodies.append((command.target, command.id, body))
-        return self._broker.reserve()
+        return self._broker.turn.reserve()
 
     def forget_command(self, command: StoredCommand) -> None:
         """It has been kept long enough."""
         self._commands[command.target, command.id] = None
-        self._broker.reserve()
+        self._broker.turn.reserve()
 
     def device(self, device: StoredDevice) -> None:
         """A gateway or a device is new or has changed."""
         self._devices[device.gateway, device.device] = device
-        self._broker.reserve()
+        self._broker.turn.reserve()
 
     def forget_device(self, gateway: str, device: str) -> None:
         """There are too many."""
         self._devices[gateway, device] = None
-        self._broker.reserve()
+        self._broker.turn.reserve()
 
     def sequence(self, gateway: str, epoch: int, sequence: int) -> None:
         """Everything of a gateway up to this number is in the batch of this turn, or was safe before."""
         self._sequences[gateway] = (epoch, sequence)
-        self._broker.reserve()
+        self._broker.turn.reserve()
 
     def reported(self, target: str, shadow: StoredShadow) -> None:
         """A device reported something."""
         self._reported[target] = shadow
-        self._broker.reserve()
+        self._broker.turn.reserve()
 
     def after(self, ticket: int, call: Callable[[], None]) -> None:
         """Call it at the end of the turn in which this is committed, or of this one if it is."""
         if ticket <= self._broker.store.committed:
-            self._broker.call_soon(call)
+            self._broker.turn.call_soon(call)
         else:
             self._waiting.append((ticket, call))
 
@@ -109,4 +109,4 @@ class Changes:
         """What waited goes on, but not in the middle of the commit's own end."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= ticket:
-            self._broker.call_soon(waiting.popleft()[1])
+            self._broker.turn.call_soon(waiting.popleft()[1])

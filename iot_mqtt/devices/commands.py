@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.accompanying import DOWN, Leave
-from iot_mqtt.broker.publishing.fanout import Outcome
+from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.accepting import Accepting
 from iot_mqtt.devices.asked import NewCommand, command_id_of
@@ -146,7 +146,7 @@ class Commands:
         if self._broker.budget.full:
             raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
         record, _ = self._accepting.accept(new, sender, None)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
         await self._broker.store.settled()
         tracked = self._book.get(record.id)
         return record if tracked is None else tracked.record
@@ -215,7 +215,7 @@ class Commands:
             state = "unknown here" if tracked is None else tracked.record.state.value
             raise Refused(f"the command is {state}: only one that was never sent can be taken back")
         self._book.fail(tracked, "cancelled")
-        self._broker.plan_turn()
+        self._broker.turn.plan()
         return tracked.record
 
     # Accompanying: what is published.
@@ -235,7 +235,7 @@ class Commands:
         outcome = Outcome()
         outcome.receivers = publication.count
         for message in publication.messages:
-            self._broker.hand_on(publication_of(message, self._broker.clock.wall()), message)
+            self._broker.publishing.hand_on(publication_of(message, self._broker.clock.wall()))
             reply = _read_reply(message.payload)
             if reply is None:
                 self.bad_replies += 1
@@ -328,7 +328,7 @@ class Commands:
         else:
             self.found(record, session)
         for waiting in self._fetching.pop(command_id, ()):
-            self._broker.call_soon(partial(self._broker.outflow.pump, waiting))
+            self._broker.turn.call_soon(partial(self._broker.outflow.pump, waiting))
 
     def _not_fetched(self, command_id: str, error: BaseException) -> None:
         """Not ready is not absent: later again."""

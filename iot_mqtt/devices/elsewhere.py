@@ -99,7 +99,7 @@ class Elsewhere:
 
     def _committed(self, record: StoredCommand) -> None:
         if not self._news:
-            self._broker.call_soon(self._tell)
+            self._broker.turn.call_soon(self._tell)
         self._news.append((record.owner, record.id))
 
     def _tell(self) -> None:

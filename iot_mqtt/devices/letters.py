@@ -294,7 +294,7 @@ class Letters:
         if not chain:
             del self._chains[target]
         else:
-            self._broker.call_soon(partial(self._submit_next, chain[0]))
+            self._broker.turn.call_soon(partial(self._submit_next, chain[0]))
 
     def _submit_next(self, entry: _Entry) -> None:
         """In a turn of its own: many in a row would be as many calls deep."""

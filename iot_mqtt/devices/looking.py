@@ -47,7 +47,7 @@ class Looking:
 
     def _look(self, place: Place, then: Callable[[], None]) -> None:
         def found(record: StoredCommand | None) -> None:
-            self._broker.call_soon(partial(self._over, place, record, then))
+            self._broker.turn.call_soon(partial(self._over, place, record, then))
 
         def failed(_: BaseException) -> None:
             # Not known is not "not there": the sender waits.

@@ -161,7 +161,7 @@ class Shadows:
         body = {"version": desired.version, "delta": delta}
         payload = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         properties = passed_on(Properties(content_type="application/json"))
-        self._broker.publish(Message(SHADOW + target.encode() + b"/delta", payload, 1, properties=properties))
+        self._broker.publishing.send(Message(SHADOW + target.encode() + b"/delta", payload, 1, properties=properties))
 
     async def get(self, target: str) -> tuple[StoredShadow, StoredShadow]:
         """(reported, desired)"""
@@ -194,7 +194,7 @@ class Shadows:
         """Whoever set it is told where differences are told, too."""
         detail = error.detail if isinstance(error, MqttError) else "the store does not answer"
         payload = json.dumps({"error": detail}).encode()
-        self._broker.publish(Message(SHADOW + target.encode() + b"/refused", payload, 1))
+        self._broker.publishing.send(Message(SHADOW + target.encode() + b"/refused", payload, 1))
 
 
 def difference(reported: StoredShadow, desired: StoredShadow) -> Delta:

@@ -68,4 +68,4 @@ class Telling:
 
     def _publish(self, topic: str, payload: bytes, correlation: bytes) -> None:
         properties = passed_on(Properties(content_type="application/json", correlation_data=correlation or None))
-        self._broker.publish(Message(topic.encode("utf-8", "replace"), payload, 1, properties=properties))
+        self._broker.publishing.send(Message(topic.encode("utf-8", "replace"), payload, 1, properties=properties))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic
+from typing import Any, Generic
 
 from iot_mqtt.topics.route import R, Route, combined
 from iot_mqtt.topics.shared import SharedGroup
@@ -26,16 +26,22 @@ class Match(Generic[R]):
     """Who gets a topic: each of ``plain``, and one member of each of ``shared``. Treat as frozen: it is memoised.
 
     ``weight`` is its memory in pointers, roughly. ``alone``: the only receiver, if there is only one, or what stands
-    for nobody; what others get has no order with what it gets.
+    for nobody; what others get has no order with what it gets. ``steps``: what there is to do with its topics besides,
+    as who made the routes says.
     """
 
-    __slots__ = ("alone", "plain", "shared", "weight")
+    __slots__ = ("alone", "plain", "shared", "steps", "weight")
 
     def __init__(
-        self, plain: tuple[Route[R], ...] = (), shared: tuple[SharedRoute[R], ...] = (), merged_count: int = 0
+        self,
+        plain: tuple[Route[R], ...] = (),
+        shared: tuple[SharedRoute[R], ...] = (),
+        merged_count: int = 0,
+        steps: tuple[Any, ...] = (),
     ) -> None:
         self.plain = plain
         self.shared = shared
+        self.steps = steps
         self.alone: object = None
         if not shared and len(plain) < 2:
             self.alone = plain[0].receiver if plain else _NOBODY
@@ -59,13 +65,13 @@ class Entry(Generic[R]):
         return not self.routes and not self.groups
 
 
-def gather(filed: Sequence[Route[R] | Entry[R]]) -> Match[R]:
-    """The match that the entries of all matching filters (at least one) add up to."""
+def gather(filed: Sequence[Route[R] | Entry[R]], steps: tuple[Any, ...] = ()) -> Match[R]:
+    """The match that the entries of all matching filters add up to."""
     if len(filed) == 1:
         only = filed[0]
         if isinstance(only, Route):
-            return Match((only,))
-        return Match(tuple(only.routes.values()), tuple((only.groups or {}).values()))
+            return Match((only,), steps=steps)
+        return Match(tuple(only.routes.values()), tuple((only.groups or {}).values()), steps=steps)
     routes: dict[R, Route[R]] = {}
     overlaps: dict[R, list[Route[R]]] = {}
     shared: list[SharedRoute[R]] = []
@@ -83,4 +89,4 @@ def gather(filed: Sequence[Route[R] | Entry[R]]) -> Match[R]:
     for receiver, several in overlaps.items():
         several.sort(key=lambda route: route.order)
         routes[receiver] = combined([route.subscription for route in several], receiver)
-    return Match(tuple(routes.values()), tuple(shared), len(overlaps))
+    return Match(tuple(routes.values()), tuple(shared), len(overlaps), steps)

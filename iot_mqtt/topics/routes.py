@@ -33,7 +33,8 @@ class Routes(Generic[R]):
     ``match(topic)`` answers who gets a topic. It is a bound C function, because it is asked once per run of
     messages. A match holds until the next change here; callers use it at once and keep none.
     ``common`` has the matches that were found for topics of which nothing else need be known, as ``is_common`` says;
-    one object for all topics with the same routes, exact like ``match``. ``version`` moves with every change.
+    one object for all topics with the same routes and steps (``steps_of``), exact like ``match``. ``version`` moves
+    with every change.
     ``filter_count`` counts different filters, shared ones by group;
     ``subscription_count`` counts (receiver, filter) pairs.
     """
@@ -49,6 +50,7 @@ class Routes(Generic[R]):
         "_memo",
         "_same",
         "_pick",
+        "_steps_of",
         "_order",
     )
 
@@ -58,6 +60,7 @@ class Routes(Generic[R]):
         memo_limit: int = 65_536,
         pick: PolicyFactory = RoundRobin,
         is_common: Callable[[bytes, Match[R]], bool] = lambda _topic, match: not match.shared,
+        steps_of: Callable[[bytes], tuple[Any, ...]] = lambda _topic: (),
     ) -> None:
         self.version = 0
         self.filter_count = 0
@@ -67,8 +70,9 @@ class Routes(Generic[R]):
         self._memo: Memo[R] = Memo(self._find, memo_limit, is_common)
         self.common = self._memo.common
         #: What the same entries added up to since the last change.
-        self._same: dict[tuple[Route[R] | Entry[R], ...], Match[R]] = {}
+        self._same: dict[tuple[Any, ...], Match[R]] = {}
         self._pick = pick
+        self._steps_of = steps_of
         self._order = count()
         self.match: Callable[[bytes], Match[R]] = self._memo.__getitem__
 
@@ -123,7 +127,7 @@ class Routes(Generic[R]):
             self._changed([name for name in changed if name])
 
     def forget(self) -> None:
-        """What ``is_common`` says has changed: nothing that was found holds."""
+        """What ``is_common`` or ``steps_of`` says has changed: nothing that was found holds."""
         self.version += 1
         self._memo.forget_all()
 
@@ -147,14 +151,15 @@ class Routes(Generic[R]):
         exact = self._exact.get(name)
         if exact is not None:
             filed.append(exact)
-        if not filed:
+        steps = self._steps_of(topic)
+        if not (filed or steps):
             return _NOBODY
-        key = tuple(filed)
+        key = (steps, *filed)
         found = self._same.get(key)
         if found is None:
             if len(self._same) >= _MOST_SAME:
                 self._same.clear()
-            found = self._same[key] = gather(filed)
+            found = self._same[key] = gather(filed, steps)
         return found
 
     def _remove(self, receiver: R, filter: str) -> str | None:

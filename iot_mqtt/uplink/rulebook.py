@@ -64,6 +64,8 @@ class RuleBook:
         self._changed = False
         #: How far the sink has everything; set by who has both.
         self.safe: Callable[[], int] = _nowhere
+        #: Told of every change: what was found for topics before says no more whether they go up.
+        self.changed: Callable[[], None] = _nothing
 
     async def load(self, rules: Sequence[Rule], end: int) -> None:
         """Begin with these rules at the log's ``end``, and with what is kept of those before them."""
@@ -179,6 +181,7 @@ class RuleBook:
                     "let the sink take them first: iot-mqtt ctl uplink status"
                 )
             self._begin(_with_figures(rules, before), end)
+            self.changed()
         return found
 
     def _begin(self, rules: Sequence[Rule], end: int) -> None:
@@ -216,6 +219,10 @@ def _with_figures(rules: Sequence[Rule], before: Sequence[Rule]) -> list[Rule]:
         else:
             found.append(rule)
     return found
+
+
+def _nothing() -> None:
+    pass
 
 
 def _nowhere() -> int:

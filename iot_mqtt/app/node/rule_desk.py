@@ -69,10 +69,8 @@ class RuleDesk:
         except ValueError as error:
             raise RulesRefused(str(error)) from error
         if change:
-            # What was found for topics says whether they are recorded.
-            self._broker.routes.forget()
             # The history of the rules leaves with the batch that has the first message under the new ones.
-            self._broker.reserve()
+            self._broker.turn.reserve()
             await self._broker.store.settled()
             logger.info("the rules of the uplink were changed", extra={"rules": len(told.rules)})
         notes = [] if told.kind == self._kind else [f"uplink.kind is {self._kind} until the node is restarted"]
@@ -106,7 +104,7 @@ class RuleDesk:
 
     async def _try(self, trial: Trial, messages: int, minutes: float | None) -> TrialInfo:
         span = None if minutes is None else minutes * 60
-        clock, call_soon = self._broker.clock, self._broker.call_soon
+        clock, call_soon = self._broker.clock, self._broker.turn.call_soon
         found = await recent(self._broker.log, clock.wall(), messages, span, lambda: breath(call_soon))
         tried, left = 0, messages
         skip = max(0, found.messages - messages)

@@ -364,7 +364,7 @@ class Service:
         now = self.clock.wall()
         self._load.sample(self.counters, facts, now)
         for topic, payload in sys_tree(self.counters, facts, now, self._load, self.view.log.info()):
-            self.broker.publish_quietly(Message(topic, payload, retain=True))
+            self.broker.publishing.quietly(Message(topic, payload, retain=True))
 
     def _reload_access(self) -> None:
         for error in self._access.reload_if_changed():
@@ -399,7 +399,7 @@ class Service:
             self.view.ready = False
             for connection in self._connections:
                 connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
-            self.broker.end_turn()
+            self.broker.turn.end()
             while self.broker.connections and self.clock.monotonic() < deadline:
                 await deferLater(self._reactor, DRAIN_STEP)
         if self._opened:

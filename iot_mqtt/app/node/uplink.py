@@ -37,9 +37,10 @@ class Uplinked(NamedTuple):
         """Find the rules of before, and the place. Before anything is published."""
         await self.book.load(rules_of(config.uplink.rules)[0], broker.log.end)
         broker.store.enlist(CommitOrder.RULES, self.book)
+        self.book.changed = broker.routes.forget
         await self.uplink.attach()
         self.book.safe = lambda: self.uplink.safe_position
-        broker.reserve()
+        broker.turn.reserve()
 
 
 def make_uplink(

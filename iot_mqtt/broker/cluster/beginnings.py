@@ -65,7 +65,7 @@ class Beginnings:
         for cursor in (session.elsewhere or {}).values():
             cursor.hold()
         self._sessions[session] = None
-        self._broker.call_soon(self._look)
+        self._broker.turn.call_soon(self._look)
 
     def when_fixed(self, session: Session, call: Callable[[], None]) -> None:
         """``call`` when the claims of all subscriptions that the session has now are fixed, and staged."""
@@ -128,7 +128,7 @@ class Beginnings:
                 self._waiting.append(one)
             else:
                 one.call()
-        self._broker.plan_turn()
+        self._broker.turn.plan()
 
     def _fix(self, session: Session, subscriptions: list[Subscription], ends: dict[int, int]) -> None:
         broker = self._broker
@@ -145,7 +145,7 @@ class Beginnings:
         if session.durable:
             broker.progress.moved(session)
         for cursor in (session.elsewhere or {}).values():
-            broker.call_soon(partial(cursor.read_on, broker))
+            broker.turn.call_soon(partial(cursor.read_on, broker))
 
 
 def _is_beginning(session: Session, subscription: Subscription) -> bool:

@@ -18,7 +18,6 @@ from iot_mqtt.broker.cluster.other_logs import Follow, OtherLogs
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.publishing.fanout import deliver_to_member, fan_out
 from iot_mqtt.broker.readers.elsewhere import log_grew, streams_broken
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Drop
@@ -126,7 +125,7 @@ class Clustering:
             done()
         else:
             self._acknowledging.append((store.latest, done))
-            self._broker.plan_turn()
+            self._broker.turn.plan()
 
     def peer_knows(self, peer: int, version: int) -> None:
         for cursor in self._resting.pop(peer, ()):
@@ -156,7 +155,7 @@ class Clustering:
             self._deliver(peer, publication, item)
         self.logs.announce(peer, end)
         self._grew(peer)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
 
     def _grew(self, number: int) -> None:
         self._broker.groups.grew(number)
@@ -169,12 +168,12 @@ class Clustering:
         if item.plain:
             match = broker.routes.match(publication.topic)
             if match.plain:
-                fan_out(broker, publication, match, None)
+                broker.publishing.fan_out.fan_out(publication, match, None)
         for group, client_id in item.members:
             if group.startswith("\0"):
                 if item.reference is not None:
                     broker.groups.take(peer, publication, group, client_id, item.reference)
-            elif not deliver_to_member(broker, publication, group, client_id):
+            elif not broker.publishing.fan_out.deliver_to_member(publication, group, broker.sessions.get(client_id)):
                 broker.counters.messages_matched += publication.count
                 broker.counters.dropped[Drop.NO_SHARED_MEMBER] += publication.count
 
@@ -198,7 +197,7 @@ class Clustering:
 
     def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         self._broker.groups.told(peer, kind, name, client_id, references)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
 
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None:
         self._broker.retention.heard(topic, message, version)

@@ -114,7 +114,7 @@ class Homes:
     def _loaded(self, client_id: str, session: Session | None) -> None:
         if session is not None:
             self._interest.settle(session)
-            self._broker.plan_turn()
+            self._broker.turn.plan()
         self._open(client_id)
 
     def _failed(self, client_id: str, error: BaseException) -> None:
@@ -147,7 +147,7 @@ class Homes:
 
     def _go(self, client_id: str) -> None:
         self._gone.pop(client_id, None)
-        self._gone[client_id] = self._broker.reserve()
+        self._gone[client_id] = self._broker.turn.reserve()
 
     def ended(self, client_id: str) -> None:
         """Its session has ended here, and nobody is its home any more: unless the next one begins with this CONNECT, or
@@ -187,7 +187,7 @@ class Homes:
 
     def _went(self, _: None) -> None:
         self._letting_go = False
-        self._broker.call_soon(self._let_go)
+        self._broker.turn.call_soon(self._let_go)
 
     def _did_not_go(self, client_id: str, error: BaseException) -> None:
         """Later: until then others ask this node, or its successor cleans up."""
@@ -219,7 +219,7 @@ class Homes:
             # It is kept nowhere: it ends with its home.
             broker.sessions.end(session, ReasonCode.SESSION_TAKEN_OVER)
         self._releasing.discard(client_id)
-        broker.plan_turn()
+        broker.turn.plan()
         drive(broker.store.settled(), lambda _: done(True), lambda _: done(False))  # noqa: FBT003 - the port says so
 
     def begin(self, clients: Collection[str]) -> None:
@@ -255,7 +255,7 @@ class Homes:
                 self._interest.settle(session)
             elif client_id not in self._claiming and writer_at_home(client_id) is None:
                 self._unless_used(client_id)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
 
     def _not_adopted(self, done: Callable[[bool], None], error: BaseException) -> None:
         log.error("the sessions of a dead node cannot be loaded: %s", error)

@@ -120,7 +120,7 @@ class OwnInterest:
         for filter in over:
             self._lingering.pop(filter, None)
         self._record_for(over, kept=False)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
 
     def _record_for(self, filters: list[str], *, kept: bool) -> None:
         """Nobody here has these filters any more: this node keeps them for itself as it does for others."""
@@ -156,7 +156,7 @@ class OwnInterest:
         if not counts.live and not counts.kept:
             del self._counts[filter]
         self._changed[filter] = None
-        self._broker.plan_turn()
+        self._broker.turn.plan()
 
     # Telling.
 

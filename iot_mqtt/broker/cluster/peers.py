@@ -12,21 +12,21 @@ A publication that came from another node is never forwarded: every node hears o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import GroupKeeper, RemoteMember
 from iot_mqtt.ports.cluster import Forwarded, Interest
-from iot_mqtt.ports.counters import LinkDrop
+from iot_mqtt.ports.counters import Counters, LinkDrop
 from iot_mqtt.topics import parse_shared
 from iot_mqtt.values import Subscription
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.publication import Publication
-    from iot_mqtt.broker.publishing.fanout import Outcome
+    from iot_mqtt.broker.publishing.fanout import FanOut
+    from iot_mqtt.broker.publishing.outcome import Outcome
     from iot_mqtt.ports.cluster import Peers
     from iot_mqtt.ports.grid import WriteBatch
 
@@ -44,48 +44,51 @@ class Keeper:
     def __init__(self, name: str) -> None:
         self.client_id = name
 
-    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+    def receive(self, fan_out: FanOut, publication: Publication, source: Session | None, outcome: Outcome) -> None:
         """Record it. QoS 0 is kept for nobody who is away, as on one node."""
         if publication.remote or not publication.qos:
             return
         outcome.elsewhere = True
-        broker.record(publication)
-        outcome.ticket = broker.store.latest
+        fan_out.recording.record(publication)
+        outcome.ticket = fan_out.store.latest
 
 
 class Peer:
     """The connected sessions of another node."""
 
-    __slots__ = ("client_id", "number", "up", "_peers", "_gathered", "_held")
+    __slots__ = ("client_id", "number", "up", "_peers", "_counters", "_plan", "_gathered", "_held")
 
     inflight_count = 0
 
-    def __init__(self, number: int, peers: Peers) -> None:
+    def __init__(self, number: int, peers: Peers, counters: Counters, plan: Callable[[], None]) -> None:
+        """``plan`` makes sure that this turn's end comes."""
         self.client_id = f"\0peer-{number}"
         self.number = number
         self.up = False
         self._peers = peers
+        self._counters = counters
+        self._plan = plan
         # Of this turn, in order.
         self._gathered: list[tuple[Publication, Member]] = []
         # What waits for a commit, and what must not overtake it.
         self._held: deque[tuple[int, Publication, Member]] = deque()
 
-    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+    def receive(self, fan_out: FanOut, publication: Publication, source: Session | None, outcome: Outcome) -> None:
         """Somebody there wants it."""
         if not publication.remote:
             outcome.elsewhere = True
-            self.take(broker, publication, None)
+            self.take(publication, None)
 
-    def take(self, broker: Broker, publication: Publication, member: Member) -> None:
+    def take(self, publication: Publication, member: Member) -> None:
         """Forward it at the end of the turn, or after its commit."""
         if not self.up:
-            broker.counters.forwards_dropped[LinkDrop.PEER_DOWN] += publication.count
+            self._counters.forwards_dropped[LinkDrop.PEER_DOWN] += publication.count
         elif not publication.qos and self._peers.crowded(self.number):
-            broker.counters.forwards_dropped[LinkDrop.PEER_CROWDED] += publication.count
+            self._counters.forwards_dropped[LinkDrop.PEER_CROWDED] += publication.count
         else:
-            broker.counters.messages_forwarded += publication.count
+            self._counters.messages_forwarded += publication.count
             self._gathered.append((publication, member))
-            broker.plan_turn()
+            self._plan()
 
     def end_turn(self, latest: int) -> None:
         """Forward what need not wait."""
@@ -161,7 +164,7 @@ class PeerRoutes:
         """The peer of a number, whether or not it has been heard of."""
         peer = self._by_number.get(number)
         if peer is None:
-            peer = self._by_number[number] = Peer(number, self._peers)
+            peer = self._by_number[number] = Peer(number, self._peers, self._broker.counters, self._broker.turn.plan)
             self._wants[number] = {}
         return peer
 
@@ -224,7 +227,7 @@ class PeerRoutes:
                 groups.emptied(filter)
         for client_id in now.members:
             if client_id not in before.members:
-                forward = partial(peer.take, self._broker)
+                forward = peer.take
                 member = RemoteMember(client_id, peer.number, filter, lambda: peer.up, groups.leased, forward)
                 self._members[peer.number, filter, client_id] = member
                 self._set(member, filter, present=True)

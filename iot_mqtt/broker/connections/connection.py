@@ -320,7 +320,7 @@ class Connection(Stage):
         """Add bytes to this turn's write."""
         out = self._out
         if not out:
-            self.broker.mark_dirty(self)
+            self.broker.turn.mark_dirty(self)
         out.append(data)
         self._out_bytes += len(data)
         if self._out_bytes > EAGER_BYTES:
@@ -493,7 +493,7 @@ class Connection(Stage):
     def _waiting(self) -> Answers:
         if self._answers is None:
             self._answers = Answers()
-            self.broker.await_commit(self)
+            self.broker.turn.await_commit(self)
         return self._answers
 
     def committed(self) -> None:
@@ -511,7 +511,7 @@ class Connection(Stage):
                 self.session.inbound.unacknowledged -= len(answer.ids)
             self.send(answer.data or self._written(answer.type, answer.ids, answer.reason))
         if answers:
-            self.broker.await_commit(self)
+            self.broker.turn.await_commit(self)
         else:
             self._answers = None
 

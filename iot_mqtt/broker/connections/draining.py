@@ -216,7 +216,7 @@ class Draining:
         self._leaving.add(connection)
         connection.hold([])
         connection.after_commit(broker.store.latest, partial(self._tell, connection))
-        broker.plan_turn()
+        broker.turn.plan()
 
     def _tell(self, connection: Connection) -> None:
         if connection in self._leaving and not connection.closed:

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol
 
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.publishing.steps import Step
 from iot_mqtt.codec import Properties
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Piece
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
-    from iot_mqtt.broker.publication import Publication
-    from iot_mqtt.broker.publishing.fanout import Outcome
     from iot_mqtt.broker.session import Session
 
 #: Towards a device.
@@ -87,3 +88,18 @@ class Accompanying(Protocol):
     def session_ended(self, client_id: str) -> None:
         """It is gone, with all that waited in it."""
         ...
+
+
+class Accompany(Step):
+    """The step of ``SPECIAL`` topics: whoever knows commands is asked what a message there is."""
+
+    __slots__ = ("_accompanying",)
+
+    def __init__(self, accompanying: Accompanying) -> None:
+        self._accompanying = accompanying
+
+    def concerns(self, topic: bytes) -> bool:
+        return topic.startswith(SPECIAL)
+
+    def take(self, publication: Publication, sender: Connection | None) -> Outcome | None:
+        return self._accompanying.published(publication, sender) if publication.qos else None

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import Publication, hop_properties
-from iot_mqtt.broker.publishing.fanout import Outcome, to_session
+from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.codec import PublishBatch, runs_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def deliver(broker: Broker, batch: PublishBatch, source: Connection, publisher: 
         sent = _send(broker, batch, route)
         if sent < count:
             for offset, publication in _publications(batch, source, publisher, sent):
-                to_session(broker, publication, route, outcome, None, offset)
+                broker.publishing.fan_out.to_session(publication, route, outcome, None, offset)
     counters = broker.counters
     counters.messages_received += count
     counters.messages_matched += outcome.receivers * count

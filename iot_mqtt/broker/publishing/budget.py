@@ -11,16 +11,17 @@ Everything goes on by itself when there is room again. QoS 0 that nobody stores 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import BudgetSettings
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.store import Store
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.ports.grid import WriteBatch
 
@@ -62,8 +63,17 @@ _APART = frozenset({Pause.UPLINK, Pause.LOOKUP})
 class Budget:
     """The room of one node; a ``ports.store.CommitParticipant``, for batches are what memory waits for."""
 
-    def __init__(self, broker: Broker, settings: BudgetSettings, meter: DiskMeter | None) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        settings: BudgetSettings,
+        meter: DiskMeter | None,
+        store: Store,
+        counters: Counters,
+        call_soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._store = store
+        self._counters = counters
+        self._call_soon = call_soon
         self._settings = settings
         self._meter = meter
         self._unmeasured = False
@@ -102,7 +112,7 @@ class Budget:
             self.level, self.full = level, level is DiskLevel.FULL
             self._tell()
             if not self.full:
-                self._broker.call_soon(self._resume)
+                self._call_soon(self._resume)
 
     def _limit(self) -> int:
         """What the grid may take: what it was given, and no more than the file system has for it."""
@@ -135,29 +145,12 @@ class Budget:
             share = 100 * self.disk_used // max(1, self.disk_limit)
             subject = self._settings.subject
             found.append(f"{subject} {self.level.value}: {self.disk_used} of {self.disk_limit} bytes used ({share} %)")
-        store = self._broker.store
+        store = self._store
         if store.failing:
             found.append(f"the grid does not take writes: {store.trouble}")
         if self.crowded:
             found.append(f"{self.uncommitted} bytes wait for a commit: publishers are held off")
         return tuple(found)
-
-    def takes_room(self, topic: bytes, qos: int, *, kept: bool) -> bool:
-        """Whether a publish would be stored; ``kept``: as the topic's retained message."""
-        broker = self._broker
-        if kept or broker.is_recorded(topic, qos):
-            return True
-        if not qos:
-            return False
-        match = broker.routes.match(topic)
-        if any(broker.groups.keeps(shared.group) for shared in match.shared):
-            return True
-        for route in match.plain:
-            receiver = route.receiver
-            # What is no session is a replay.
-            if receiver.__class__ is not Session or (receiver.cursor is not None and route.qos):
-                return True
-        return False
 
     # Memory.
 
@@ -177,14 +170,14 @@ class Budget:
 
     def weigh(self) -> None:
         """Look at what waits. Called for whoever waits for commits, and after each."""
-        settings, operations = self._settings, self._broker.store.waiting
+        settings, operations = self._settings, self._store.waiting
         if not self.crowded:
             if operations > settings.uncommitted_operations:
                 self._crowd()
         elif self.uncommitted * 2 <= settings.uncommitted_bytes and operations * 2 <= settings.uncommitted_operations:
             self.crowded = False
             logger.info("commits are back: publishers go on", extra={"paused": len(self._paused)})
-            self._broker.call_soon(self._resume)
+            self._call_soon(self._resume)
 
     def _crowd(self) -> None:
         self.crowded = True
@@ -205,7 +198,7 @@ class Budget:
         """Read no further from a connection until there is room; ``items`` come first then."""
         connection.hold(items)
         if connection not in self._paused:
-            self._broker.counters.publishers_paused[why] += 1
+            self._counters.publishers_paused[why] += 1
             self._paused[connection] = why
 
     def paused(self, connection: Connection) -> Pause | None:
@@ -225,7 +218,7 @@ class Budget:
         """Read on from a connection, if this was why it was not read from."""
         if self._paused.get(connection) is why:
             del self._paused[connection]
-            self._broker.call_soon(connection.proceed)
+            self._call_soon(connection.proceed)
 
     def go_on(self, connection: Connection, why: Pause) -> None:
         """The same, at once."""

@@ -60,7 +60,7 @@ class Retention:
         if not topic.startswith(SYS_PREFIX):
             self._broker.store.save_retained(message, self._tell(topic, message))
             self._broker.budget.added(message.size)
-            self._broker.plan_turn()
+            self._broker.turn.plan()
         return True
 
     def remove(self, topic: bytes) -> bool:
@@ -70,7 +70,7 @@ class Retention:
         if not topic.startswith(SYS_PREFIX):
             self._tell(topic, None)
             self._broker.store.remove_retained(topic)
-            self._broker.plan_turn()
+            self._broker.turn.plan()
         return True
 
     def expire(self, topic: bytes) -> None:
@@ -112,7 +112,7 @@ class Retention:
                 self._broker.store.remove_retained(topic)
             else:
                 self._broker.store.save_retained(mine, self._versions.of(topic))
-            self._broker.plan_turn()
+            self._broker.turn.plan()
 
     async def catch_up(self) -> None:
         """What others retained or removed may have been missed: the store has it."""
@@ -226,7 +226,7 @@ class RetainedReader:
         if qos:
             allowed = [message for message in messages if connection.may_receive(message.topic)]
             if len(allowed) < len(messages):
-                broker.drop(session, Drop.NOT_AUTHORIZED, len(messages) - len(allowed))
+                session.drop(broker.counters, Drop.NOT_AUTHORIZED, len(messages) - len(allowed))
                 messages = allowed
             ids = session.outbound.reserve(len(messages))
             session.outbound.mark(ids, qos)

@@ -97,7 +97,7 @@ class Census:
                         tally[cursor] += count
             seen += 1
             if seen % RUNS_A_TURN == 0:
-                await breath(self._broker.call_soon)
+                await breath(self._broker.turn.call_soon)
         return tally
 
     def _readers(self, run: LogRun, with_past: list[SessionCursor]) -> set[Cursor]:

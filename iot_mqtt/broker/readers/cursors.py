@@ -69,7 +69,7 @@ class SessionCursor(Cursor):
 
     def lose(self, broker: Broker, count: int) -> None:
         self.over(broker, count)
-        broker.drop(self.session, Drop.RETENTION, count)
+        self.session.drop(broker.counters, Drop.RETENTION, count)
 
     # Subscriptions come and go.
 
@@ -151,7 +151,7 @@ class SessionCursor(Cursor):
             if doubt is not None:
                 out_of_order(self.session)
             self.dealt_with(broker, length)
-            broker.drop(self.session, Drop.EXPIRED, length)
+            self.session.drop(broker.counters, Drop.EXPIRED, length)
             return length
         retain = run.run.retain and route.retain_as_published
         taken = broker.outflow.take(

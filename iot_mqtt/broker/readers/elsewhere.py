@@ -112,7 +112,7 @@ class ElsewhereCursor(SessionCursor):
                 return
             if self.live:
                 self.fall_behind(self.position, 0)
-                broker.call_soon(partial(self.read_on, broker))
+                broker.turn.call_soon(partial(self.read_on, broker))
             self.owe(publication.count - known)
             return
         if not self.live and self._is_held:
@@ -192,7 +192,7 @@ def streams_broken(broker: Broker, writer: int) -> None:
     for cursor in _cursors(broker, writer):
         if cursor.live:
             cursor.fall_behind(reader.end, 0)
-    broker.call_soon(partial(read_on, broker, writer))
+    broker.turn.call_soon(partial(read_on, broker, writer))
 
 
 def log_grew(broker: Broker, writer: int) -> None:
@@ -201,7 +201,7 @@ def log_grew(broker: Broker, writer: int) -> None:
         if cursor.live:
             # Nothing that it wants is between what it took last and what was offered last.
             cursor.fall_behind(cursor.position, 0)
-    broker.call_soon(partial(read_on, broker, writer))
+    broker.turn.call_soon(partial(read_on, broker, writer))
 
 
 def read_on(broker: Broker, writer: int) -> None:

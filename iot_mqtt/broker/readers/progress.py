@@ -77,7 +77,7 @@ class Progress:
             self._unwritten.setdefault(session, _Unwritten()).moved = True
             self._write(session)
             self._now.pop(session, None)
-            self._broker.plan_turn()
+            self._broker.turn.plan()
 
     def numbered(self, session: Session, flights: Sequence[Flight], *, late: bool = False) -> None:
         """Flights of a durable session got their packet ids."""
@@ -112,7 +112,7 @@ class Progress:
         unwritten = self._unwritten.get(session)
         if not late and session not in self._now:
             self._now[session] = None
-            self._broker.reserve()
+            self._broker.turn.reserve()
         if unwritten is None:
             unwritten = self._unwritten[session] = _Unwritten()
             if late:
@@ -130,7 +130,7 @@ class Progress:
         late, self._late = self._late, {}
         self._due.update((session, None) for session in late if session in self._unwritten)
         if self._due:
-            self._broker.reserve()
+            self._broker.turn.reserve()
 
     def write_down(self, session: Session) -> None:
         """All that has changed of a session, now: it is about to leave the memory."""
@@ -219,7 +219,7 @@ class Progress:
     def committed(self, ticket: int) -> None:
         """Some of what is due may not have been in the batch."""
         if self._due:
-            self._broker.reserve()
+            self._broker.turn.reserve()
 
 
 def _stored(flight: Flight) -> StoredFlight | None:

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.publication import Publication, logged_publication
-from iot_mqtt.broker.publishing.fanout import by_value
 from iot_mqtt.broker.readers.cursors import Cursor, window_of
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Drop
@@ -37,7 +36,8 @@ from iot_mqtt.values import Subscription
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.publishing.fanout import Outcome
+    from iot_mqtt.broker.publishing.fanout import FanOut
+    from iot_mqtt.broker.publishing.outcome import Outcome
     from iot_mqtt.broker.session import Session
     from iot_mqtt.ports.log import Log, LogRun
 
@@ -179,22 +179,22 @@ class ReplayCursor(Cursor):
 
     def lose(self, broker: Broker, count: int) -> None:
         self.over(broker, count)
-        broker.drop(self.session, Drop.RETENTION, count)
+        self.session.drop(broker.counters, Drop.RETENTION, count)
 
-    def receive(self, broker: Broker, publication: Publication, source: Session | None, outcome: Outcome) -> None:
+    def receive(self, fan_out: FanOut, publication: Publication, source: Session | None, outcome: Outcome) -> None:
         """As a receiver: history and what is live come from one cursor, through the log."""
         if self.session is source and self.subscription.no_local:  # [MQTT-3.8.3-3]
             return
         outcome.receivers += 1
         if publication.remote:
             # It reads the log of this node and no other.
-            by_value(broker, publication, Route(self.session, self.subscription), outcome)
+            fan_out.by_value(publication, Route(self.session, self.subscription), outcome)
             return
-        if broker.budget.full and not publication.qos:
-            broker.drop(self.session, Drop.DISK_FULL, publication.count)
+        if fan_out.recording.full and not publication.qos:
+            self.session.drop(fan_out.counters, Drop.DISK_FULL, publication.count)
             return
-        self.offer(broker, publication, broker.record(publication))
-        outcome.ticket = broker.store.latest
+        self.offer(fan_out.readers, publication, fan_out.recording.record(publication))
+        outcome.ticket = fan_out.store.latest
 
     def offer(self, broker: Broker, publication: Publication, logged: LogRun) -> None:
         """A message that it wants was published."""
@@ -215,7 +215,7 @@ class ReplayCursor(Cursor):
             return length
         publication = logged_publication(run)
         if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            broker.drop(self.session, Drop.EXPIRED, length)
+            self.session.drop(broker.counters, Drop.EXPIRED, length)
             taken = length
         else:
             taken = self._give(broker, publication, run)

@@ -109,10 +109,10 @@ class Outflow:
         self._waiting[session] = None
         if ticket > broker.store.committed:
             self._behind_commit += count
-            broker.plan_turn()
+            broker.turn.plan()
         else:
             if not self._behind_turn:
-                broker.call_soon(self._turn_over)
+                broker.turn.call_soon(self._turn_over)
             self._behind_turn += count
 
     def _note(self, session: Session, flights: Sequence[Flight], cursor: Cursor | Leader) -> int:
@@ -125,7 +125,7 @@ class Outflow:
             return broker.store.latest
         if not session.durable and not cursor.is_shared:
             return 0
-        ticket = broker.reserve()
+        ticket = broker.turn.reserve()
         # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
         if session.durable and (qos == 2 or not cursor.is_shared):
             broker.progress.numbered(session, flights)
@@ -204,7 +204,7 @@ class Outflow:
                     return
             elif session.readers:
                 if pages == PAGES_A_TURN:
-                    self._broker.call_soon(lambda: self.pump(session))
+                    self._broker.turn.call_soon(lambda: self.pump(session))
                     return
                 if not session.readers[0].read_on(self._broker, session):
                     return
@@ -346,7 +346,7 @@ class Outflow:
             for packet_id in ids:
                 session.sequence += 1
                 store.save_pubrel(session.client_id, packet_id, session.sequence)
-            self._broker.plan_turn()
+            self._broker.turn.plan()
         connection.answer(PacketType.PUBREL, list(ids), store.latest if session.durable else 0)
 
     def _send_piece(self, session: Session, piece: Piece) -> None:
@@ -390,7 +390,7 @@ class Outflow:
         for packet_id in given_up:
             del entries[packet_id]
         self._broker.progress.finished(session, flight)
-        self._broker.drop(session, reason, len(given_up))
+        session.drop(self._broker.counters, reason, len(given_up))
         if flight.command is not None and self._broker.accompanying is not None:
             self._broker.accompanying.dropped(session, flight.command, reason)
 
@@ -433,7 +433,7 @@ class Outflow:
             self._line_up(session, delivery)
         if session.durable:
             # What called may be nothing but a client that reads again: then nobody else would commit the ids.
-            broker.plan_turn()
+            broker.turn.plan()
             broker.progress.id_given(session)
         return moved
 
@@ -442,7 +442,7 @@ class Outflow:
         if delivery.packet_id:
             session.outbound.entries.pop(delivery.packet_id, None)
         self.forget(session, delivery)
-        self._broker.drop(session, reason, 1)
+        session.drop(self._broker.counters, reason, 1)
         if delivery.command is not None and self._broker.accompanying is not None:
             self._broker.accompanying.dropped(session, delivery.command, reason)
 

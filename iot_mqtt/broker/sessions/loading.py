@@ -63,7 +63,7 @@ async def load(broker: Broker, wanted: Wanted | None = None) -> None:
     broker.retention.index.settle()
     loading.start_clocks()
     await loading.wills()
-    broker.plan_turn()
+    broker.turn.plan()
     log.info("state loaded", extra={"sessions": len(broker.sessions), "retained": broker.retention.index.count})
 
 
@@ -86,7 +86,7 @@ async def _adopt(broker: Broker, wanted: Wanted) -> None:
         if here.get(client_id) is None:
             await _restore(broker, records, inherited=True)
         if count % SESSIONS_A_TURN == 0:
-            await breath(broker.call_soon)
+            await breath(broker.turn.call_soon)
     broker.census.begin()
     log.info("sessions adopted", extra={"sessions": len(gathered)})
 
@@ -110,7 +110,7 @@ async def _restore(broker: Broker, records: Records, *, inherited: bool) -> None
     if broker.accompanying is not None:
         for session in loading.loaded:
             broker.accompanying.session_came(session.client_id, inherited=inherited)
-    broker.plan_turn()
+    broker.turn.plan()
 
 
 class _Loading:
@@ -286,7 +286,7 @@ class _Loading:
                     # It does: the client may be about to open a session of its own.
                     end()
                 else:
-                    broker.call_soon(end)
+                    broker.turn.call_soon(end)
                 continue
             session.will = stored.will
             due_at = stored.due_at if stored.due_at is not None else now + stored.will.delay

@@ -64,7 +64,7 @@ class Rights:
             for count, connection in enumerate(list(self._broker.connections), 1):
                 self.recheck(connection)
                 if count % AT_ONCE == 0:
-                    await breath(self._broker.call_soon)
+                    await breath(self._broker.turn.call_soon)
         self._checking = False
 
     def _failed(self, error: BaseException) -> None:
@@ -94,7 +94,7 @@ class Rights:
             if not session.ended:
                 self._broker.subscriptions.remove(session, filter)
         if lost:
-            self._broker.plan_turn()
+            self._broker.turn.plan()
 
     def of(
         self, session: Session, then: Callable[[Permissions], None], failed: Callable[[BaseException], None]

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import publication_of
-from iot_mqtt.broker.publishing.fanout import redispatch
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.readers.elsewhere import follow, read_on
 from iot_mqtt.broker.session import Session
@@ -122,7 +121,7 @@ class Sessions:
         for writer, reader in broker.logs.others.items():
             if session.elsewhere is None or writer not in session.elsewhere:
                 cursor = follow(session, reader, reader.end)
-                broker.call_soon(partial(cursor.read_on, broker))
+                broker.turn.call_soon(partial(cursor.read_on, broker))
         for subscription in session.subscriptions.values():
             filter = subscription.filter
             if is_plain(filter):
@@ -189,7 +188,7 @@ class Sessions:
         if session.connection is None and not session.ended:
             self._broker.attempts.ended(session.client_id, session.username, SESSION_EXPIRED)
             self.end(session, ReasonCode.SUCCESS)
-            self._broker.plan_turn()
+            self._broker.turn.plan()
 
     def end(self, session: Session, reason: ReasonCode) -> None:
         """Forget everything of a session; its will goes out now at the latest [MQTT-3.1.3-9]."""
@@ -243,7 +242,7 @@ class Sessions:
             del self._by_id[session.client_id]
         if broker.accompanying is not None:
             broker.accompanying.session_left(session.client_id)
-        broker.plan_turn()
+        broker.turn.plan()
 
     def follow(self, reader: Followed) -> None:
         """The log of another node can be read from now on: every durable session does."""
@@ -251,7 +250,7 @@ class Sessions:
         for session in self._by_id.values():
             if session.cursor is not None and session.durable and session not in self.loading:
                 follow(session, reader)
-        broker.call_soon(partial(read_on, broker, reader.writer))
+        broker.turn.call_soon(partial(read_on, broker, reader.writer))
 
     def _forget(self, session: Session) -> None:
         """Remove every record, one by one: the store keeps no index of them."""
@@ -294,7 +293,7 @@ class Sessions:
                 if delivery.expired(now):
                     broker.counters.dropped[Drop.EXPIRED] += 1
                 else:
-                    redispatch(broker, publication_of(delivery.message, now), origin)
+                    broker.publishing.fan_out.redispatch(publication_of(delivery.message, now), origin)
             else:
                 lost += 1
         if lost:

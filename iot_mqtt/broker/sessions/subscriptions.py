@@ -118,7 +118,7 @@ class Subscriptions:
             self._broker.replay_turns.over(cursor)
             self._broker.routes.unsubscribe(cast(Session, cursor), cursor.plain)
             if cursor.backlog:
-                self._broker.drop(session, reason, cursor.backlog)
+                session.drop(self._broker.counters, reason, cursor.backlog)
 
     def drop_all(self, session: Session) -> None:
         """The session has ended; its records are removed by whoever ends it."""

@@ -99,7 +99,7 @@ class Wills:
         logger.error("a will was not published: nobody says who may: %s", error, extra={"client": client_id})
 
     def _go(self, client_id: str, will: Will, owner: str) -> None:
-        self._broker.publish(will_message(will, client_id, self._broker.clock.wall()), owner)
+        self._broker.publishing.send(will_message(will, client_id, self._broker.clock.wall()), owner)
 
 
 def will_message(will: Will, client_id: str, now: float) -> Message:

@@ -96,7 +96,7 @@ class GroupLink:
             last.references.extend(references)
         else:
             self._gathered.append(Word(peer, kind, name, client_id, list(references)))
-        self._turn.plan_turn()
+        self._turn.plan()
 
     def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
         """A peer has said this, or this node to itself."""

@@ -33,7 +33,7 @@ class GroupKeeper:
         """How many messages it may be sent now; ``leased``: how many it has."""
         return 0
 
-    def give(self, node: object, publication: Publication) -> None:
+    def give(self, publication: Publication) -> None:
         """It is never picked."""
 
 
@@ -84,7 +84,7 @@ class RemoteMember(GroupKeeper):
         """It may take a little more than it could then."""
         self._credit = min(CREDIT, self._credit + 1)
 
-    def give(self, node: object, publication: Publication) -> None:
+    def give(self, publication: Publication) -> None:
         """It was picked."""
         self._forward(publication, (self._filter, self.client_id))
 

@@ -94,7 +94,7 @@ class Turn(Protocol):
 
     def call_soon(self, call: Callable[[], None], /) -> None: ...
 
-    def plan_turn(self) -> None:
+    def plan(self) -> None:
         """There is something for its end."""
         ...
 

@@ -87,7 +87,7 @@ class SharedGroups:
         means = Means(node, logs, dispatch, self._leases.lend, records)
         self._groups = groups = Groups(means, registry, records, self._flights, self._waiting, count)
         self._loader = GroupLoader(groups, registry, records, book, link, counters)
-        self._parts = Parts(registry, groups, self._loader, self._waiting, store, turn.plan_turn)
+        self._parts = Parts(registry, groups, self._loader, self._waiting, store, turn.plan)
         #: A sole node gives out everything.
         self._leadership: Leadership | None = None
         # What others ask of one of these, and of nobody else.

@@ -116,7 +116,7 @@ class Holding:
         """More is safe than before: let go of what waited for it, at the end of this turn."""
         if self._held and not self._planned:
             self._planned = True
-            self._broker.call_soon(self._release)
+            self._broker.turn.call_soon(self._release)
 
     def _release(self) -> None:
         self._planned = False

@@ -29,7 +29,6 @@ from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.broker.uplink.watching import Watch
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import LogRun
-from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Mode, Places, Plan, Record, Sink
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Uplink:
         self._broker = broker
         self._plan = plan
         self._sink = sink
-        self._ledger = ledger = Ledger(places, broker.log, broker.clock, broker.reserve)
+        self._ledger = ledger = Ledger(places, broker.log, broker.clock, broker.turn.reserve)
         self.holding = Holding(broker, lambda: ledger.safe_to) if hold else None
         self._watch = Watch(ledger, sink, self.holding, broker.log, broker.clock)
         self._open = self._reading = self._full = self._held = self._stopped = False
@@ -78,9 +77,7 @@ class Uplink:
         await self._ledger.load()
         # What there is already has to be read; what comes is heard of. The end of the former is not known.
         self.end, self._fresh = log.end, Fresh(log.end)
-        self._broker.uplink, self._broker.holding = self, self.holding
-        self._broker.routes.forget()
-        self._broker.store.enlist(CommitOrder.UPLINK, self)
+        self._broker.feed(self)
         self._ledger.touch()
 
     def begin(self) -> None:
@@ -163,7 +160,7 @@ class Uplink:
         """Read what there is, at the end of this turn, unless that is being done or the sink can't take it."""
         if not self._planned and self._may_read():
             self._planned = True
-            self._broker.call_soon(self._read_some)
+            self._broker.turn.call_soon(self._read_some)
 
     def _may_read(self) -> bool:
         if self._reading or not self._open or self._full or self._held or self._stopped:
@@ -276,7 +273,7 @@ class Uplink:
         """It was dropped, or will be tried again."""
         if self._held:
             self._held = False
-            self._broker.call_soon(self.read_on)
+            self._broker.turn.call_soon(self.read_on)
 
     async def _count(self, generation: int) -> tuple[int, int]:
         """Messages, and bytes, of a generation that go up and were not read."""
@@ -290,7 +287,7 @@ class Uplink:
                 size += len(left.run.wire)
             seen += 1
             if seen % RUNS_A_TURN == 0:
-                await breath(broker.call_soon)
+                await breath(broker.turn.call_soon)
         return messages, size
 
     # What is told.

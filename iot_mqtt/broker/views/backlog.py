@@ -159,7 +159,7 @@ class Look:
                 self._read -= len(run.run.wire)
                 self._add(cursor, run)
             position, at_end = reading.position, reading.at_end
-            await breath(self._broker.call_soon)
+            await breath(self._broker.turn.call_soon)
 
     def _add(self, cursor: Cursor, run: LogRun) -> None:
         if isinstance(cursor, SessionCursor):

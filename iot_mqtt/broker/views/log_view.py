@@ -130,7 +130,7 @@ class Verification:
         drive(self._check(), self._done, self._failed)
 
     async def _check(self) -> None:
-        async for damage in self._broker.log.verify(partial(breath, self._broker.call_soon)):
+        async for damage in self._broker.log.verify(partial(breath, self._broker.turn.call_soon)):
             self._damaged += 1
             if len(self._damages) < MAX_DAMAGES:
                 self._damages.append(DamageInfo(*damage))

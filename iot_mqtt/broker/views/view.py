@@ -18,6 +18,7 @@ from iot_mqtt.broker.facade import (
     SubscriptionInfo,
     UplinkInfo,
 )
+from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.views.backlog import (
@@ -186,11 +187,11 @@ class View:
         validate_topic(message.topic.decode(), max_levels=broker.settings.max_topic_levels)
         if is_reserved(message.topic):
             raise Refused(RESERVED, ReasonCode.TOPIC_NAME_INVALID)
-        kept = message.retain and bool(message.payload)
-        if broker.budget.full and broker.budget.takes_room(message.topic, message.qos, kept=kept):
+        publication = publication_of(message, broker.clock.wall())
+        if broker.publishing.refuses(publication):
             broker.counters.messages_refused[Pause.DISK_FULL] += 1
             raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
-        outcome = self._broker.publish(message)
+        outcome = broker.publishing.publish(publication)
         await self._broker.store.settled()
         return outcome.receivers
 
@@ -212,14 +213,14 @@ class View:
             client_id, session.username, by_node(ReasonCode.ADMINISTRATIVE_ACTION), session.connection
         )
         self._broker.sessions.end(session, ReasonCode.ADMINISTRATIVE_ACTION)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
         await self._broker.store.settled()
         return True
 
     async def remove_retained(self, topic: bytes) -> bool:
         """Remove one retained message."""
         removed = self._broker.retention.remove(topic)
-        self._broker.plan_turn()
+        self._broker.turn.plan()
         await self._broker.store.settled()
         return removed
 

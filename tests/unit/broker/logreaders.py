@@ -52,7 +52,7 @@ def forget_old(node: Node) -> None:
     # What is appended now is of another generation.
     publish(node, 0, 1, "somewhere/else")
     node.broker.log.due(node.clock.wall())
-    node.broker.plan_turn()
+    node.broker.turn.plan()
     node.advance(25)
     node.broker.upkeep.begin()
     node.turn()

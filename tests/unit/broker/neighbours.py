@@ -6,7 +6,6 @@ from collections import deque
 from typing import NamedTuple
 
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.publishing.fanout import fan_out
 from iot_mqtt.broker.readers.elsewhere import log_grew, streams_broken
 from iot_mqtt.codec import Decoder, Publish, PublishRun, encode
 from iot_mqtt.grid.log import GridLog
@@ -104,5 +103,5 @@ def forward(node: Node, logged: LogRun) -> None:
     publication = Publication(logged.run, logged.topic, logged.publisher, logged.arrived)
     publication.remote = True
     publication.logged = logged
-    fan_out(node.broker, publication, node.broker.routes.match(logged.topic), None)
-    node.broker.plan_turn()
+    node.broker.fan_out.fan_out(publication, node.broker.routes.match(logged.topic), None)
+    node.broker.turn.plan()

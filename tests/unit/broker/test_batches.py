@@ -10,6 +10,8 @@ import pytest
 
 from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.publishing.accompanying import SPECIAL
+from iot_mqtt.broker.publishing.steps import Step
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.codec import Ack, Packet, PacketType, Publish, PublishBatch, Request, Suback
 from iot_mqtt.ports.access import Action, Permissions, Principal
@@ -201,10 +203,18 @@ def test_only_what_is_allowed_is_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
     assert node.counters.denied["publish"] == 6
 
 
+class Looking(Step):
+    """What commands are to the publish path."""
+
+    def concerns(self, topic: bytes) -> bool:
+        return topic.startswith(SPECIAL)
+
+
 @pytest.mark.parametrize("topic", [b"$SYS/x", b"status/x", b"down/x", b"shadow/x/delta"])
 def test_no_batch_has_what_must_be_looked_at(topic: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Topics of the broker's, commands, and what they stand between."""
+    """Topics of the broker's, those of a step, and what they stand between."""
     node = Node()
+    node.broker.steps.add(Looking())
     sizes = served(node, monkeypatch)
     reader, writer = node.connect("reader"), node.connect("writer")
     reader.subscribe("#", "$SYS/#")

@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.publishing.fanout import fan_out
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Ack, PacketType, Publish
 from iot_mqtt.codec.runs import run_of
@@ -427,9 +426,9 @@ def test_what_is_kept_by_value_is_waited_for() -> None:
     node.hold()
     publication = Publication(run_of(b"t", [b"1"], [1]), b"t", "writer", 0.0)
     publication.remote = True
-    outcome = fan_out(node.broker, publication, node.broker.routes.match(b"t"), None)
+    outcome = node.broker.fan_out.fan_out(publication, node.broker.routes.match(b"t"), None)
     assert outcome.ticket == node.store.latest > node.store.committed
-    node.broker.plan_turn()
+    node.broker.turn.plan()
     node.release()
     assert node.store.committed >= outcome.ticket
     node.restart()

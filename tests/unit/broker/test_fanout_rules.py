@@ -134,11 +134,11 @@ def test_a_wildcard_in_front_does_not_match_dollar_topics(filter: str, comes: bo
     node = Node()
     reader, message = node.connect("reader"), Message(b"$data/x", b"1", retain=kept)
     if kept:
-        node.broker.publish(message)
+        node.broker.publishing.send(message)
         reader.subscribe(filter)
     else:
         reader.subscribe(filter)
-        node.broker.publish(message)
+        node.broker.publishing.send(message)
         node.turn()
     assert reader.payloads() == ([b"1"] if comes else [])
 
@@ -148,8 +148,8 @@ def test_what_the_node_says_itself_comes_to_its_readers_and_counts_for_nobody() 
     node = Node()
     reader = node.connect("reader")
     reader.subscribe("$SYS/#")
-    node.broker.publish_quietly(Message(b"$SYS/x", b"1", retain=True))
-    node.broker.publish_quietly(Message(b"$SYS/y", b"2", retain=True))
+    node.broker.publishing.quietly(Message(b"$SYS/x", b"1", retain=True))
+    node.broker.publishing.quietly(Message(b"$SYS/y", b"2", retain=True))
     node.turn()
     assert reader.payloads() == [b"1", b"2"]
     assert node.counters.messages_received == 0

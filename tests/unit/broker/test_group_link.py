@@ -21,7 +21,7 @@ class Turn:
     def call_soon(self, call: Callable[[], None]) -> None:
         call()
 
-    def plan_turn(self) -> None:
+    def plan(self) -> None:
         """It ends when the test says so."""
 
     def reserve(self) -> int:

@@ -8,7 +8,6 @@ import pytest
 
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.publication import publication_of
-from iot_mqtt.broker.publishing.fanout import fan_out
 from iot_mqtt.broker.readers.elsewhere import streams_broken
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.loading import load, load_session
@@ -179,9 +178,9 @@ def _announce(here: Node, there: Node) -> None:
 def _record(node: Node, payload: bytes) -> None:
     """Publish at a node; it is recorded because somebody durable wants it, there or elsewhere."""
     publication = publication_of(Message(b"t", payload, 2), node.clock.wall())
-    fan_out(node.broker, publication, node.broker.routes.match(b"t"), None)
-    node.broker.record(publication)
-    node.broker.plan_turn()
+    node.broker.fan_out.fan_out(publication, node.broker.routes.match(b"t"), None)
+    node.broker.recording.record(publication)
+    node.broker.turn.plan()
     node.turn()
 
 

@@ -116,7 +116,7 @@ def test_a_record_from_before_there_were_owners_is_adopted_once() -> None:
     alice.lose()
     enter(node, "writer", "w").publish("t", b"kept", qos=1)
     node.store.save_session(replace(node.session("c").stored(), owner=None))
-    node.broker.plan_turn()
+    node.broker.turn.plan()
     node.turn()
     node.restart()
     assert node.session("c").owner is None

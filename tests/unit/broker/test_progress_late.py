@@ -293,7 +293,7 @@ def test_a_record_of_the_version_before_has_no_ids(node: Node) -> None:
     reader = reader_of(node)
     reader.lose()
     node.store.save_progress("reader", StoredProgress(node.log.end))
-    node.broker.plan_turn()
+    node.broker.turn.plan()
     node.turn()
     node.restart()
     reader = durable(node)

@@ -89,7 +89,7 @@ class Retaining:
             self.node.store.remove_retained(b"t")
         else:
             self.node.store.save_retained(message, version)
-        self.node.broker.plan_turn()
+        self.node.broker.turn.plan()
         self.node.turn()
         self.node.broker.retention.heard(b"t", message, version)
         self.node.turn()

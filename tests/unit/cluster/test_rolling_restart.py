@@ -100,7 +100,7 @@ class Rolling:
         life = self.life(name)
         assert life.broker is not None
         assert life.cluster is not None
-        life.broker.end_turn()
+        life.broker.turn.end()
         stopped: list[object] = []
         for coroutine in (life.broker.store.settled(), life.cluster.stop()):
             Deferred.fromCoroutine(coroutine).addCallback(stopped.append)

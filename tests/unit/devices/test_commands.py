@@ -420,7 +420,7 @@ def test_it_can_be_cancelled_until_it_is_sent() -> None:
     node.device().lose()
     order(node.connect("s"), "d1")
     order(node.connect("s"), "d1", id="c2")
-    node.broker.call_soon(lambda: None)
+    node.broker.turn.call_soon(lambda: None)
     commands.cancel_here("c1")
     node.turn()
     record = node.record("c1")

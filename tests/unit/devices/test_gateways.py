@@ -153,7 +153,7 @@ def test_sequences_are_known_over_restarts_and_begin_anew_with_an_epoch() -> Non
     gateway(node, epoch=7)
     devices = node.accompanied.devices
     assert [devices.fresh("gw", number) for number in (1, 2, 2, 1, 5)] == [True, True, False, False, True]
-    node.broker.plan_turn()
+    node.broker.turn.plan()
     node.turn()
     node.restart()
     devices = node.accompanied.devices

@@ -26,7 +26,7 @@ class KeptPlaces:
 
 
 def ledger_of(node: Node, places: KeptPlaces) -> Ledger:
-    return Ledger(places, node.log, node.clock, node.broker.reserve)
+    return Ledger(places, node.log, node.clock, node.broker.turn.reserve)
 
 
 @pytest.fixture

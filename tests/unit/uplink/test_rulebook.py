@@ -39,6 +39,7 @@ class BookedNode(UplinkedNode):
         self.uplink = Uplink(broker, self.book, self.sink, GridPlaces(self.node.grid, self.node.number))
         run(self.book.load([rule_of(entry) for entry in self.entries], broker.log.end))
         broker.store.enlist(CommitOrder.RULES, self.book)
+        self.book.changed = broker.routes.forget
         run(self.uplink.attach())
         self.book.safe = lambda: self.uplink.safe_position
         self.node.turn()
@@ -49,7 +50,7 @@ class BookedNode(UplinkedNode):
     def change(self, *entries: dict[str, object]) -> None:
         """As a reload does."""
         self.book.change([rule_of(entry) for entry in entries], self.node.broker.log.end)
-        self.node.broker.reserve()
+        self.node.broker.turn.reserve()
         self.entries = entries
 
     def away(self) -> None:
@@ -204,7 +205,7 @@ def test_a_log_that_has_lost_its_end_keeps_no_rules_for_it() -> None:
     it = BookedNode(UP)
     messages(it, "up-1")
     it.book.change([rule_of(DOWN)], it.node.broker.log.end + (1 << 60))
-    it.node.broker.reserve()
+    it.node.broker.turn.reserve()
     it.node.turn()
     it.entries = (DOWN,)
     it.restart()

@@ -25,7 +25,7 @@ def on_acks(connection: Connection, run: AckRun) -> None:
     BY_TYPE[run.type](connection, session, run)
     if session.durable:
         # What was finished is forgotten now, not when somebody next has something to say.
-        connection.broker.plan_turn()
+        connection.broker.turn.plan()
 
 
 def on_puback(connection: Connection, session: Session, run: AckRun) -> None:

@@ -1,7 +1,6 @@
-"""PUBLISH: the order of effects, in one list.
+"""PUBLISH: what there is to do with the client that sent it, before and behind ``publishing.path``.
 
-room → validate → authorise → (QoS 2: remember the id) → match → keep for the uplink → keep and deliver → retain →
-commit → acknowledge.
+validate → authorise → publish → (QoS 2: remember the id) → commit → acknowledge.
 
 Keeping, retaining and remembering are staged in the turn's one batch; what a receiver must get only after
 the commit (stored sessions) and the acknowledgement wait for it. A QoS 2 message goes on to its receivers
@@ -15,19 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.publishing.accompanying import DOWN, SPECIAL
+from iot_mqtt.broker.publishing.accompanying import DOWN
 from iot_mqtt.broker.publishing.batches import deliver
 from iot_mqtt.broker.publishing.budget import Pause
-from iot_mqtt.broker.publishing.fanout import Outcome, fan_out
-from iot_mqtt.broker.uplink import note_sent_up, position_of
+from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.codec import Ack, PacketType, Properties, PublishBatch, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
-from iot_mqtt.ports.counters import Drop
-from iot_mqtt.ports.uplink import Mode
 from iot_mqtt.topics import RESERVED, is_reserved
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.session import Session
 
@@ -96,7 +91,7 @@ def _waits(connection: Connection, run: PublishRun) -> bool:
     return (
         run.qos > 0
         and connection.may_publish(run.topic)
-        and connection.broker.budget.takes_room(run.topic, run.qos, kept=_is_kept(run))
+        and connection.broker.publishing.refuses(Publication(run, run.topic, "", 0.0))
     )
 
 
@@ -106,11 +101,6 @@ def _looks(connection: Connection, topic: bytes, run: PublishRun) -> bool:
     if broker.accompanying is None or not connection.may_publish(topic):
         return False
     return broker.accompanying.looks(topic, run.properties, partial(broker.budget.go_on, connection, Pause.LOOKUP))
-
-
-def _is_kept(run: PublishRun) -> bool:
-    """Whether it becomes its topic's retained message; an empty one only removes that."""
-    return bool(run.head & RETAIN and run.payloads()[-1])
 
 
 def _topic(connection: Connection, run: PublishRun) -> bytes:
@@ -164,7 +154,13 @@ def _at_qos2(connection: Connection, publication: Publication) -> None:
             # The first PUBREC may still be waiting for its commit; the repeated one must not overtake it.
             repeated = [publication.run.ids[position]]
             latest = connection.broker.store.latest
-            connection.answer(PacketType.PUBREC, repeated, latest, position=position_of(connection.broker, publication))
+            connection.answer(PacketType.PUBREC, repeated, latest, position=_awaited(connection, publication))
+
+
+def _awaited(connection: Connection, publication: Publication) -> int:
+    """What the answer to a repeated message waits for besides its commit: it may have gone up and not be safe."""
+    steps = connection.broker.routes.match(publication.topic).steps
+    return max((step.awaited(publication) for step in steps), default=0)
 
 
 def _check_quota(session: Session, ids: list[int], positions: list[int] | None) -> None:
@@ -201,49 +197,12 @@ def _remember(connection: Connection, session: Session, ids: list[int], outcome:
 
 
 def _publish(connection: Connection, publication: Publication) -> Outcome:
-    """Match, keep, deliver and retain."""
-    broker, run = connection.broker, publication.run
-    if broker.budget.full and run.qos and broker.budget.takes_room(publication.topic, run.qos, kept=_is_kept(run)):
-        return _no_room(broker, publication)
-    if run.qos and publication.topic.startswith(SPECIAL) and broker.accompanying is not None:
-        taken = broker.accompanying.published(publication, connection)
-        if taken is not None:
-            return taken
-    match = broker.routes.match(publication.topic)
-    broker.counters.messages_received += publication.count
-    mode = broker.send_up(publication)
-    wanted = (match.plain or match.shared) and mode is not Mode.ONLY
-    outcome = fan_out(broker, publication, match, connection.session) if wanted else Outcome()
-    broker.record_if_asked(publication)
-    if mode is not None:
-        note_sent_up(broker, publication, outcome)
-    if outcome.nobody:
-        broker.counters.messages_unmatched += publication.count
-    if run.head & RETAIN and mode is not Mode.ONLY:
-        _retain(broker, publication, outcome)
-    if not run.qos and broker.budget.crowded and (outcome.ticket or publication.logged is not None):
+    broker = connection.broker
+    outcome = broker.publishing.publish(publication, connection.session, connection)
+    if not publication.qos and broker.budget.crowded and (outcome.ticket or publication.logged is not None):
         # Nothing is to be acknowledged, but it waits for a commit all the same.
         broker.budget.pause(connection, Pause.UNCOMMITTED, [])
     return outcome
-
-
-def _no_room(broker: Broker, publication: Publication) -> Outcome:
-    """The disk has no room for it: nobody gets it, and a publisher of v5 is told so."""
-    broker.counters.messages_refused[Pause.DISK_FULL] += publication.count
-    outcome = Outcome()
-    for position in range(publication.count):
-        outcome.refuse(position)
-    return outcome
-
-
-def _retain(broker: Broker, publication: Publication, outcome: Outcome) -> None:
-    if broker.budget.full and _is_kept(publication.run):
-        # QoS 0, which has gone to its receivers all the same.
-        broker.counters.messages_refused[Pause.DISK_FULL] += publication.count
-    elif broker.retention.retain(publication.messages[-1]):
-        outcome.ticket = broker.store.latest
-    else:
-        broker.counters.dropped[Drop.RETAINED_QUOTA] += publication.count
 
 
 def _acknowledge(connection: Connection, type: PacketType, ids: list[int], outcome: Outcome) -> None:

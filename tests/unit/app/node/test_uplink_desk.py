@@ -163,8 +163,8 @@ def test_a_dry_run_lets_others_have_their_turn() -> None:
     it = DeskNode(UP)
     for _ in range(5):
         it.publish(*(b"%d" % number for number in range(100)))
-    turns, call_soon = list[object](), it.node.broker.call_soon
-    it.node.broker.call_soon = lambda call: (turns.append(call), call_soon(call))[1]  # type: ignore[func-returns-value]
+    turns, call_soon = list[object](), it.node.broker.turn.call_soon
+    it.node.broker.turn.call_soon = lambda call: (turns.append(call), call_soon(call))[1]  # type: ignore[func-returns-value]
     first: Any = ensureDeferred(it.desk.test(None, 1000, None))
     with pytest.raises(RulesRefused, match="another dry run"):
         run(it.desk.test(None, 1000, None))

@@ -1,0 +1,143 @@
+"""The publish path: what happens with a publication, in one list, whoever it comes from.
+
+::
+
+    clients, gateways ─┐
+    wills, API ────────┤ publish:  room on the disk? ─▶ more than a message? (``Step.take``)
+    commands ──────────┤ hand_on:  ─▶ counted ─▶ ``Step.before`` ─▶ receivers ─▶ ``Step.after`` ─▶ retained
+    $SYS ──────────────┘ quietly:                                └─▶ receivers, retained
+    other nodes ───────▶ fan_out:                                └─▶ receivers
+
+What is staged by that is in the turn's one batch. ``Outcome.ticket`` says which commit an answer waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.publication import Publication, publication_of
+from iot_mqtt.broker.publishing.budget import Budget, Pause
+from iot_mqtt.broker.publishing.fanout import FanOut
+from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.topics import Match, Routes
+from iot_mqtt.values import NOBODY, Message, Origin
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connections.connection import Connection
+
+
+class Publishing:
+    """The one way in for every publication of this node."""
+
+    __slots__ = ("routes", "fan_out", "_session_of", "_retention", "_budget", "_groups", "_turn", "_clock")
+
+    def __init__(
+        self,
+        routes: Routes[Session],
+        session_of: Callable[[str], Session | None],
+        fan_out: FanOut,
+        retention: Retention,
+        budget: Budget,
+        groups: SharedGroups,
+        turn: Turn,
+        clock: Clock,
+    ) -> None:
+        self.routes = routes
+        self.fan_out = fan_out
+        self._session_of = session_of
+        self._retention = retention
+        self._budget = budget
+        self._groups = groups
+        self._turn = turn
+        self._clock = clock
+
+    def publish(
+        self, publication: Publication, source: Session | None = None, sender: Connection | None = None
+    ) -> Outcome:
+        """A publication that may be refused, or be more than a message; ``source`` published it, over ``sender``."""
+        match = self.routes.match(publication.topic)
+        if publication.qos and self.refuses(publication):
+            return self._refuse(publication)
+        for step in match.steps:
+            taken: Outcome | None = step.take(publication, sender)
+            if taken is not None:
+                return taken
+        return self.hand_on(publication, source)
+
+    def hand_on(self, publication: Publication, source: Session | None = None) -> Outcome:
+        """One of which nobody has to be asked whether it is a message: to everybody who is to have it."""
+        self._turn.plan()
+        if source is None and publication.publisher:
+            source = self._session_of(publication.publisher)
+        match, counters = self.routes.match(publication.topic), self.fan_out.counters
+        counters.messages_received += publication.count
+        wanted = True
+        for step in match.steps:
+            wanted = step.before(publication) and wanted
+        outcome = self.fan_out.fan_out(publication, match, source) if wanted else Outcome()
+        for step in match.steps:
+            step.after(publication, outcome)
+        if outcome.nobody:
+            counters.messages_unmatched += publication.count
+        if publication.run.retain and wanted:
+            self._retain(publication, outcome)
+        return outcome
+
+    def send(self, message: Message, user: str = "") -> Outcome:
+        """Publish a message that no connection brought: a will, the API's. ``user``: who answers for it."""
+        return self.publish(publication_of(message, self._clock.wall(), Origin(user) if user else NOBODY))
+
+    def quietly(self, message: Message) -> None:
+        """Publish what the node says about itself; it is not counted as a message of anybody."""
+        self._retention.retain(message)
+        match = self.routes.match(message.topic)
+        if match.plain or match.shared:
+            self.fan_out.fan_out(publication_of(message, self._clock.wall()), match, None)
+
+    def refuses(self, publication: Publication) -> bool:
+        """Whether it would be stored, and there is no room for that."""
+        return self._budget.full and self._takes_room(self.routes.match(publication.topic), publication)
+
+    def _takes_room(self, match: Match[Session], publication: Publication) -> bool:
+        if _is_kept(publication) or any(step.records(publication.topic, publication.qos) for step in match.steps):
+            return True
+        if not publication.qos:
+            return False
+        if any(self._groups.keeps(shared.group) for shared in match.shared):
+            return True
+        for route in match.plain:
+            receiver = route.receiver
+            # What is no session is a replay.
+            if receiver.__class__ is not Session or (receiver.cursor is not None and route.qos):
+                return True
+        return False
+
+    def _refuse(self, publication: Publication) -> Outcome:
+        """The disk has no room for it: nobody gets it, and a publisher of v5 is told so."""
+        self.fan_out.counters.messages_refused[Pause.DISK_FULL] += publication.count
+        outcome = Outcome()
+        for position in range(publication.count):
+            outcome.refuse(position)
+        return outcome
+
+    def _retain(self, publication: Publication, outcome: Outcome) -> None:
+        counters = self.fan_out.counters
+        if self._budget.full and _is_kept(publication):
+            # QoS 0, which has gone to its receivers all the same.
+            counters.messages_refused[Pause.DISK_FULL] += publication.count
+        elif self._retention.retain(publication.messages[-1]):
+            outcome.ticket = self.fan_out.store.latest
+        else:
+            counters.dropped[Drop.RETAINED_QUOTA] += publication.count
+
+
+def _is_kept(publication: Publication) -> bool:
+    """Whether it becomes its topic's retained message; an empty one only removes that."""
+    return publication.run.retain and bool(publication.run.payloads()[-1])

@@ -1,0 +1,66 @@
+"""What goes into the node's log: what a reader wants, once however many do, and what is kept in any case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.budget import Budget, Pause
+from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.publishing.steps import Step
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.topics import matches
+
+
+class Recording:
+    """Appends to the log, and has the room that it takes weighed."""
+
+    __slots__ = ("_log", "_clock", "_budget")
+
+    def __init__(self, log: Log, clock: Clock, budget: Budget) -> None:
+        self._log = log
+        self._clock = clock
+        self._budget = budget
+
+    @property
+    def full(self) -> bool:
+        """There is no room for what need not be kept."""
+        return self._budget.full
+
+    def record(self, publication: Publication) -> LogRun:
+        """Put a publication into the log, unless it is there."""
+        logged = publication.logged
+        if logged is None:
+            logged = publication.logged = self._log.append(
+                publication.run, publication.topic, publication.publisher, self._clock.wall(), publication.origin
+            )
+            self._budget.added(len(publication.run.wire))
+        return logged
+
+
+class KeptForReplays(Step):
+    """The step of topics that are logged whether or not somebody durable wants them now."""
+
+    __slots__ = ("_filters", "_recording", "_budget", "_counters")
+
+    def __init__(self, filters: Sequence[str], recording: Recording, budget: Budget, counters: Counters) -> None:
+        self._filters = filters
+        self._recording = recording
+        self._budget = budget
+        self._counters = counters
+
+    def concerns(self, topic: bytes) -> bool:
+        name = topic.decode()
+        return any(matches(filter, name) for filter in self._filters)
+
+    def records(self, topic: bytes, qos: int) -> bool:
+        return True
+
+    def after(self, publication: Publication, outcome: Outcome) -> None:
+        if publication.logged is None:
+            if self._budget.full:
+                self._counters.messages_refused[Pause.DISK_FULL] += publication.count
+            else:
+                self._recording.record(publication)

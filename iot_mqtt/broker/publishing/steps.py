@@ -1,0 +1,68 @@
+"""What publishing to some topics means besides handing on: commands, the uplink, recording.
+
+A step says which topics it cares about. It is asked once for each topic, when the topic's receivers are looked up, and
+the answer is kept with them: a topic without steps pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.outcome import Outcome
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.connections.connection import Connection
+
+
+class Step:
+    """What a step may do; each of them does some of it. Everything is called in the reactor's thread."""
+
+    __slots__ = ()
+
+    def concerns(self, topic: bytes) -> bool:
+        """Whether it cares about a topic. When that changes, the routes must forget (``Publishing.changed``)."""
+        raise NotImplementedError
+
+    def take(self, publication: Publication, sender: Connection | None) -> Outcome | None:
+        """It may be more than a message; what became of it, if it is not to be handed on."""
+        return None
+
+    def records(self, topic: bytes, qos: int) -> bool:
+        """Whether messages of a topic that concerns it are logged, whoever wants them."""
+        return False
+
+    def before(self, publication: Publication) -> bool:
+        """It is about to be handed on; False: to nobody."""
+        return True
+
+    def after(self, publication: Publication, outcome: Outcome) -> None:
+        """Its receivers have it."""
+
+    def awaited(self, publication: Publication) -> int:
+        """What the answer to a repeated message waits for, as ``Outcome.position``."""
+        return 0
+
+
+class Steps:
+    """Those of a node, in the order in which they are taken."""
+
+    __slots__ = ("_steps", "_changed")
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+        self._changed: Callable[[], None] = lambda: None
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """``changed`` is called when the steps of topics are not what they were."""
+        self._changed = changed
+
+    def add(self, step: Step) -> None:
+        """From now on."""
+        self._steps.append(step)
+        self._changed()
+
+    def of(self, topic: bytes) -> tuple[Step, ...]:
+        """Those that care about a topic."""
+        return tuple([step for step in self._steps if step.concerns(topic)])
