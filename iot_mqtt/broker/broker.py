@@ -18,7 +18,7 @@ from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
 from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.connections.handlers import early_table, table
 from iot_mqtt.broker.connections.handlers.connect import admit, usual_connacks
-from iot_mqtt.broker.publishing.accompanying import Accompany, Accompanying
+from iot_mqtt.broker.publishing.accompanying import Accompaniment, Accompany, Accompanying
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.path import Publishing
@@ -151,8 +151,7 @@ class Broker:
         self.references: References = lambda _: settings.server_reference
         #: What there is to do with other nodes; a sole node has none.
         self.clustering: Clustering | None = None
-        #: Who knows what a command is, if anybody does.
-        self.accompanying: Accompanying | None = None
+        self.accompaniment = Accompaniment()
         #: What feeds the data platform from the log, if anything does.
         self.uplink: Uplink | None = None
         #: What it makes acknowledgements wait for, if they are to.
@@ -223,8 +222,7 @@ class Broker:
     def client_connected(self, connection: Connection) -> None:
         """A session has its connection; ``_detach`` is the counterpart."""
         connection.note_origin()
-        if self.accompanying is not None:
-            self.accompanying.client_came(connection)
+        self.accompaniment.by.client_came(connection)
         if connection.ctx is not None:
             connection.ctx.channel.logged_in()
         self.clients += 1
@@ -269,8 +267,7 @@ class Broker:
         self.clients -= 1
         self.counters.disconnects[reason] += 1
         self.sessions.detach(session, connection, reason)
-        if self.accompanying is not None:
-            self.accompanying.client_left(connection)
+        self.accompaniment.by.client_left(connection)
         if session.ended:
             self.attempts.ended(session.client_id, session.username, reason, connection)
         self.turn.plan_if_unsettled()
@@ -302,7 +299,7 @@ class Broker:
 
     def accompany(self, accompanying: Accompanying) -> None:
         """Somebody knows from now on what a command is."""
-        self.accompanying = accompanying
+        self.accompaniment.by = accompanying
         self.steps.add(Accompany(accompanying))
 
     def feed(self, uplink: Uplink) -> None:

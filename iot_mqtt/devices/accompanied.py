@@ -1,6 +1,6 @@
 """Commands, devices and shadows of one node, put together; and the one sweep that time comes by.
 
-``broker.accompanying`` is one of these: what is asked there is passed on to the part that knows.
+``broker.accompaniment`` has one of these: what is asked there is passed on to the part that knows.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Accompanied:
         """Write what was put off; before the store is settled for the last time."""
         self.devices.write_all()
 
-    # ``broker.accompanying.Accompanying``.
+    # ``publishing.accompanying.Accompanying``.
 
     def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
         return self.settings.commands and self._looking.looks(topic, properties, then)

@@ -1,4 +1,4 @@
-"""Commands: what the broker asks about them (``broker.accompanying``), and what gateways, the API and others call.
+"""Commands: what the broker asks about them (``publishing.accompanying``), and what gateways, the API and others call.
 
 A command is a message of the ordinary durable session of its target. What is added is here: it leaves only after
 ``sent`` is committed, it leaves only once unless its sender allowed more, and whatever ends it is told.

@@ -103,3 +103,51 @@ class Accompany(Step):
 
     def take(self, publication: Publication, sender: Connection | None) -> Outcome | None:
         return self._accompanying.published(publication, sender) if publication.qos else None
+
+
+class Unaccompanied:
+    """An ``Accompanying`` that knows no commands: everything is an ordinary message."""
+
+    __slots__ = ()
+
+    def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
+        return False
+
+    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+        return None
+
+    def leaving(self, session: Session, item: Delivery | Piece) -> Leave:
+        return Leave.YES
+
+    def confirmed(self, session: Session, command: str) -> None:
+        pass
+
+    def refused(self, session: Session, command: str) -> None:
+        pass
+
+    def dropped(self, session: Session, command: str, reason: Drop) -> None:
+        pass
+
+    def client_came(self, connection: Connection) -> None:
+        pass
+
+    def client_left(self, connection: Connection) -> None:
+        pass
+
+    def session_came(self, client_id: str, *, inherited: bool) -> None:
+        pass
+
+    def session_left(self, client_id: str) -> None:
+        pass
+
+    def session_ended(self, client_id: str) -> None:
+        pass
+
+
+class Accompaniment:
+    """Who accompanies messages on this node: nobody, until commands are loaded."""
+
+    __slots__ = ("by",)
+
+    def __init__(self) -> None:
+        self.by: Accompanying = Unaccompanied()

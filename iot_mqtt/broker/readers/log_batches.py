@@ -89,7 +89,7 @@ def send(broker: Broker, session: Session, sending: deque[Delivery | Piece], roo
     assert connection is not None
     if connection.max_packet_size or connection.outbound_aliases is not None:
         return False
-    commands, five = broker.accompanying is not None, connection.five
+    five = connection.five
     parts: list[bytes] = []
     count = size = 0
     while sending and size < _WRITE_BYTES:
@@ -98,7 +98,7 @@ def send(broker: Broker, session: Session, sending: deque[Delivery | Piece], roo
             break
         publication, flight, ids = item.publication, item.flight, item.ids
         length, topic = len(ids), publication.topic
-        if count + length > room or publication.run.raw_properties or (commands and topic.startswith(DOWN)):
+        if count + length > room or publication.run.raw_properties or topic.startswith(DOWN):
             break
         if not connection.may_receive(topic):
             break

@@ -313,13 +313,10 @@ class Outflow:
 
     def _accompany(self, session: Session, item: Delivery | Piece) -> Leave:
         """The next one may be a command: ask whether it may leave, and take it away if it never may."""
-        accompanying = self._broker.accompanying
-        if accompanying is None:
-            return Leave.YES
         entry, packet_id = (item.flight, item.ids[0]) if isinstance(item, Piece) else (item, item.packet_id)
         if session.outbound.entries.get(packet_id) is not entry:
             return Leave.YES  # it is over; there is nothing to send
-        leave = accompanying.leaving(session, item)
+        leave = self._broker.accompaniment.by.leaving(session, item)
         if leave is Leave.WAIT:
             self._waiting[session] = None
         elif leave is not Leave.YES:
@@ -391,8 +388,8 @@ class Outflow:
             del entries[packet_id]
         self._broker.progress.finished(session, flight)
         session.drop(self._broker.counters, reason, len(given_up))
-        if flight.command is not None and self._broker.accompanying is not None:
-            self._broker.accompanying.dropped(session, flight.command, reason)
+        if flight.command is not None:
+            self._broker.accompaniment.by.dropped(session, flight.command, reason)
 
     def _send(self, session: Session, delivery: Delivery) -> None:
         connection = session.connection
@@ -443,8 +440,8 @@ class Outflow:
             session.outbound.entries.pop(delivery.packet_id, None)
         self.forget(session, delivery)
         session.drop(self._broker.counters, reason, 1)
-        if delivery.command is not None and self._broker.accompanying is not None:
-            self._broker.accompanying.dropped(session, delivery.command, reason)
+        if delivery.command is not None:
+            self._broker.accompaniment.by.dropped(session, delivery.command, reason)
 
     def finished(self, session: Session, entries: list[Entry]) -> None:
         """QoS 1 exchanges are over, or QoS 2 messages have arrived: their messages need not be kept."""
@@ -457,8 +454,8 @@ class Outflow:
             ):
                 continue  # nothing is kept of it
             if isinstance(entry, Delivery | Flight):
-                if entry.command is not None and self._broker.accompanying is not None:
-                    self._broker.accompanying.confirmed(session, entry.command)
+                if entry.command is not None:
+                    self._broker.accompaniment.by.confirmed(session, entry.command)
                 self.forget(session, entry)
 
     def forget(self, session: Session, entry: Delivery | Flight) -> None:

@@ -107,9 +107,8 @@ async def _restore(broker: Broker, records: Records, *, inherited: bool) -> None
     await loading.received()
     loading.start_clocks()
     await loading.wills()
-    if broker.accompanying is not None:
-        for session in loading.loaded:
-            broker.accompanying.session_came(session.client_id, inherited=inherited)
+    for session in loading.loaded:
+        broker.accompaniment.by.session_came(session.client_id, inherited=inherited)
     broker.turn.plan()
 
 

@@ -211,8 +211,7 @@ class Sessions:
         broker.wills.session_ended(session)
         broker.groups.forget(session)
         self._pass_on(session)
-        if broker.accompanying is not None:
-            broker.accompanying.session_ended(session.client_id)
+        broker.accompaniment.by.session_ended(session.client_id)
         for cursor in session.cursors():
             cursor.closed = True
         session.cursor = session.elsewhere = session.unfollowed = session.beginning = None
@@ -240,8 +239,7 @@ class Sessions:
         session.readers = None
         if self._by_id.get(session.client_id) is session:
             del self._by_id[session.client_id]
-        if broker.accompanying is not None:
-            broker.accompanying.session_left(session.client_id)
+        broker.accompaniment.by.session_left(session.client_id)
         broker.turn.plan()
 
     def follow(self, reader: Followed) -> None:

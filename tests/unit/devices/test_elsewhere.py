@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
+from iot_mqtt.broker.publishing.accompanying import Unaccompanied
 from iot_mqtt.codec import PacketType
 from iot_mqtt.devices.accompanied import Accompanied
 from iot_mqtt.errors import Refused, Unavailable
@@ -89,7 +90,7 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
     now = node.clock.wall()
     for name in ("d1", "d2"):
         put(node, queued(f"for-{name}", name, now, deadline=now + 5))
-    node.broker.accompanying = None
+    node.broker.accompaniment.by = Unaccompanied()
     del node.store._participants[CommitOrder.DEVICES]
     store = Meanwhile(node.kept, lambda: node.broker.sessions.hand_over(node.session("d1")))
     starting = Accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)

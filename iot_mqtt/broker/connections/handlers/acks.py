@@ -119,8 +119,8 @@ def _rejected(connection: Connection, session: Session, entries: list[Entry]) ->
     session.count_drop(Drop.REJECTED, len(entries))
     for entry in entries:
         if isinstance(entry, Delivery | Flight):
-            if entry.command is not None and broker.accompanying is not None:
-                broker.accompanying.refused(session, entry.command)
+            if entry.command is not None:
+                broker.accompaniment.by.refused(session, entry.command)
             broker.outflow.forget(session, entry)
 
 

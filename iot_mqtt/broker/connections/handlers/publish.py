@@ -98,9 +98,9 @@ def _waits(connection: Connection, run: PublishRun) -> bool:
 def _looks(connection: Connection, topic: bytes, run: PublishRun) -> bool:
     """Whether a command has to wait until it is known that no other node has accepted it."""
     broker = connection.broker
-    if broker.accompanying is None or not connection.may_publish(topic):
+    if not connection.may_publish(topic):
         return False
-    return broker.accompanying.looks(topic, run.properties, partial(broker.budget.go_on, connection, Pause.LOOKUP))
+    return broker.accompaniment.by.looks(topic, run.properties, partial(broker.budget.go_on, connection, Pause.LOOKUP))
 
 
 def _topic(connection: Connection, run: PublishRun) -> bytes:

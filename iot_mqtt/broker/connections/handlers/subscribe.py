@@ -57,8 +57,7 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
         reasons.append(subscription.qos)
         if _wants_retained(subscription, is_new):
             readers.append(RetainedReader(subscription))
-    if broker.accompanying is not None:
-        broker.accompanying.client_came(connection)
+    broker.accompaniment.by.client_came(connection)
     answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
     if broker.clustering is None:
         _answer(connection, answer, readers)
