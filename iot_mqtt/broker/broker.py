@@ -19,6 +19,7 @@ from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.connections.handlers import early_table, table
 from iot_mqtt.broker.connections.handlers.connect import admit, usual_connacks
 from iot_mqtt.broker.publishing.accompanying import Accompaniment, Accompany, Accompanying
+from iot_mqtt.broker.publishing.batches import class_of
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.path import Publishing
@@ -52,7 +53,7 @@ from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.log import Log
 from iot_mqtt.ports.store import CommitOrder, Store
-from iot_mqtt.topics import POLICIES, Match, Routes, is_reserved
+from iot_mqtt.topics import POLICIES, Routes
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
@@ -108,7 +109,7 @@ class Broker:
         self.handlers = table()
         self.early_handlers = early_table()
         self.routes: Routes[Session] = Routes(
-            pick=POLICIES[settings.shared_policy], is_common=self._is_common, steps_of=self.steps.of
+            pick=POLICIES[settings.shared_policy], class_of=class_of, steps_of=self.steps.of
         )
         self.steps.watch(self.routes.forget)
         self.sessions = Sessions(self)
@@ -290,12 +291,6 @@ class Broker:
 
     def _read_replay(self, replay: ReplayCursor) -> None:
         replay.read_in_turn(self)
-
-    def _is_common(self, topic: bytes, match: Match[Session]) -> bool:
-        """Whether what is published to a topic has nothing to do but to go to sessions that subscribed to it."""
-        if match.shared or match.steps or is_reserved(topic):
-            return False
-        return not any(route.receiver.__class__ is not Session or route.parts for route in match.plain)
 
     def accompany(self, accompanying: Accompanying) -> None:
         """Somebody knows from now on what a command is."""

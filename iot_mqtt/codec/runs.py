@@ -135,12 +135,12 @@ class PublishRun:
 
 class PublishBatch:
     """PUBLISH packets with the same first byte, without properties, whose topics have the same route: whatever the
-    decoder's table has for them. Neither DUP nor RETAIN.
+    decoder's table has for them, as it is, or ``above`` QoS 0, or ``retained``. Without DUP.
     """
 
     __slots__ = ("_publications", "count", "five", "head", "ids", "longest", "route", "wire")
 
-    #: 0x30, 0x32 or 0x34.
+    #: ``0x30 | qos << 1 | retain``.
     head: int
     five: bool
     #: The packets, one after the other, exactly as received.
@@ -158,6 +158,11 @@ class PublishBatch:
     def qos(self) -> int:
         """QoS of every packet."""
         return self.head >> 1 & 3
+
+    @property
+    def retain(self) -> bool:
+        """RETAIN flag of every packet."""
+        return self.head & 1 == 1
 
     def written(
         self, *, five: bool, qos: int, identifiers: bytes = b"", ids: Sequence[int] = (), count: int = 0

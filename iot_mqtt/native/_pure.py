@@ -153,10 +153,9 @@ class Scanner:
     ) -> int:
         """Packets without properties whose topics have one route; ``pos`` if the first has none."""
         head = data[pos]
-        # Neither DUP nor RETAIN.
-        if head not in (0x30, 0x32, 0x34):
+        if head & 14 > 4:  # DUP, or no QoS
             return pos
-        five, qos = mode & FIVE != 0, head != 0x30
+        five, qos = mode & FIVE != 0, head & 6 != 0
         in_order = qos or mode & IN_ORDER != 0
         groups: dict[Any, _Group] = {}
         route, here = None, pos
@@ -167,6 +166,8 @@ class Scanner:
             if topic not in routes and (not topic or self._topic(topic, self._none) is None):
                 break
             found = routes[topic]
+            if found is not None and head & 7:
+                found = found.retained if head & 1 else found.above
             if found is None or (route is not None and found is not route and (in_order or not _fits(groups, found))):
                 break
             route = found

@@ -315,7 +315,7 @@ cdef class Scanner:
     ) except -1:
         """Packets without properties whose topics have routes; ``pos`` if the first has none."""
         cdef unsigned char head = p[pos]
-        cdef bint five = mode & 1, qos = head != 0x30
+        cdef bint five = mode & 1, qos = head & 6, retain = head & 1
         cdef Py_ssize_t here = pos, begin = pos, size, at, stop, topic_size, behind, count = 0, longest = 0
         cdef Py_ssize_t last_at = 0, last_size = -1
         cdef int packet_id
@@ -324,8 +324,7 @@ cdef class Scanner:
         cdef bytes topic
         cdef list ids = []
         cdef dict groups = None
-        # Neither DUP nor RETAIN.
-        if head != 0x30 and head != 0x32 and head != 0x34:
+        if head & 14 > 4:  # DUP, or no QoS
             return pos
         while end - here >= 4 and p[here] == head:
             at = here + 2
@@ -363,6 +362,10 @@ cdef class Scanner:
                     break
                 if one is None:
                     break
+                if retain:
+                    one = one.retained
+                elif qos:
+                    one = one.above
                 if route is None:
                     route = one
                 elif one is not route:

@@ -10,7 +10,7 @@ from iot_mqtt.topics.filters import (
     validate_filter,
     validate_topic,
 )
-from iot_mqtt.topics.match import Match, SharedRoute
+from iot_mqtt.topics.match import MIXED, Match, Mixed, SharedRoute
 from iot_mqtt.topics.policies import (
     POLICIES,
     HashClient,
@@ -29,11 +29,13 @@ from iot_mqtt.topics.shared import SharedGroup
 __all__ = [
     "combined",
     "MAX_LEVELS",
+    "MIXED",
     "POLICIES",
     "HashClient",
     "HashTopic",
     "LeastInflight",
     "Match",
+    "Mixed",
     "Page",
     "Policy",
     "PolicyFactory",

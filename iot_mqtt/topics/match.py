@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from iot_mqtt.topics.route import R, Route, combined
 from iot_mqtt.topics.shared import SharedGroup
@@ -27,10 +27,11 @@ class Match(Generic[R]):
 
     ``weight`` is its memory in pointers, roughly. ``alone``: the only receiver, if there is only one, or what stands
     for nobody; what others get has no order with what it gets. ``steps``: what there is to do with its topics besides,
-    as who made the routes says.
+    as who made the routes says. ``above`` is the class (``Routes.classes``) of its messages above QoS 0, ``retained``
+    of those that are retained.
     """
 
-    __slots__ = ("alone", "plain", "shared", "steps", "weight")
+    __slots__ = ("above", "alone", "plain", "shared", "steps", "weight")
 
     def __init__(
         self,
@@ -42,13 +43,43 @@ class Match(Generic[R]):
         self.plain = plain
         self.shared = shared
         self.steps = steps
+        self.above: Match[R] | Mixed = self
         self.alone: object = None
         if not shared and len(plain) < 2:
             self.alone = plain[0].receiver if plain else _NOBODY
         self.weight = 1 + len(plain) + len(shared) + merged_count * _MERGED_WEIGHT
 
+    @property
+    def retained(self) -> Mixed:
+        """Each topic has its own message."""
+        return MIXED
+
     def __repr__(self) -> str:
         return f"<Match {self.plain} {self.shared}>"
+
+
+class Mixed:
+    """What stands for topics of different matches that are served together all the same, one by one."""
+
+    __slots__ = ()
+
+    #: As of a match: it has an order with everything.
+    alone = None
+
+    @property
+    def above(self) -> Mixed:
+        """See ``Match``."""
+        return self
+
+    retained = above
+
+
+MIXED: Final = Mixed()
+
+
+def class_of(_topic: bytes, match: Match[R]) -> Match[R] | Mixed | None:
+    """The class of a topic of which nothing but the match need be known."""
+    return MIXED if match.shared else match
 
 
 class Entry(Generic[R]):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Generic
 
-from iot_mqtt.topics.match import Match
+from iot_mqtt.topics.match import Match, Mixed, class_of
 from iot_mqtt.topics.route import R
 
 #: Longer topics are looked up each time, so that the memo's keys stay small beside what they stand for.
@@ -24,10 +24,8 @@ _SCANS_PER_MISS = 32
 _MOST_SCANS = 16
 
 
-class Common(dict[bytes, Match[R] | None], Generic[R]):
-    """Of the memo, the topics of which nothing but the match need be known; None for the others. ``common[topic]``
-    finds what the memo does not have.
-    """
+class Classes(dict[bytes, "Match[R] | Mixed | None"], Generic[R]):
+    """Of the memo, what is served together (see ``Routes``). ``classes[topic]`` finds what it does not have."""
 
     __slots__ = ("_find",)
 
@@ -35,7 +33,7 @@ class Common(dict[bytes, Match[R] | None], Generic[R]):
         super().__init__()
         self._find = find
 
-    def __missing__(self, topic: bytes) -> Match[R] | None:
+    def __missing__(self, topic: bytes) -> Match[R] | Mixed | None:
         self._find(topic)
         return self.get(topic)
 
@@ -47,17 +45,17 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
     a growing row of dead slots at the front of the dict for each to step over.
     """
 
-    __slots__ = ("_find", "_is_common", "_limit", "_weight", "_credit", "common")
+    __slots__ = ("_find", "_class_of", "_limit", "_weight", "_credit", "classes")
 
     def __init__(
         self,
         find: Callable[[bytes], Match[R]],
         limit: int,
-        is_common: Callable[[bytes, Match[R]], bool] = lambda _topic, match: not match.shared,
+        class_of: Callable[[bytes, Match[R]], Match[R] | Mixed | None] = class_of,
     ) -> None:
         super().__init__()
-        self.common: Common[R] = Common(self.__getitem__)
-        self._is_common = is_common
+        self.classes: Classes[R] = Classes(self.__getitem__)
+        self._class_of = class_of
         self._find = find
         self._limit = limit
         self._weight = 0
@@ -70,7 +68,7 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         while self and (len(self) >= self._limit or self._weight + match.weight > self._limit * _WEIGHT_PER_ENTRY):
             self.forget_topics(list(islice(self, len(self) // 16 + 1)))
         self[topic] = match
-        self.common[topic] = match if self._is_common(topic, match) else None
+        self.classes[topic] = self._class_of(topic, match)
         self._weight += match.weight
         self._credit += _SCANS_PER_MISS
         return match
@@ -79,7 +77,7 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         """Drop these, where they are kept."""
         for topic in topics:
             match = self.pop(topic, None)
-            self.common.pop(topic, None)
+            self.classes.pop(topic, None)
             if match is not None:
                 self._weight -= match.weight
 
@@ -105,5 +103,5 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
     def forget_all(self) -> None:
         """Drop everything."""
         self.clear()
-        self.common.clear()
+        self.classes.clear()
         self._weight = self._credit = 0

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Generic
 
 from iot_mqtt.topics.filters import is_wildcard, literal_prefix, parse_shared
-from iot_mqtt.topics.match import Entry, Match, SharedRoute, gather
+from iot_mqtt.topics.match import Entry, Match, Mixed, SharedRoute, class_of, gather
 from iot_mqtt.topics.memo import Memo
 from iot_mqtt.topics.policies import Policy, RoundRobin
 from iot_mqtt.topics.route import R, Route
@@ -32,16 +32,16 @@ class Routes(Generic[R]):
 
     ``match(topic)`` answers who gets a topic. It is a bound C function, because it is asked once per run of
     messages. A match holds until the next change here; callers use it at once and keep none.
-    ``common`` has the matches that were found for topics of which nothing else need be known, as ``is_common`` says;
-    one object for all topics with the same routes and steps (``steps_of``), exact like ``match``. ``version`` moves
-    with every change.
+    A match is one object for all topics with the same routes and steps (``steps_of``). ``classes`` says which topics
+    are served together, as ``class_of`` has it: those of one match, all that are ``MIXED``, or none (None); it is exact
+    like ``match``. ``version`` moves with every change.
     ``filter_count`` counts different filters, shared ones by group;
     ``subscription_count`` counts (receiver, filter) pairs.
     """
 
     __slots__ = (
         "match",
-        "common",
+        "classes",
         "version",
         "filter_count",
         "subscription_count",
@@ -59,7 +59,7 @@ class Routes(Generic[R]):
         *,
         memo_limit: int = 65_536,
         pick: PolicyFactory = RoundRobin,
-        is_common: Callable[[bytes, Match[R]], bool] = lambda _topic, match: not match.shared,
+        class_of: Callable[[bytes, Match[R]], Match[R] | Mixed | None] = class_of,
         steps_of: Callable[[bytes], tuple[Any, ...]] = lambda _topic: (),
     ) -> None:
         self.version = 0
@@ -67,8 +67,8 @@ class Routes(Generic[R]):
         self.subscription_count = 0
         self._exact: dict[str, Route[R] | Entry[R]] = {}
         self._wild: FilterTrie[Route[R] | Entry[R]] = FilterTrie()
-        self._memo: Memo[R] = Memo(self._find, memo_limit, is_common)
-        self.common = self._memo.common
+        self._memo: Memo[R] = Memo(self._find, memo_limit, class_of)
+        self.classes = self._memo.classes
         #: What the same entries added up to since the last change.
         self._same: dict[tuple[Any, ...], Match[R]] = {}
         self._pick = pick
@@ -127,7 +127,7 @@ class Routes(Generic[R]):
             self._changed([name for name in changed if name])
 
     def forget(self) -> None:
-        """What ``is_common`` or ``steps_of`` says has changed: nothing that was found holds."""
+        """What ``class_of`` or ``steps_of`` says has changed: nothing that was found holds."""
         self.version += 1
         self._memo.forget_all()
 

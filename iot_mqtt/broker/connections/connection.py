@@ -263,7 +263,7 @@ class Connection(Stage):
         """
         codec = self.ctx.pipeline.get("mqtt") if self.ctx is not None else None
         if isinstance(codec, MqttCodecStage):
-            codec.decoder.routes = self.broker.routes.common
+            codec.decoder.routes = self.broker.routes.classes
             codec.decoder.allowed = self._verdicts
 
     def note_origin(self) -> None:

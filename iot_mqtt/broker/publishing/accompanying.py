@@ -95,6 +95,8 @@ class Accompany(Step):
 
     __slots__ = ("_accompanying",)
 
+    alone = True
+
     def __init__(self, accompanying: Accompanying) -> None:
         self._accompanying = accompanying
 

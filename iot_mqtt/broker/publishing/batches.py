@@ -1,13 +1,13 @@
-"""From a batch to its receivers: PUBLISH packets of one client, of any topics, that all go to the same ones.
+"""From a batch to its receivers: PUBLISH packets of one client, of any topics, that are served together.
 
 ::
 
-    scan ─▶ batch ─┬─▶ sent as it came, or written once in another form       a connection that takes all of it
-                   └─▶ its runs, one by one, as ``fan_out`` has them          whoever keeps something, or has no room
+    scan ─▶ batch of one match ─┬─▶ sent as it came, or written once in another form   a connection that takes it all
+                                └─▶ its runs, one by one, by the ``path``              whoever has no room
+         ─▶ batch of ``MIXED`` ───▶ its runs, one by one, by the ``path``, and one answer for all
 
-The decoder makes batches of topics whose match is all there is to know (``Routes.common``): no message of one is
-retained, accompanied, recorded for the uplink or for replays, or for another node. What is in a batch may have changed
-between the decoder and here, by a packet of the same read: then it is taken run by run, too.
+What the decoder puts into a batch is what ``class_of`` says of a topic. What is in a batch may have changed between the
+decoder and here, by a packet of the same read: then it is taken run by run, as if it had come that way.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import PublishBatch, runs_of
+from iot_mqtt.topics import MIXED, Match, Mixed, Route, is_reserved
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connections.connection import Connection
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.topics import Match, Route
 
 #: Bytes by which a packet may grow in another form, but for subscription identifiers: id, property length, length.
 GROWTH = 2 + 1 + 2
@@ -39,6 +39,22 @@ def flattened(items: Sequence[object]) -> list[object]:
     return found
 
 
+def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | None:
+    """What messages of a topic are served together with: those of the same match, if there is nothing to do but to send
+    them to sessions; others of which something is kept, recorded or forwarded; nothing, where each has to be looked at.
+    """
+    if is_reserved(topic) or any(step.alone for step in match.steps):
+        return None
+    if match.shared or match.steps:
+        return MIXED
+    for route in match.plain:
+        if route.receiver.__class__ is not Session or route.parts:
+            return MIXED
+        if route.qos and route.receiver.expiry_interval:
+            match.above = MIXED
+    return match
+
+
 def takes(connection: Connection, batch: PublishBatch, routes_version: int) -> bool:
     """Whether a batch can be served at once: what it was made by still holds, and nothing in it is out of the way.
 
@@ -50,6 +66,8 @@ def takes(connection: Connection, batch: PublishBatch, routes_version: int) -> b
     if not permissions.unrestricted and connection.verdicts_version != permissions.version:
         return False
     qos = batch.qos
+    if batch.retain and not broker.settings.retain_available:
+        return False
     if qos == 2:
         ids = batch.ids
         return broker.settings.max_qos == 2 and session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)
@@ -64,7 +82,7 @@ def deliver(broker: Broker, batch: PublishBatch, source: Connection, publisher: 
         outcome.receivers += 1
         sent = _send(broker, batch, route)
         if sent < count:
-            for offset, publication in _publications(batch, source, publisher, sent):
+            for offset, publication in _behind(batch, source, publisher, sent):
                 broker.publishing.fan_out.to_session(publication, route, outcome, None, offset)
     counters = broker.counters
     counters.messages_received += count
@@ -103,17 +121,23 @@ def _send(broker: Broker, batch: PublishBatch, route: Route[Session]) -> int:
     return count
 
 
-def _publications(
-    batch: PublishBatch, source: Connection, publisher: Session, start: int
-) -> Iterator[tuple[int, Publication]]:
-    """Its runs from a message on, with their places in the batch; made once, whoever asks."""
+def publications_of(batch: PublishBatch, source: Connection, publisher: Session) -> list[Publication]:
+    """Its runs; made once, whoever asks."""
     publications: list[Publication] | None = batch._publications
     if publications is None:
+        client_id, origin = publisher.client_id, source.origin
         publications = batch._publications = [
-            Publication(run, run.topic, publisher.client_id, 0.0, source.origin) for run in runs_of(batch)
+            Publication(run, run.topic, client_id, 0.0, origin) for run in runs_of(batch)
         ]
+    return publications
+
+
+def _behind(
+    batch: PublishBatch, source: Connection, publisher: Session, start: int
+) -> Iterator[tuple[int, Publication]]:
+    """Its runs from a message on, with their places in the batch."""
     offset = 0
-    for publication in publications:
+    for publication in publications_of(batch, source, publisher):
         if offset >= start:
             yield offset, publication
         elif offset + publication.count > start:

@@ -13,7 +13,7 @@ What is staged by that is in the turn's one batch. ``Outcome.ticket`` says which
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import Publication, publication_of
@@ -89,6 +89,15 @@ class Publishing:
         if publication.run.retain and wanted:
             self._retain(publication, outcome)
         return outcome
+
+    def hand_on_each(self, publications: Sequence[Publication], source: Session) -> list[Outcome]:
+        """Several of which nobody has to be asked anything; those at the end are left while there is no room."""
+        outcomes: list[Outcome] = []
+        for publication in publications:
+            if self._budget.full:
+                break
+            outcomes.append(self.hand_on(publication, source))
+        return outcomes
 
     def send(self, message: Message, user: str = "") -> Outcome:
         """Publish a message that no connection brought: a will, the API's. ``user``: who answers for it."""

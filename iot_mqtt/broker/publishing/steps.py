@@ -25,6 +25,9 @@ class Step:
         """Whether it cares about a topic. When that changes, the routes must forget (``Publishing.changed``)."""
         raise NotImplementedError
 
+    #: Whether messages that concern it are looked at one by one (``take``), with all that came before them done.
+    alone = False
+
     def take(self, publication: Publication, sender: Connection | None) -> Outcome | None:
         """It may be more than a message; what became of it, if it is not to be handed on."""
         return None

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.accompanying import DOWN
-from iot_mqtt.broker.publishing.batches import deliver
+from iot_mqtt.broker.publishing.batches import deliver, publications_of
 from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.codec import Ack, PacketType, Properties, PublishBatch, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
-from iot_mqtt.topics import RESERVED, is_reserved
+from iot_mqtt.topics import MIXED, RESERVED, is_reserved
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
@@ -65,7 +65,10 @@ def on_publish(connection: Connection, run: PublishRun) -> None:
 
 
 def on_batch(connection: Connection, batch: PublishBatch) -> None:
-    """PUBLISH packets of several topics that go the same way; ``batches.takes`` was asked before."""
+    """PUBLISH packets of several topics that are served together; ``batches.takes`` was asked before."""
+    if batch.route is MIXED:
+        _each(connection, batch)
+        return
     broker, session = connection.broker, connection.session
     assert session is not None
     broker.counters.packets_received["PUBLISH"] += batch.count
@@ -84,6 +87,54 @@ def on_batch(connection: Connection, batch: PublishBatch) -> None:
         _acknowledge(connection, PacketType.PUBACK, ids, outcome)
     elif outcome.ticket and broker.budget.crowded:
         broker.budget.pause(connection, Pause.UNCOMMITTED, [])
+
+
+def _each(connection: Connection, batch: PublishBatch) -> None:
+    """Those that are kept, recorded or forwarded: by the path one after the other, with one answer for all."""
+    broker, session = connection.broker, connection.session
+    assert session is not None
+    qos = batch.qos
+    if qos == 1 and connection.five:
+        session.inbound.admit(batch.count)
+    publications = publications_of(batch, connection, session)
+    if qos == 2:
+        served = len(publications)
+        for position, publication in enumerate(publications):
+            if broker.budget.full:
+                served = position
+                break
+            _at_qos2(connection, publication)
+    else:
+        outcomes = broker.publishing.hand_on_each(publications, session)
+        served = len(outcomes)
+        if qos:
+            _acknowledge_each(connection, publications, outcomes)
+        elif broker.budget.crowded:
+            broker.budget.pause(connection, Pause.UNCOMMITTED, [])
+    rest = publications[served:]
+    broker.counters.packets_received["PUBLISH"] += batch.count - sum(publication.count for publication in rest)
+    if rest and connection.ctx is not None:
+        # There is no room any more: what that means is decided for each.
+        connection.read(connection.ctx, [publication.run for publication in rest])
+
+
+def _acknowledge_each(connection: Connection, publications: list[Publication], outcomes: list[Outcome]) -> None:
+    """PUBACKs in order, in as few answers as have different things to say."""
+    ids: list[int] = []
+    together = Outcome()
+    for publication, outcome in zip(publications, outcomes, strict=False):
+        if connection.five and (outcome.nobody or outcome.refused):
+            if ids:
+                _acknowledge(connection, PacketType.PUBACK, ids, together)
+            _acknowledge(connection, PacketType.PUBACK, publication.run.ids, outcome)
+            ids, together = [], Outcome()
+        else:
+            ids += publication.run.ids
+            together.elsewhere = True
+            together.ticket = max(together.ticket, outcome.ticket)
+            together.position = max(together.position, outcome.position)
+    if ids:
+        _acknowledge(connection, PacketType.PUBACK, ids, together)
 
 
 def _waits(connection: Connection, run: PublishRun) -> bool:
