@@ -24,7 +24,7 @@ from iot_mqtt.codec.packets import (
 )
 from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
 from iot_mqtt.codec.reasons import return_code
-from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, run_of, run_of_message
+from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch, run_of, run_of_message
 from iot_mqtt.codec.scan import runs_of
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, check_topic
 
@@ -49,6 +49,7 @@ __all__ = [
     "Properties",
     "Publish",
     "PublishBatch",
+    "RunBatch",
     "PublishRun",
     "Request",
     "Role",

@@ -180,6 +180,20 @@ class PublishBatch:
         return f"<PublishBatch qos={self.qos} {self.count} packets>"
 
 
+class RunBatch(PublishBatch):
+    """Runs that no decoder has put together: one client's, of one QoS, without properties. It has no bytes."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: list[PublishRun], route: Any) -> None:
+        self.runs = runs
+        self.head, self.five, self.wire, self.route = runs[0].head, True, b"", route
+        self.count = sum([run.count for run in runs])
+        self.ids = [packet_id for run in runs for packet_id in run.ids]
+        self.longest = max([run.longest for run in runs])
+        self._publications = None
+
+
 def run_of(topic: bytes, payloads: list[bytes], ids: list[int]) -> PublishRun:
     """A run that no client has written: v5, QoS 1 with as many ids as payloads, QoS 0 without any."""
     run = PublishRun()

@@ -7,7 +7,7 @@ from typing import Any, Final
 from iot_mqtt import native
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.properties import NO_PROPERTIES, read_publish
-from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun
+from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch
 from iot_mqtt.codec.wire import check_topic
 from iot_mqtt.errors import ReasonCode
 
@@ -26,6 +26,8 @@ SCANNER: Final = build()
 
 def runs_of(batch: PublishBatch) -> list[PublishRun]:
     """The packets of a batch as runs, each of one topic."""
+    if isinstance(batch, RunBatch):
+        return batch.runs
     found: list[PublishRun] = []
     mode = native.FROM_CLIENT | (native.FIVE if batch.five else 0)
     SCANNER.scan(batch.wire, 0, found, batch.longest, mode)

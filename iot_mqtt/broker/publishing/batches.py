@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
-from iot_mqtt.codec import PublishBatch, runs_of
+from iot_mqtt.codec import PublishBatch, RunBatch, runs_of
 from iot_mqtt.topics import MIXED, Match, Mixed, Route, is_reserved
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ def takes(connection: Connection, batch: PublishBatch, routes_version: int) -> b
         return False
     if not permissions.unrestricted and connection.verdicts_version != permissions.version:
         return False
+    if isinstance(batch, RunBatch):
+        classes = broker.routes.classes
+        for run in batch.runs:
+            if classes[run.topic] is None or not connection.may_publish(run.topic):
+                return False
     qos = batch.qos
     if batch.retain and not broker.settings.retain_available:
         return False

@@ -18,12 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from iot_mqtt.codec import AckRun, PublishRun, run_of
+from iot_mqtt.codec import AckRun, PublishRun, RunBatch, run_of
 from iot_mqtt.devices.link.counters import LinkCounters
 from iot_mqtt.devices.link.messages import Composer, Device
 from iot_mqtt.devices.link.services import KnownDevices
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.sdk import Readings
+from iot_mqtt.topics import MIXED
 
 #: Packet ids; as many messages can be unacknowledged at most.
 _IDS: Final = 65_535
@@ -77,7 +78,7 @@ class Posting:
         bounds: Bounds,
         safe: int,
         now: Callable[[], int],
-        publish: Callable[[list[PublishRun]], None],
+        publish: Callable[[list[Any]], None],
     ) -> None:
         self._gateway = gateway
         self._composer = composer
@@ -153,7 +154,7 @@ class Posting:
         self._end_run()
         if self._runs:
             runs, self._runs = self._runs, []
-            self._publish(runs)
+            self._publish(runs if len(runs) == 1 else [RunBatch(runs, MIXED)])
 
     def _end_run(self) -> None:
         """The next message is of another device."""

@@ -462,3 +462,39 @@ def test_a_client_that_connects_meanwhile_is_served_in_order() -> None:
     node.release()
     assert [packet.type for packet in newcomer.take_all()] == [PacketType.CONNACK, PacketType.PUBACK, PacketType.PUBACK]
     assert newcomer.wire.channel.reading
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("version", [V311, V5])
+def test_room_that_runs_out_in_the_middle_of_a_batch(
+    version: ProtocolVersion, qos: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came before is kept and confirmed; what is behind it is refused (v5), or waits and is kept in its order."""
+    disk = Disk()
+    node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk)
+    reader = node.connect("reader", expiry=600)
+    reader.subscribe("t/#", qos=2)
+    reader.lose()
+    writer = node.connect("writer", version)
+    append, count = node.log.append, 0
+
+    def fills(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 4:
+            disk.used = 100 * MIB
+            node.broker.budget.measure()
+        return append(*arguments)
+
+    monkeypatch.setattr(node.log, "append", fills)
+    writer.send(*(Publish(b"t/%d" % n, b"%d" % n, qos, False, False, n) for n in range(1, 11)))
+    taken, refused = [SUCCESS] * 4, [QUOTA] * (6 if version is V5 else 0)
+    answers = writer.take(Ack)
+    assert reasons(list(answers)) == taken + refused
+    assert [answer.packet_id for answer in answers] == list(range(1, len(answers) + 1))
+    fill(node, disk, 10 * MIB)
+    kept = 4 if version is V5 else 10
+    assert [answer.packet_id for answer in writer.take(Ack)] == list(range(5, kept + 1))
+    assert waiting(node) == [b"%d" % n for n in range(1, kept + 1)]
+    assert node.counters.messages_refused["disk_full"] == 10 - kept
+    assert node.counters.packets_received["PUBLISH"] == 10

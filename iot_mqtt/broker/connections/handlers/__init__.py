@@ -13,7 +13,18 @@ from iot_mqtt.broker.connections.handlers.pingreq import on_pingreq
 from iot_mqtt.broker.connections.handlers.publish import on_batch, on_publish
 from iot_mqtt.broker.connections.handlers.subscribe import on_subscribe
 from iot_mqtt.broker.connections.handlers.unsubscribe import on_unsubscribe
-from iot_mqtt.codec import AckRun, Auth, Connect, Disconnect, Pingreq, PublishBatch, PublishRun, Subscribe, Unsubscribe
+from iot_mqtt.codec import (
+    AckRun,
+    Auth,
+    Connect,
+    Disconnect,
+    Pingreq,
+    PublishBatch,
+    PublishRun,
+    RunBatch,
+    Subscribe,
+    Unsubscribe,
+)
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -30,6 +41,7 @@ def table() -> dict[type, Callable[[Connection, Any], None]]:
     return {
         PublishRun: on_publish,
         PublishBatch: on_batch,
+        RunBatch: on_batch,
         AckRun: on_acks,
         Connect: on_connect,
         Subscribe: on_subscribe,

@@ -129,6 +129,10 @@ def _acknowledge_each(connection: Connection, publications: list[Publication], o
             _acknowledge(connection, PacketType.PUBACK, publication.run.ids, outcome)
             ids, together = [], Outcome()
         else:
+            if ids and outcome.ticket and not together.ticket:
+                # Those before it wait for no commit.
+                _acknowledge(connection, PacketType.PUBACK, ids, together)
+                ids, together = [], Outcome()
             ids += publication.run.ids
             together.elsewhere = True
             together.ticket = max(together.ticket, outcome.ticket)
