@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,12 @@ from iot_mqtt.broker.publishing.recording import KeptForReplays, Recording
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.publishing.steps import Steps
 from iot_mqtt.broker.readers.census import Census
+from iot_mqtt.broker.readers.elsewhere import Elsewhere
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.progress import Progress
+from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.readers.replay_turns import ReplayTurns
+from iot_mqtt.broker.readers.room import read_on
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
@@ -57,7 +61,6 @@ from iot_mqtt.topics import POLICIES, Routes
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
-    from iot_mqtt.broker.readers.replay import ReplayCursor
     from iot_mqtt.broker.uplink import Uplink
     from iot_mqtt.broker.uplink.holding import Holding
     from iot_mqtt.pipeline import CloseReason, TimingWheel
@@ -118,13 +121,17 @@ class Broker:
         self.rights = Rights(self)
         self.logs = Logs(log, self.sessions.follow)
         self.subscriptions = Subscriptions(self)
-        self.outflow = Outflow(self)
-        self.replay_turns = ReplayTurns(settings, call_soon, self._read_replay)
         log_use = log_use or LogUse()
-        self.progress = Progress(self, log_use.progress_delay)
-        self.census = Census(self)
+        self.accompaniment = Accompaniment()
+        self.progress = Progress(store, log, self.turn, clock, log_use.progress_delay)
+        self.outflow = Outflow(store, self.turn, clock, counters, self.progress, self.accompaniment, self.logs.fetch)
+        self.replay_turns = ReplayTurns(settings, call_soon)
+        self.reading = Reading(
+            self.outflow, self.progress, self.replay_turns, counters, clock, call_soon, log_use.batch_size
+        )
+        self.elsewhere = Elsewhere(self.sessions, self.logs, call_soon)
         self.groups: SharedGroups = SharedGroups(
-            node=self,
+            node=self.reading,
             turn=self.turn,
             store=store,
             logs=self.logs,
@@ -132,13 +139,17 @@ class Broker:
             sessions=self.sessions,
             sending=self.outflow,
             progress=self.progress,
-            count=self.census.begin,
+            count=lambda: self.census.begin(),  # noqa: PLW0108 - it is made below
         )
+        self.progress.groups = self.groups
+        self.outflow.read_on = partial(read_on, self.groups)
+        self.census = Census(self.reading, log, self.routes, self.sessions, self.groups)
         self.upkeep = Upkeep(self)
         self.budget = Budget(budget or BudgetSettings(), disk, store, counters, call_soon)
         self.retention = Retention(self)
+        self.outflow.read_retained = self.retention.read_on
         self.recording = Recording(log, clock, self.budget)
-        self.fan_out = FanOut(counters, store, self.recording, self.outflow, self.groups, self)
+        self.fan_out = FanOut(counters, store, self.recording, self.outflow, self.groups)
         self.publishing = Publishing(
             self.routes, self.sessions.get, self.fan_out, self.retention, self.budget, self.groups, self.turn, clock
         )
@@ -152,7 +163,6 @@ class Broker:
         self.references: References = lambda _: settings.server_reference
         #: What there is to do with other nodes; a sole node has none.
         self.clustering: Clustering | None = None
-        self.accompaniment = Accompaniment()
         #: What feeds the data platform from the log, if anything does.
         self.uplink: Uplink | None = None
         #: What it makes acknowledgements wait for, if they are to.
@@ -167,7 +177,6 @@ class Broker:
         self.loaded = False
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
-        self.read_messages = log_use.batch_size
 
     def _end_turn(self) -> None:
         if self.clustering is not None:
@@ -190,7 +199,7 @@ class Broker:
 
     def join(self, peers: Peers, follow: Follow) -> Clustering:
         """Be one node of several from now on; before anything is loaded."""
-        self.clustering = Clustering(self, peers, follow)
+        self.clustering = self.reading.links = Clustering(self, peers, follow)
         self.store.enlist(CommitOrder.FORWARDING, self.clustering.routes)
         self.retention.share(RetainedVersions(self.clock, peers))
         return self.clustering
@@ -288,9 +297,6 @@ class Broker:
             candidate = f"auto-{self._new_id()}"
             if self.sessions.get(candidate) is None:
                 return candidate
-
-    def _read_replay(self, replay: ReplayCursor) -> None:
-        replay.read_in_turn(self)
 
     def accompany(self, accompanying: Accompanying) -> None:
         """Somebody knows from now on what a command is."""

@@ -13,8 +13,9 @@ from iot_mqtt.values import NEVER, Subscription, Will
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.log_cursor import LogCursor
     from iot_mqtt.broker.publishing.retention import RetainedReader
-    from iot_mqtt.broker.readers.cursors import Cursor, SessionCursor
+    from iot_mqtt.broker.readers.cursors import SessionCursor
     from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor, Unfollowed
     from iot_mqtt.broker.readers.replay import ReplayCursor
     from iot_mqtt.pipeline import Timeout
@@ -121,7 +122,7 @@ class Session:
         """For the ``least_inflight`` policy of shared subscriptions."""
         return len(self.outbound) + len(self.queue)
 
-    def cursors(self) -> Iterator[Cursor]:
+    def cursors(self) -> Iterator[LogCursor]:
         """All its own readers: for the plain subscriptions, one for each log, and the replays."""
         yield from self.plain_cursors()
         if self.replays:

@@ -11,8 +11,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from iot_mqtt.broker.publication import publication_of
-from iot_mqtt.broker.publishing.accompanying import DOWN
 from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from iot_mqtt.broker.publishing.accompanying import DOWN
+from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.codec import Properties
 from iot_mqtt.values import Message
 

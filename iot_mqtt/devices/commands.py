@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.broker.publication import publication_of
-from iot_mqtt.broker.publishing.accompanying import DOWN, Leave
 from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.sending.commands import DOWN, Leave
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.accepting import Accepting
 from iot_mqtt.devices.asked import NewCommand, command_id_of

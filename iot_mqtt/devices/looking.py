@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
-from iot_mqtt.broker.publishing.accompanying import DOWN
+from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.codec import Properties
 from iot_mqtt.devices.asked import command_id_of
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from twisted.internet.defer import Deferred, gatherResults
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
-from iot_mqtt.broker.readers.elsewhere import log_grew
 from iot_mqtt.values import Subscription
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class Beginnings:
         if self._ended.get(number) != ended:
             # Nobody will announce it.
             await reader.refresh()
-            log_grew(self._broker, number)
+            self._broker.elsewhere.grew(number)
             self._ended[number] = ended
         return reader.end
 
@@ -145,7 +144,7 @@ class Beginnings:
         if session.durable:
             broker.progress.moved(session)
         for cursor in (session.elsewhere or {}).values():
-            broker.turn.call_soon(partial(cursor.read_on, broker))
+            broker.turn.call_soon(cursor.read_on)
 
 
 def _is_beginning(session: Session, subscription: Subscription) -> bool:

@@ -18,7 +18,6 @@ from iot_mqtt.broker.cluster.other_logs import Follow, OtherLogs
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.readers.elsewhere import log_grew, streams_broken
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import Followed, LogRun, Reference
@@ -129,7 +128,7 @@ class Clustering:
 
     def peer_knows(self, peer: int, version: int) -> None:
         for cursor in self._resting.pop(peer, ()):
-            cursor.read_on(self._broker)
+            cursor.read_on()
 
     def peer_up(self, peer: int) -> None:
         self.routes.peer(peer).up = True
@@ -160,7 +159,7 @@ class Clustering:
     def _grew(self, number: int) -> None:
         self._broker.groups.grew(number)
         for cursor in self._short.pop(number, ()):
-            cursor.read_on(self._broker)
+            cursor.read_on()
 
     def _deliver(self, peer: int, publication: Publication, item: Forwarded) -> None:
         broker = self._broker
@@ -178,7 +177,7 @@ class Clustering:
                 broker.counters.dropped[Drop.NO_SHARED_MEMBER] += publication.count
 
     def stream_broken(self, peer: int) -> None:
-        streams_broken(self._broker, peer)
+        self._broker.elsewhere.stream_broken(peer)
         broker = self._broker
         if self._retained_current:
             self._retained_current = False
@@ -220,14 +219,14 @@ class Clustering:
         if reader is None:
             self.logs.follow(number)
         else:
-            streams_broken(self._broker, number)
+            self._broker.elsewhere.stream_broken(number)
             self._find_end(number, reader)
 
     def _find_end(self, number: int, reader: Followed) -> None:
         drive(reader.refresh(), partial(self._found_end, number), partial(self._not_found, number, reader))
 
     def _found_end(self, number: int, end: int) -> None:
-        log_grew(self._broker, number)
+        self._broker.elsewhere.grew(number)
         self._grew(number)
         self.peer_knows(number, 0)
 

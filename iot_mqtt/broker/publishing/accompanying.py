@@ -8,12 +8,12 @@ that other messages pay one comparison.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.publishing.steps import Step
+from iot_mqtt.broker.sending.commands import DOWN, Commands, Leave
 from iot_mqtt.codec import Properties
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Piece
@@ -22,25 +22,11 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.session import Session
 
-#: Towards a device.
-DOWN: Final = b"down/"
 #: Where publishing means more than handing on.
 SPECIAL: Final = (DOWN, b"reply/", b"shadow/")
 
 
-class Leave(Enum):
-    """Whether a message may leave to its client now."""
-
-    YES = auto()
-    #: It waits: for its ticket, which was set, or to be pumped again.
-    WAIT = auto()
-    #: It is over: nobody must get it any more.
-    NEVER = auto()
-    #: The same, and the client may have it from an earlier connection.
-    NEVER_AGAIN = auto()
-
-
-class Accompanying(Protocol):
+class Accompanying(Commands, Protocol):
     """Who knows the commands. Everything is called in the reactor's thread and nothing blocks."""
 
     def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
@@ -53,20 +39,8 @@ class Accompanying(Protocol):
         """Something was published to one of ``SPECIAL``; None: it is an ordinary message, to be handed on."""
         ...
 
-    def leaving(self, session: Session, item: Delivery | Piece) -> Leave:
-        """A message to ``DOWN`` is the next to leave to a client."""
-        ...
-
-    def confirmed(self, session: Session, command: str) -> None:
-        """PUBACK or PUBREC."""
-        ...
-
     def refused(self, session: Session, command: str) -> None:
-        """The same with a reason that says no."""
-        ...
-
-    def dropped(self, session: Session, command: str, reason: Drop) -> None:
-        """It was given up before the client had it."""
+        """PUBACK or PUBREC with a reason that says no."""
         ...
 
     def client_came(self, connection: Connection) -> None:

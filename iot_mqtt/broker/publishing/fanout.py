@@ -6,21 +6,18 @@ append for the whole run. Everything else goes message by message through ``outf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.publishing.accompanying import DOWN
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.publishing.recording import Recording
+from iot_mqtt.broker.sending.commands import DOWN
+from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import Match, Route, SharedGroup, merged
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.sending.outflow import Outflow
 
 
 class OtherReceiver(Protocol):
@@ -45,7 +42,7 @@ class OtherMember(Protocol):
 class FanOut:
     """Hands publications to receivers, whoever published them."""
 
-    __slots__ = ("counters", "store", "recording", "_outflow", "_groups", "readers")
+    __slots__ = ("counters", "store", "recording", "_outflow", "_groups")
 
     def __init__(
         self,
@@ -54,15 +51,12 @@ class FanOut:
         recording: Recording,
         outflow: Outflow,
         groups: SharedGroups,
-        readers: Broker,
     ) -> None:
         self.counters = counters
         self.store = store
         self.recording = recording
         self._outflow = outflow
         self._groups = groups
-        #: What cursors need of their node.
-        self.readers = readers
 
     def fan_out(self, publication: Publication, match: Match[Session], source: Session | None) -> Outcome:
         """Hand a publication to every receiver of ``match``; ``source`` is left out where no-local says so."""
@@ -116,7 +110,7 @@ class FanOut:
         if cursor is None:
             return False
         retain = publication.run.retain and route.retain_as_published
-        cursor.offer(self.readers, publication, self.recording.record(publication), qos, retain, route.identifiers)
+        cursor.offer(publication, self.recording.record(publication), qos, retain, route.identifiers)
         outcome.ticket = self.store.latest
         return True
 
@@ -191,7 +185,7 @@ class FanOut:
         if publication.qos and (cursor is not None or self._groups.keeps(group)):
             logged = self.recording.record(publication)
             if cursor is not None:
-                cursor.offer(self.readers, publication, logged)
+                cursor.offer(publication, logged)
             outcome.ticket = self.store.latest
             return
         self._to_members(publication, group, outcome)

@@ -12,7 +12,7 @@ from itertools import groupby, repeat
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import hop_properties
-from iot_mqtt.broker.publishing.accompanying import DOWN
+from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import encode_messages
 from iot_mqtt.codec.wire import varint
@@ -136,6 +136,11 @@ class Retention:
                 session.readers = deque()
             session.readers.append(reader)
         self._broker.outflow.pump(session)
+
+    def read_on(self, session: Session) -> bool:
+        """Send a session that reads its next page; False when nothing more can be done now."""
+        assert session.readers is not None
+        return session.readers[0].read_on(self._broker, session)
 
     def stop_reading(self, session: Session, filter: str) -> None:
         """The subscription is gone or replaced."""

@@ -10,17 +10,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, drive
-from iot_mqtt.broker.readers.cursors import Cursor, SessionCursor
+from iot_mqtt.broker.log_cursor import LogCursor
+from iot_mqtt.broker.readers.cursors import SessionCursor
+from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.readers.replay import ReplayCursor
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.shared_groups import GroupCursor
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.ports.log import LogRun
+from iot_mqtt.broker.shared_groups import GroupCursor, SharedGroups
+from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.topics import Routes
 
 logger = logging.getLogger(__name__)
 
@@ -31,10 +30,16 @@ RUNS_A_TURN = 100
 class Census:
     """One walk at a time."""
 
-    __slots__ = ("_broker", "_walking")
+    __slots__ = ("_node", "_log", "_routes", "_sessions", "_groups", "_walking")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, node: Reading, log: Log, routes: Routes[Session], sessions: Iterable[Session], groups: SharedGroups
+    ) -> None:
+        self._node = node
+        self._log = log
+        self._routes = routes
+        self._sessions = sessions
+        self._groups = groups
         self._walking = False
 
     def begin(self) -> None:
@@ -51,37 +56,37 @@ class Census:
     def _failed(self, error: BaseException) -> None:
         self._walking = False
         logger.error("what sessions are owed could not be counted; trying again: %s", error)
-        self._broker.clock.call_later(RETRY_SECONDS, self.begin)
+        self._node.clock.call_later(RETRY_SECONDS, self.begin)
 
-    def _uncounted(self) -> list[Cursor]:
+    def _uncounted(self) -> list[LogCursor]:
         return [one for one in self._cursors() if one.backlog is None and not one.live and one.idle]
 
-    def _cursors(self) -> Iterable[Cursor]:
-        for session in self._broker.sessions:
+    def _cursors(self) -> Iterable[LogCursor]:
+        for session in self._sessions:
             if session.cursor is not None:
                 yield session.cursor
             yield from (session.replays or {}).values()
-        yield from self._broker.groups
+        yield from self._groups
 
     async def _count(self) -> None:
-        end = self._broker.log.end
+        end = self._log.end
         started = {cursor: (cursor.position, _known_in_log(cursor)) for cursor in self._uncounted()}
         tally = await self._tally(None, list(started), end)
         for cursor, (position, known) in started.items():
             # One that has moved meanwhile is being read; it is counted when it stops, or needs no counting.
             if cursor.backlog is None and cursor.position == position and not cursor.live:
-                self._broker.counters.messages_restored += max(0, tally[cursor] - known)
+                self._node.counters.messages_restored += max(0, tally[cursor] - known)
                 cursor.backlog = cursor.uncounted + max(0, tally[cursor] - known)
 
     async def write_off(self, generation: int) -> None:
         """The generation will be dropped: count what is lost by it, and to whom."""
         started = {one: one.position for one in self._cursors() if not one.live and one.backlog is not None}
-        for cursor, count in (await self._tally(generation, list(started), self._broker.log.end)).items():
+        for cursor, count in (await self._tally(generation, list(started), self._log.end)).items():
             if not (cursor.live or cursor.closed or cursor.reading) and cursor.position == started[cursor]:
-                cursor.lose(self._broker, count)
+                cursor.lose(count)
 
-    async def _tally(self, generation: int | None, cursors: list[Cursor], end: int) -> Counter[Cursor]:
-        tally: Counter[Cursor] = Counter()
+    async def _tally(self, generation: int | None, cursors: list[LogCursor], end: int) -> Counter[LogCursor]:
+        tally: Counter[LogCursor] = Counter()
         if not cursors:
             return tally
         wanted = set(cursors)
@@ -89,7 +94,7 @@ class Census:
         # Only these may want what no present subscription matches.
         with_past = [cursor for cursor in cursors if isinstance(cursor, SessionCursor) and cursor.past]
         seen = 0
-        async for run in self._broker.log.scan(generation, lowest):
+        async for run in self._log.scan(generation, lowest):
             if run.position < end:
                 for cursor in self._readers(run, with_past) & wanted:
                     count = run.end - max(run.position, cursor.position)
@@ -97,12 +102,12 @@ class Census:
                         tally[cursor] += count
             seen += 1
             if seen % RUNS_A_TURN == 0:
-                await breath(self._broker.turn.call_soon)
+                await breath(self._node.call_soon)
         return tally
 
-    def _readers(self, run: LogRun, with_past: list[SessionCursor]) -> set[Cursor]:
-        match = self._broker.routes.match(run.topic)
-        readers: set[Cursor] = set(with_past)
+    def _readers(self, run: LogRun, with_past: list[SessionCursor]) -> set[LogCursor]:
+        match = self._routes.match(run.topic)
+        readers: set[LogCursor] = set(with_past)
         for route in match.plain:
             receiver: Session | ReplayCursor = route.receiver
             if isinstance(receiver, ReplayCursor):
@@ -110,19 +115,19 @@ class Census:
             elif receiver.__class__ is Session and receiver.cursor is not None:
                 readers.add(receiver.cursor)
         for shared in match.shared:
-            cursor = self._broker.groups.of(shared.group)
+            cursor = self._groups.of(shared.group)
             if cursor is not None:
                 readers.add(cursor)
         return readers
 
 
-def _known_in_log(cursor: Cursor) -> int:
+def _known_in_log(cursor: LogCursor) -> int:
     """Messages in the log, and not returned to it, that are counted although the backlog is not."""
     returned = sum(part.length for part in cursor.returned) if isinstance(cursor, GroupCursor) else 0
     return cursor.uncounted - returned
 
 
-def _wants(cursor: Cursor, run: LogRun) -> bool:
+def _wants(cursor: LogCursor, run: LogRun) -> bool:
     if isinstance(cursor, ReplayCursor):
         return run.position >= cursor.began and not cursor.is_own(run)
     if not isinstance(cursor, SessionCursor):

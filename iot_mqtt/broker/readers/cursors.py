@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
 
+from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.publication import Publication, logged_publication
-from iot_mqtt.broker.readers import log_batches
-from iot_mqtt.broker.readers.log_cursor import LogCursor
+from iot_mqtt.broker.readers.alike import Claims, alike
+from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.sending.repeating import Doubt, out_of_order
+from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.log import LogReader, LogRun
 from iot_mqtt.ports.store import StoredPast
 from iot_mqtt.topics import Route, combined, is_wildcard, matches, parse_shared
 from iot_mqtt.values import Subscription
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.log import LogReader, LogRun
 
 #: The part of a large window that a session must have free before it reads: a fourth.
 PART_OF_WINDOW = 4
@@ -27,21 +24,16 @@ MAX_CLAIMS = 1000
 #: Ended or replaced subscriptions that a session may still be owed messages for.
 MAX_PAST = 100
 
-#: (subscription, since, until)
-Claims = list[tuple[Subscription, int, int | None]]
 
-
-#: A reader of whatever kind, where the node is a broker.
-Cursor: TypeAlias = LogCursor["Broker"]
-
-
-class SessionCursor(Cursor):
+class SessionCursor(LogCursor):
     """What a durable session is owed of one log for its plain subscriptions."""
 
     __slots__ = ("session", "since", "past", "doubt", "_claims", "_claims_version")
 
-    def __init__(self, session: Session, log: LogReader, position: int, *, live: bool) -> None:
-        super().__init__(log, position, live=live)
+    node: Reading
+
+    def __init__(self, node: Reading, session: Session, log: LogReader, position: int, *, live: bool) -> None:
+        super().__init__(node, log, position, live=live)
         self.session = session
         #: Filter → where its claim on the log begins.
         self.since: dict[str, int] = {}
@@ -63,13 +55,13 @@ class SessionCursor(Cursor):
     def idle(self) -> bool:
         return self.session.connection is None
 
-    def begin_read(self, broker: Broker) -> None:
-        broker.progress.begin(self.session)
-        super().begin_read(broker)
+    def begin_read(self) -> None:
+        self.node.progress.begin(self.session)
+        super().begin_read()
 
-    def lose(self, broker: Broker, count: int) -> None:
-        self.over(broker, count)
-        self.session.drop(broker.counters, Drop.RETENTION, count)
+    def lose(self, count: int) -> None:
+        self.over(count)
+        self.session.drop(self.node.counters, Drop.RETENTION, count)
 
     # Subscriptions come and go.
 
@@ -102,7 +94,6 @@ class SessionCursor(Cursor):
 
     def offer(
         self,
-        broker: Broker,
         publication: Publication,
         logged: LogRun,
         qos: int,
@@ -117,26 +108,27 @@ class SessionCursor(Cursor):
             # What waits there came before.
             self.fall_behind(logged.position, publication.count)
             return
-        taken = broker.outflow.take(self.session, publication, logged.reference, qos, retain, identifiers, self)
+        taken = self.node.outflow.take(self.session, publication, logged.reference, qos, retain, identifiers, self)
         if taken < publication.count:
             self.fall_behind(logged.position + taken, publication.count - taken)
 
-    def _take_all(self, broker: Broker, runs: Sequence[LogRun]) -> bool:
+    def _take_all(self, runs: Sequence[LogRun]) -> bool:
         """Runs that are alike together, the others one by one."""
         at, session = 0, self.session
         while at < len(runs):
             room = session.outbound.room if session.connection is not None and self.doubt is None else 0
-            count, subscription = log_batches.alike(runs, at, self._claims_on, room)
+            count, subscription = alike(runs, at, self._claims_on, room)
             if count > 1 and subscription is not None:
-                self.dealt_with(broker, log_batches.take(broker, self, runs[at : at + count], subscription))
+                identifiers = () if subscription.identifier is None else (subscription.identifier,)
+                self.dealt_with(self.node.outflow.take_alike(session, runs[at : at + count], identifiers, self))
                 at += count
-            elif super()._take_all(broker, runs[at : at + 1]):
+            elif super()._take_all(runs[at : at + 1]):
                 at += 1
             else:
                 return False
         return True
 
-    def take(self, broker: Broker, run: LogRun) -> int:
+    def take(self, run: LogRun) -> int:
         length = run.reference.length
         route = self.wanted(run)
         qos = 0 if route is None else min(route.qos, run.run.qos)
@@ -147,24 +139,24 @@ class SessionCursor(Cursor):
             self.doubt = None
         doubt = self.doubt if self.doubt is not None and self.doubt.covers(run.position) else None
         publication = logged_publication(run)
-        if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
+        if publication.expired(self.node.clock.wall()):  # [MQTT-3.3.2-5]
             if doubt is not None:
                 out_of_order(self.session)
-            self.dealt_with(broker, length)
-            self.session.drop(broker.counters, Drop.EXPIRED, length)
+            self.dealt_with(length)
+            self.session.drop(self.node.counters, Drop.EXPIRED, length)
             return length
         retain = run.run.retain and route.retain_as_published
-        taken = broker.outflow.take(
+        taken = self.node.outflow.take(
             self.session, publication, run.reference, qos, retain, route.identifiers, self, again=doubt is not None
         )
         if doubt is not None:
             doubt.taken(taken)
-        self.dealt_with(broker, taken)
+        self.dealt_with(taken)
         return taken
 
-    def dealt_with(self, broker: Broker, count: int) -> None:
+    def dealt_with(self, count: int) -> None:
         """So many messages that were read are not owed any more."""
-        self.over(broker, count)
+        self.over(count)
 
     def _claims_on(self, topic: bytes) -> Claims:
         """Subscriptions that match a topic, with the part of the log they claim; looked up once while it reads on."""
@@ -193,11 +185,11 @@ class SessionCursor(Cursor):
             parts = [part for part in parts if not part.no_local]  # [MQTT-3.8.3-3]
         return combined(parts, session) if parts else None
 
-    def caught_up(self, broker: Broker) -> None:
+    def caught_up(self) -> None:
         self._claims = self.doubt = None
         if self.past:
             self.past = None
-            broker.progress.moved(self.session)
+            self.node.progress.moved(self.session)
         if not self.session.durable:
             # The session ends with its connection now, and is served like all of these again.
             self.session.let_go(self)

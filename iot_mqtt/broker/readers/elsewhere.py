@@ -23,19 +23,17 @@ is not taken a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
+from iot_mqtt.broker.readers.logs import Logs
+from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.sending.repeating import Doubt
+from iot_mqtt.broker.session import Session
+from iot_mqtt.ports.log import Followed, LogRun
 from iot_mqtt.ports.store import StoredPast, StoredPlace
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.publication import Publication
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.log import Followed, LogRun
 
 
 class Unfollowed:
@@ -59,8 +57,8 @@ class ElsewhereCursor(SessionCursor):
 
     __slots__ = ("until",)
 
-    def __init__(self, session: Session, log: Followed, position: int) -> None:
-        super().__init__(session, log, position, live=False)
+    def __init__(self, node: Reading, session: Session, log: Followed, position: int) -> None:
+        super().__init__(node, session, log, position, live=False)
         self.backlog = 0
         #: It is not live before here: where its newest claim begins.
         self.until = 0
@@ -85,18 +83,14 @@ class ElsewhereCursor(SessionCursor):
     def fall_behind(self, position: int, owed: int) -> None:
         super().fall_behind(max(position, self.position), owed)
 
-    def is_offered(self, broker: Broker) -> bool:
-        clustering = broker.clustering
-        if clustering is None:
-            return True
+    def is_offered(self) -> bool:
         if self._is_held:
-            clustering.wants_more(self)
+            self.node.links.wants_more(self)
             return False
-        return clustering.rests(self, self.log.writer)
+        return self.node.links.rests(self, self.log.writer)
 
     def offer(
         self,
-        broker: Broker,
         publication: Publication,
         logged: LogRun,
         qos: int,
@@ -107,30 +101,30 @@ class ElsewhereCursor(SessionCursor):
         if known > 0:
             # It was read before the link brought it, and counted then.
             known = min(known, publication.count)
-            broker.counters.messages_matched -= known
+            self.node.counters.messages_matched -= known
             if known == publication.count:
                 return
             if self.live:
                 self.fall_behind(self.position, 0)
-                broker.turn.call_soon(partial(self.read_on, broker))
+                self.node.call_soon(self.read_on)
             self.owe(publication.count - known)
             return
         if not self.live and self._is_held:
             # Whether it is owed is known when it is read, and it is counted then.
-            broker.counters.messages_matched -= publication.count
+            self.node.counters.messages_matched -= publication.count
             return
-        super().offer(broker, publication, logged, qos, retain, identifiers)
+        super().offer(publication, logged, qos, retain, identifiers)
         if self.live:
             self.position = logged.end
 
-    def dealt_with(self, broker: Broker, count: int) -> None:
+    def dealt_with(self, count: int) -> None:
         # What it was never offered is counted now.
         known = min(count, self.owed)
-        broker.counters.messages_matched += count - known
-        self.over(broker, known)
+        self.node.counters.messages_matched += count - known
+        self.over(known)
 
 
-def follow(session: Session, reader: Followed, position: int | None = None) -> ElsewhereCursor:
+def follow(node: Reading, session: Session, reader: Followed, position: int | None = None) -> ElsewhereCursor:
     """Give a durable session a cursor for another node's log.
 
     It goes on where it was kept, or begins at ``position``, or with the log, where the session has a claim on that.
@@ -138,7 +132,7 @@ def follow(session: Session, reader: Followed, position: int | None = None) -> E
     unfollowed = session.unfollowed.pop(reader.writer, None) if session.unfollowed else None
     in_doubt = session.in_doubt and unfollowed is not None
     unfollowed = unfollowed or Unfollowed(position or 0)
-    cursor = ElsewhereCursor(session, reader, unfollowed.position)
+    cursor = ElsewhereCursor(node, session, reader, unfollowed.position)
     if in_doubt:
         cursor.doubt = Doubt(reader.end)
     beginning = session.beginning or {}
@@ -158,11 +152,11 @@ def follow(session: Session, reader: Followed, position: int | None = None) -> E
     return cursor
 
 
-def follow_all(session: Session, readers: Iterable[Followed]) -> None:
+def follow_all(node: Reading, session: Session, readers: Iterable[Followed]) -> None:
     """Cursors for all logs that are read here and that the session has none for."""
     for reader in readers:
         if session.elsewhere is None or reader.writer not in session.elsewhere:
-            follow(session, reader)
+            follow(node, session, reader)
 
 
 def places(session: Session) -> Iterator[StoredPlace]:
@@ -173,38 +167,47 @@ def places(session: Session) -> Iterator[StoredPlace]:
         yield StoredPlace(writer, unfollowed.position, unfollowed.past)
 
 
-def _cursors(broker: Broker, writer: int) -> Iterator[ElsewhereCursor]:
-    for session in broker.sessions:
-        cursor = session.elsewhere.get(writer) if session.elsewhere else None
-        if cursor is not None:
-            yield cursor
+class Elsewhere:
+    """The readers of other nodes' logs, of all sessions here, where one node is concerned."""
 
+    __slots__ = ("_sessions", "_logs", "_call_soon")
 
-def streams_broken(broker: Broker, writer: int) -> None:
-    """What a node forwarded is lost in part, or it has begun a new life: all cursors of its log read it from here.
+    def __init__(
+        self, sessions: Iterable[Session], logs: Logs, call_soon: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self._sessions = sessions
+        self._logs = logs
+        self._call_soon = call_soon
 
-    To be called before anything that comes behind the hole is announced or offered. They are live again at the end
-    that is known then, provided that the node acts on what is wanted here (``Clustering.rests``).
-    """
-    reader = broker.logs.others.get(writer)
-    if reader is None:
-        return
-    for cursor in _cursors(broker, writer):
-        if cursor.live:
-            cursor.fall_behind(reader.end, 0)
-    broker.turn.call_soon(partial(read_on, broker, writer))
+    def _cursors(self, writer: int) -> Iterator[ElsewhereCursor]:
+        for session in self._sessions:
+            cursor = session.elsewhere.get(writer) if session.elsewhere else None
+            if cursor is not None:
+                yield cursor
 
+    def stream_broken(self, writer: int) -> None:
+        """What a node forwarded is lost in part, or it has begun a new life: all cursors of its log read it from here.
 
-def log_grew(broker: Broker, writer: int) -> None:
-    """The end of a node's log was found to be further than what the link brought: by ``refresh``."""
-    for cursor in _cursors(broker, writer):
-        if cursor.live:
-            # Nothing that it wants is between what it took last and what was offered last.
-            cursor.fall_behind(cursor.position, 0)
-    broker.turn.call_soon(partial(read_on, broker, writer))
+        To be called before anything that comes behind the hole is announced or offered. They are live again at the end
+        that is known then, provided that the node acts on what is wanted here (``Links.rests``).
+        """
+        reader = self._logs.of(writer)
+        if reader is None:
+            return
+        for cursor in self._cursors(writer):
+            if cursor.live:
+                cursor.fall_behind(reader.end, 0)
+        self._call_soon(partial(self.read_on, writer))
 
+    def grew(self, writer: int) -> None:
+        """The end of a node's log was found to be further than what the link brought: by ``refresh``."""
+        for cursor in self._cursors(writer):
+            if cursor.live:
+                # Nothing that it wants is between what it took last and what was offered last.
+                cursor.fall_behind(cursor.position, 0)
+        self._call_soon(partial(self.read_on, writer))
 
-def read_on(broker: Broker, writer: int) -> None:
-    """Those that are behind and have room."""
-    for cursor in list(_cursors(broker, writer)):
-        cursor.read_on(broker)
+    def read_on(self, writer: int) -> None:
+        """Those that are behind and have room."""
+        for cursor in list(self._cursors(writer)):
+            cursor.read_on()

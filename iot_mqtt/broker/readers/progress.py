@@ -13,23 +13,20 @@ written at all::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.readers.elsewhere import places
 from iot_mqtt.broker.sending.repeating import IDS_AHEAD, is_in_doubt
-from iot_mqtt.broker.shared_groups import Leader
-from iot_mqtt.ports.store import StoredFlight, StoredProgress
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups import Leader, SharedGroups
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.log import Log
+from iot_mqtt.ports.store import Store, StoredFlight, StoredProgress
 from iot_mqtt.session import Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.grid import WriteBatch
-
 
 #: Flights of one segment: what is written again when one message of it is acknowledged.
 FLIGHTS = 32
@@ -52,10 +49,28 @@ class _Unwritten:
 class Progress:
     """A ``ports.store.CommitParticipant``."""
 
-    __slots__ = ("_broker", "_delay", "_unwritten", "_now", "_late", "_due", "_waiting")
+    __slots__ = (
+        "groups",
+        "_store",
+        "_log",
+        "_turn",
+        "_clock",
+        "_delay",
+        "_unwritten",
+        "_now",
+        "_late",
+        "_due",
+        "_waiting",
+    )
 
-    def __init__(self, broker: Broker, delay: float) -> None:
-        self._broker = broker
+    #: Set before anything is under way: groups note here what their members have.
+    groups: SharedGroups
+
+    def __init__(self, store: Store, log: Log, turn: Turn, clock: Clock, delay: float) -> None:
+        self._store = store
+        self._log = log
+        self._turn = turn
+        self._clock = clock
         self._delay = delay
         self._unwritten: dict[Session, _Unwritten] = {}
         # Who of them is written when. One that was written earlier than it was due has nothing unwritten then.
@@ -77,7 +92,7 @@ class Progress:
             self._unwritten.setdefault(session, _Unwritten()).moved = True
             self._write(session)
             self._now.pop(session, None)
-            self._broker.turn.plan()
+            self._turn.plan()
 
     def numbered(self, session: Session, flights: Sequence[Flight], *, late: bool = False) -> None:
         """Flights of a durable session got their packet ids."""
@@ -88,7 +103,7 @@ class Progress:
     def finished(self, session: Session, flight: Flight) -> None:
         """Messages of a flight are over."""
         if flight.origin is not None:
-            self._broker.groups.finished(session, flight)
+            self.groups.finished(session, flight)
         if flight.segment is not None:
             self._of(session, late=flight.qos == 1 and self._delay > 0).segments[flight.segment] = None
 
@@ -112,7 +127,7 @@ class Progress:
         unwritten = self._unwritten.get(session)
         if not late and session not in self._now:
             self._now[session] = None
-            self._broker.turn.reserve()
+            self._turn.reserve()
         if unwritten is None:
             unwritten = self._unwritten[session] = _Unwritten()
             if late:
@@ -123,14 +138,14 @@ class Progress:
         self._late[session] = None
         if not self._waiting:
             self._waiting = True
-            self._broker.clock.call_later(self._delay, self._delay_over)
+            self._clock.call_later(self._delay, self._delay_over)
 
     def _delay_over(self) -> None:
         self._waiting = False
         late, self._late = self._late, {}
         self._due.update((session, None) for session in late if session in self._unwritten)
         if self._due:
-            self._broker.turn.reserve()
+            self._turn.reserve()
 
     def write_down(self, session: Session) -> None:
         """All that has changed of a session, now: it is about to leave the memory."""
@@ -138,7 +153,7 @@ class Progress:
 
     def forget(self, session: Session) -> None:
         """The session is not kept any more: remove what is stored."""
-        store, client_id = self._broker.store, session.client_id
+        store, client_id = self._store, session.client_id
         unwritten = self._unwritten.pop(session, None)
         store.remove_progress(client_id)
         segments = dict.fromkeys(self.segments(session))
@@ -150,13 +165,13 @@ class Progress:
         for entry in session.outbound.entries.values():
             if isinstance(entry, Flight):
                 entry.segment = None
-        for flight in self._broker.groups.remembered(session):
+        for flight in self.groups.remembered(session):
             flight.segment = None
 
     def segments(self, session: Session) -> list[Segment]:
         """The segments of what is under way to a session, and of what is remembered."""
         flights = [entry for entry in session.outbound.entries.values() if isinstance(entry, Flight)]
-        flights += self._broker.groups.remembered(session)
+        flights += self.groups.remembered(session)
         return list({flight.segment: None for flight in flights if flight.segment})
 
     # As a participant in commits.
@@ -174,7 +189,7 @@ class Progress:
         unwritten = self._unwritten.pop(session, None)
         if unwritten is None:
             return
-        client_id, store = session.client_id, self._broker.store
+        client_id, store = session.client_id, self._store
         for segment in unwritten.segments:
             flights = [stored for flight in segment.flights if (stored := _stored(flight))]
             if flights:
@@ -198,7 +213,7 @@ class Progress:
             self._save_position(session)
 
     def _save_position(self, session: Session) -> None:
-        cursor, log = session.cursor, self._broker.log
+        cursor, log = session.cursor, self._log
         if cursor is None or not session.durable:
             return
         end = log.end
@@ -214,12 +229,12 @@ class Progress:
             tuple(places(session)),
             session.last_id_kept,
         )
-        self._broker.store.save_progress(session.client_id, progress)
+        self._store.save_progress(session.client_id, progress)
 
     def committed(self, ticket: int) -> None:
         """Some of what is due may not have been in the batch."""
         if self._due:
-            self._broker.turn.reserve()
+            self._turn.reserve()
 
 
 def _stored(flight: Flight) -> StoredFlight | None:

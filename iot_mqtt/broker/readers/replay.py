@@ -22,24 +22,22 @@ import logging
 import re
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.publication import Publication, logged_publication
-from iot_mqtt.broker.readers.cursors import Cursor, window_of
+from iot_mqtt.broker.publishing.fanout import FanOut
+from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.readers.cursors import window_of
+from iot_mqtt.broker.readers.reading import Reading
+from iot_mqtt.broker.session import Session
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.ports.store import StoredReplay
 from iot_mqtt.topics import Route, parse_shared
 from iot_mqtt.topics.filters import MAX_BYTES
 from iot_mqtt.values import Subscription
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.publishing.fanout import FanOut
-    from iot_mqtt.broker.publishing.outcome import Outcome
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.log import Log, LogRun
 
 logger = logging.getLogger(__name__)
 
@@ -86,13 +84,17 @@ def beginning(begin: str, now: float) -> int | float:
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
-class ReplayCursor(Cursor):
+class ReplayCursor(LogCursor):
     """One replay of one session. It is also the receiver that ``topics.Routes`` holds for it."""
 
     __slots__ = ("session", "subscription", "plain", "began", "sought")
 
-    def __init__(self, session: Session, log: Log, subscription: Subscription, plain: str, position: int) -> None:
-        super().__init__(log, position, live=False)
+    node: Reading
+
+    def __init__(
+        self, node: Reading, session: Session, log: Log, subscription: Subscription, plain: str, position: int
+    ) -> None:
+        super().__init__(node, log, position, live=False)
         self.session = session
         self.subscription = subscription
         self.plain = plain
@@ -103,52 +105,52 @@ class ReplayCursor(Cursor):
         self.sought: float | None = None
         self.backlog = 0
 
-    def begin_read(self, broker: Broker) -> None:
-        broker.replay_turns.ask(self)
+    def begin_read(self) -> None:
+        self.node.replay_turns.ask(self)
 
-    def read_in_turn(self, broker: Broker) -> None:
+    def read_in_turn(self) -> None:
         """It is its turn."""
-        if broker.outflow.must_wait(self):
-            broker.replay_turns.read_ended(self)
+        if self.node.outflow.must_wait(self):
+            self.node.replay_turns.read_ended(self)
         else:
             self.reading = True
-            drive(self._read_once(broker), done, partial(self._failed, broker))
+            drive(self._read_once(), done, self._failed)
 
-    async def _read_once(self, broker: Broker) -> None:
+    async def _read_once(self) -> None:
         try:
-            await self._read(broker)
+            await self._read()
         finally:
-            broker.replay_turns.read_ended(self)
+            self.node.replay_turns.read_ended(self)
 
-    def caught_up(self, broker: Broker) -> None:
-        broker.replay_turns.over(self)
+    def caught_up(self) -> None:
+        self.node.replay_turns.over(self)
 
-    def begin(self, broker: Broker, begin: int | float) -> None:
+    def begin(self, begin: int | float) -> None:
         """Find the place to begin at, and read."""
         if not self.idle:
-            broker.replay_turns.begun(self)
+            self.node.replay_turns.begun(self)
         if isinstance(begin, int):
-            self._found(broker, begin)
+            self._found(begin)
             return
         # Kept until it is found: a restart meanwhile looks for the same time.
         self.sought, self.reading = begin, True
-        drive(self.log.position_at(begin), partial(self._found, broker), partial(self._not_found, broker, begin))
+        drive(self.log.position_at(begin), self._found, partial(self._not_found, begin))
 
-    def _found(self, broker: Broker, position: int) -> None:
+    def _found(self, position: int) -> None:
         # What was published since it was asked for is wanted in any case, be the time asked for in the future.
         self.position = min(position, self.began)
         self.sought, self.reading = None, False
         if not self.closed:
-            broker.progress.moved(self.session)
-            self.read_on(broker)
+            self.node.progress.moved(self.session)
+            self.read_on()
 
-    def _not_found(self, broker: Broker, begin: float, error: BaseException) -> None:
+    def _not_found(self, begin: float, error: BaseException) -> None:
         logger.error("reading the log failed; trying again: %s", error)
-        broker.clock.call_later(RETRY_SECONDS, partial(self._seek_again, broker, begin))
+        self.node.clock.call_later(RETRY_SECONDS, partial(self._seek_again, begin))
 
-    def _seek_again(self, broker: Broker, begin: float) -> None:
+    def _seek_again(self, begin: float) -> None:
         if not self.closed:
-            self.begin(broker, begin)
+            self.begin(begin)
 
     @property
     def client_id(self) -> str:
@@ -177,9 +179,9 @@ class ReplayCursor(Cursor):
     def idle(self) -> bool:
         return self.session.connection is None
 
-    def lose(self, broker: Broker, count: int) -> None:
-        self.over(broker, count)
-        self.session.drop(broker.counters, Drop.RETENTION, count)
+    def lose(self, count: int) -> None:
+        self.over(count)
+        self.session.drop(self.node.counters, Drop.RETENTION, count)
 
     def receive(self, fan_out: FanOut, publication: Publication, source: Session | None, outcome: Outcome) -> None:
         """As a receiver: history and what is live come from one cursor, through the log."""
@@ -193,15 +195,15 @@ class ReplayCursor(Cursor):
         if fan_out.recording.full and not publication.qos:
             self.session.drop(fan_out.counters, Drop.DISK_FULL, publication.count)
             return
-        self.offer(fan_out.readers, publication, fan_out.recording.record(publication))
+        self.offer(publication, fan_out.recording.record(publication))
         outcome.ticket = fan_out.store.latest
 
-    def offer(self, broker: Broker, publication: Publication, logged: LogRun) -> None:
+    def offer(self, publication: Publication, logged: LogRun) -> None:
         """A message that it wants was published."""
         if not self.live:
             self.owe(publication.count)
             return
-        taken = self._give(broker, publication, logged)
+        taken = self._give(publication, logged)
         if taken < publication.count:
             self.fall_behind(logged.position + taken, publication.count - taken)
 
@@ -209,33 +211,33 @@ class ReplayCursor(Cursor):
         """Whether it is not wanted because its client has published it [MQTT-3.8.3-3]."""
         return self.subscription.no_local and run.publisher == self.session.client_id
 
-    def take(self, broker: Broker, run: LogRun) -> int:
+    def take(self, run: LogRun) -> int:
         length = run.reference.length
         if self.is_own(run):
             return length
         publication = logged_publication(run)
-        if publication.expired(broker.clock.wall()):  # [MQTT-3.3.2-5]
-            self.session.drop(broker.counters, Drop.EXPIRED, length)
+        if publication.expired(self.node.clock.wall()):  # [MQTT-3.3.2-5]
+            self.session.drop(self.node.counters, Drop.EXPIRED, length)
             taken = length
         else:
-            taken = self._give(broker, publication, run)
+            taken = self._give(publication, run)
         if run.position < self.began:
-            broker.counters.messages_matched += taken
+            self.node.counters.messages_matched += taken
         else:
-            self.over(broker, taken)
+            self.over(taken)
         return taken
 
-    def _give(self, broker: Broker, publication: Publication, run: LogRun) -> int:
+    def _give(self, publication: Publication, run: LogRun) -> int:
         subscription, session = self.subscription, self.session
         qos = min(subscription.qos, publication.qos)
         retain = publication.run.retain and subscription.retain_as_published
         identifiers = () if subscription.identifier is None else (subscription.identifier,)
         if qos:
-            return broker.outflow.take(session, publication, run.reference, qos, retain, identifiers, self)
+            return self.node.outflow.take(session, publication, run.reference, qos, retain, identifiers, self)
         if session.connection is None or not session.connection.writable:
             return 0
         session.connection.send_qos0(publication, retain, identifiers)
         session.connection.write_out()
         # Nothing will be acknowledged; a restart goes on behind it.
-        broker.progress.moved(session)
+        self.node.progress.moved(session)
         return publication.count

@@ -12,39 +12,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from iot_mqtt.broker.readers.log_cursor import READ_BYTES
+from iot_mqtt.broker.log_cursor import READ_BYTES
+from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import ReasonCode, Refused
 
-if TYPE_CHECKING:
-    from iot_mqtt.broker.readers.replay import ReplayCursor
-    from iot_mqtt.broker.session import Session
 
-__all__ = ["ReplayTurns"]
+class Replay(Protocol):
+    """One replay of one session."""
+
+    session: Session
+
+    def can_read(self) -> bool:
+        """Whether there is something to read, and room for it."""
+        ...
+
+    def read_in_turn(self) -> None:
+        """It is its turn. At the end of the read ``read_ended`` has to be called."""
+        ...
 
 
 class ReplayTurns:
-    """Of all replays of a node. ``read`` begins a replay's read, at whose end ``read_ended`` has to be called."""
+    """Of all replays of a node."""
 
-    __slots__ = ("behind", "_call_soon", "_going_on", "_most", "_most_each", "_read", "_reading", "_slots", "_waiting")
+    __slots__ = ("behind", "_call_soon", "_going_on", "_most", "_most_each", "_reading", "_slots", "_waiting")
 
-    def __init__(
-        self,
-        settings: MqttSettings,
-        call_soon: Callable[[Callable[[], None]], None],
-        read: Callable[[ReplayCursor], None],
-    ) -> None:
+    def __init__(self, settings: MqttSettings, call_soon: Callable[[Callable[[], None]], None]) -> None:
         self._most = settings.max_replays
         self._most_each = settings.max_replays_per_client
         self._slots = max(1, settings.replay_bytes // READ_BYTES)
         self._call_soon = call_soon
-        self._read = read
         #: Replays of connected clients that are to read on.
-        self.behind: set[ReplayCursor] = set()
+        self.behind: set[Replay] = set()
         #: Who waits, by session, in the order of turns.
-        self._waiting: dict[Session, deque[ReplayCursor]] = {}
+        self._waiting: dict[Session, deque[Replay]] = {}
         self._reading: set[Session] = set()
         self._going_on = False
 
@@ -55,15 +58,15 @@ class ReplayTurns:
         if len(self.behind) >= self._most:
             raise Refused("too many replays at once", ReasonCode.QUOTA_EXCEEDED)
 
-    def begun(self, replay: ReplayCursor) -> None:
+    def begun(self, replay: Replay) -> None:
         """It is not in the present."""
         self.behind.add(replay)
 
-    def over(self, replay: ReplayCursor) -> None:
+    def over(self, replay: Replay) -> None:
         """It has reached the present, or nobody is there to read for."""
         self.behind.discard(replay)
 
-    def ask(self, replay: ReplayCursor) -> None:
+    def ask(self, replay: Replay) -> None:
         """Read when it is its turn."""
         self.behind.add(replay)
         queue = self._waiting.setdefault(replay.session, deque())
@@ -72,7 +75,7 @@ class ReplayTurns:
         if not self._going_on:
             self._go_on()
 
-    def read_ended(self, replay: ReplayCursor) -> None:
+    def read_ended(self, replay: Replay) -> None:
         """The next one may read, in the next turn of the reactor."""
         session = replay.session
         self._reading.discard(session)
@@ -95,4 +98,4 @@ class ReplayTurns:
                 self._waiting[session] = queue
             if replay.can_read():
                 self._reading.add(session)
-                self._read(replay)
+                replay.read_in_turn()

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.publication import logged_publication
+from iot_mqtt.broker.sending.ending import Ending
+from iot_mqtt.broker.session import Session
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.session import Delivery, Piece
 
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.session import Session
-
 log = logging.getLogger(__name__)
+
+#: Messages of the logs again, in the order asked for; None where retention has removed them.
+Fetch: TypeAlias = Callable[[Sequence[Reference]], Awaitable[list[LogRun | None]]]
 
 #: Pieces fetched in one go: what one client that comes back adds to memory.
 PIECES = 64
@@ -26,10 +30,13 @@ PIECES = 64
 class Refetching:
     """Fetches for the pieces at the head of a session's queue, one fetch per session at a time."""
 
-    __slots__ = ("_broker", "_busy")
+    __slots__ = ("_fetch", "_clock", "_ending", "_pump", "_busy")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, fetch: Fetch, clock: Clock, ending: Ending, pump: Callable[[Session], None]) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._ending = ending
+        self._pump = pump
         #: Session → the queue that is being filled; another queue means another connection.
         self._busy: dict[Session, deque[Delivery | Piece]] = {}
 
@@ -42,9 +49,8 @@ class Refetching:
         drive(self._fill(session, sending, pieces), done, partial(self._failed, session, sending))
 
     async def _fill(self, session: Session, sending: deque[Delivery | Piece], pieces: list[Piece]) -> None:
-        broker = self._broker
         wanted = [piece.flight.reference.part(piece.offset, piece.offset + len(piece)) for piece in pieces]
-        runs = await broker.logs.fetch(wanted)
+        runs = await self._fetch(wanted)
         current = self._release(session, sending)
         if not current:
             return
@@ -53,11 +59,11 @@ class Refetching:
                 # Found at the head by and by; there is nothing to send for it.
                 sending.remove(piece)
                 session.unsent -= len(piece)
-                broker.outflow.discard_flight(session, piece.flight, piece.ids, Drop.RETENTION)
+                self._ending.discard_flight(session, piece.flight, piece.ids, Drop.RETENTION)
                 continue
             piece.publication = logged_publication(run)
             piece.base = piece.offset
-        broker.outflow.pump(session)
+        self._pump(session)
 
     def _release(self, session: Session, sending: deque[Delivery | Piece]) -> bool:
         """The fetch is over; False when it is of no use any more."""
@@ -69,4 +75,4 @@ class Refetching:
         """Not ready is not gone: later again."""
         self._release(session, sending)
         log.error("reading the log failed; trying again: %s", error)
-        self._broker.clock.call_later(RETRY_SECONDS, partial(self._broker.outflow.pump, session))
+        self._clock.call_later(RETRY_SECONDS, partial(self._pump, session))

@@ -1,4 +1,4 @@
-"""After a crash: QoS 1 messages that had left, and of which nothing had been written (``broker.progress``).
+"""After a crash: QoS 1 messages that had left, and of which nothing had been written (``readers.progress``).
 
 They are in the log behind the session's stored position, and are read and sent once more, with DUP. So are messages
 that had not left: which of them had, nobody knows.
@@ -12,12 +12,8 @@ member of a group, and when something else gets an id before all of these have t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from iot_mqtt.broker.session import Session
 from iot_mqtt.topics import parse_shared
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.session import Session
 
 #: Packet ids that a session may use before its record is written again.
 IDS_AHEAD = 8192

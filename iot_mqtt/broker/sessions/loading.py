@@ -131,7 +131,7 @@ class _Loading:
         await self._subscriptions()
         for session in self.loaded:
             self._broker.sessions.loading.discard(session)
-            follow_all(session, self._broker.logs.others.values())
+            follow_all(self._broker.reading, session, self._broker.logs.others.values())
 
     def _restore(self, stored: StoredSession) -> None:
         broker = self._broker
@@ -141,7 +141,7 @@ class _Loading:
         session.disconnected_at = stored.disconnected_at
         session.username, session.owner = stored.username, stored.owner
         session.epoch = stored.epoch
-        session.cursor = SessionCursor(session, broker.log, 0, live=False)
+        session.cursor = SessionCursor(broker.reading, session, broker.log, 0, live=False)
         broker.sessions.loading.add(session)
         self.loaded.append(session)
 
@@ -200,7 +200,7 @@ class _Loading:
         position = stored.position if stored.writer == own else broker.log.end
         cursor = broker.subscriptions.enter_replay(session, subscription, replay[1], position)
         if stored.sought is not None:
-            cursor.begin(broker, stored.sought)
+            cursor.begin(stored.sought)
 
     async def outbound(self) -> None:
         """Queued and in-flight messages, each session's in its order, and exchanges waiting for PUBCOMP."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
-from iot_mqtt.broker.readers.elsewhere import follow, read_on
+from iot_mqtt.broker.readers.elsewhere import follow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.owners import adopt, owner_of
 from iot_mqtt.codec import Connect
@@ -117,11 +117,11 @@ class Sessions:
         """It becomes durable: from now on it reads the log, and what it has is stored."""
         broker, end = self._broker, self._broker.log.end
         if session.cursor is None:
-            session.cursor = SessionCursor(session, broker.log, end, live=True)
+            session.cursor = SessionCursor(broker.reading, session, broker.log, end, live=True)
         for writer, reader in broker.logs.others.items():
             if session.elsewhere is None or writer not in session.elsewhere:
-                cursor = follow(session, reader, reader.end)
-                broker.turn.call_soon(partial(cursor.read_on, broker))
+                cursor = follow(broker.reading, session, reader, reader.end)
+                broker.turn.call_soon(cursor.read_on)
         for subscription in session.subscriptions.values():
             filter = subscription.filter
             if is_plain(filter):
@@ -247,8 +247,8 @@ class Sessions:
         broker = self._broker
         for session in self._by_id.values():
             if session.cursor is not None and session.durable and session not in self.loading:
-                follow(session, reader)
-        broker.turn.call_soon(partial(read_on, broker, reader.writer))
+                follow(broker.reading, session, reader)
+        broker.turn.call_soon(partial(broker.elsewhere.read_on, reader.writer))
 
     def _forget(self, session: Session) -> None:
         """Remove every record, one by one: the store keeps no index of them."""

@@ -44,7 +44,7 @@ class Subscriptions:
                 broker.replay_turns.admit(session)
             self._remove_replay(session, filter, Drop.UNSUBSCRIBED)
             session.subscriptions[filter] = subscription
-            self.enter_replay(session, subscription, replay[1], position=end).begin(broker, begin)
+            self.enter_replay(session, subscription, replay[1], position=end).begin(begin)
         elif known == subscription:
             return
         elif parse_shared(filter) is not None:
@@ -79,7 +79,7 @@ class Subscriptions:
 
     def enter_replay(self, session: Session, subscription: Subscription, plain: str, position: int) -> ReplayCursor:
         """Give a replay its cursor, and what is published from now on."""
-        cursor = ReplayCursor(session, self._broker.log, subscription, plain, position)
+        cursor = ReplayCursor(self._broker.reading, session, self._broker.log, subscription, plain, position)
         if session.replays is None:
             session.replays = {}
         session.replays[subscription.filter] = cursor

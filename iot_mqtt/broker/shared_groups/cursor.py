@@ -8,13 +8,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from itertools import islice
 from typing import ClassVar, NamedTuple, Protocol
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.log_cursor import LogCursor, ReadingNode
 from iot_mqtt.broker.publication import Publication, logged_publication
-from iot_mqtt.broker.readers.log_cursor import LogCursor, ReadingNode
 from iot_mqtt.broker.shared_groups.dispatch import Dispatch
 from iot_mqtt.broker.shared_groups.members import GroupKeeper, RemoteMember
 from iot_mqtt.broker.shared_groups.names import part_name
@@ -69,7 +68,7 @@ class Means(NamedTuple):
     journal: Journal
 
 
-class GroupCursor(LogCursor[ReadingNode]):
+class GroupCursor(LogCursor):
     """The position of one group in one log, and what was returned to it.
 
     In the log of another node, which is dead or just back, it is never live: it reads what there is.
@@ -80,7 +79,7 @@ class GroupCursor(LogCursor[ReadingNode]):
     is_shared: ClassVar[bool] = True
 
     def __init__(self, means: Means, group: Group, position: int, *, live: bool, log: LogReader | None = None) -> None:
-        super().__init__(log or means.logs.own, position, live=live)
+        super().__init__(means.node, log or means.logs.own, position, live=live)
         self._means = means
         self.group = group
         self.filter = group.full_filter
@@ -115,14 +114,14 @@ class GroupCursor(LogCursor[ReadingNode]):
     def idle(self) -> bool:
         return not any(_connected(member) for member in self.group.members)
 
-    def lose(self, node: ReadingNode, count: int) -> None:
-        self.over(node, count)
-        node.counters.dropped[Drop.RETENTION] += count
+    def lose(self, count: int) -> None:
+        self.over(count)
+        self.node.counters.dropped[Drop.RETENTION] += count
 
     def may_rest(self) -> bool:
         return not self.returned
 
-    def is_offered(self, node: ReadingNode) -> bool:
+    def is_offered(self) -> bool:
         return self.is_own
 
     # Members.
@@ -138,7 +137,7 @@ class GroupCursor(LogCursor[ReadingNode]):
 
     # Messages.
 
-    def offer(self, node: ReadingNode, publication: Publication, logged: LogRun) -> None:
+    def offer(self, publication: Publication, logged: LogRun) -> None:
         """A message of the group was published."""
         if not self.live:
             self.owe(publication.count)
@@ -147,13 +146,13 @@ class GroupCursor(LogCursor[ReadingNode]):
         if taken < publication.count:
             self.fall_behind(logged.position + taken, publication.count - taken)
 
-    def take(self, node: ReadingNode, run: LogRun) -> int:
+    def take(self, run: LogRun) -> int:
         length = run.reference.length
         if not run.run.qos:
             return length
         publication = logged_publication(run)
         taken = length if self._means.dispatch.expired(publication) else self._assign(publication, run.reference)
-        self.over(node, taken)
+        self.over(taken)
         return taken
 
     def _assign(self, publication: Publication, reference: Reference) -> int:
@@ -201,22 +200,18 @@ class GroupCursor(LogCursor[ReadingNode]):
         self._means.journal.moved(self)
         self.go_on_soon()
 
-    def go_on(self) -> None:
-        """Read on, if there is something to read and somebody to take it."""
-        self.read_on(self._means.node)
-
     def go_on_soon(self) -> None:
-        """The same in a while of this turn."""
-        self._means.node.call_soon(self.go_on)
+        """Read on in a while of this turn, if there is something to read and somebody to take it."""
+        self.node.call_soon(self.read_on)
 
-    def read_on(self, node: ReadingNode) -> None:
+    def read_on(self) -> None:
         if not self.returned:
-            super().read_on(node)
+            super().read_on()
         elif not self.reading and not self.closed and self.room() > 0:
             self.reading = True
-            drive(self._redeliver(node), done, partial(self._redelivery_failed, node))
+            drive(self._redeliver(), done, self._redelivery_failed)
 
-    async def _redeliver(self, node: ReadingNode) -> None:
+    async def _redeliver(self) -> None:
         wanted = list(islice(self.returned, FETCH))
         runs = await self._means.logs.fetch(wanted)
         self.reading = False
@@ -225,8 +220,8 @@ class GroupCursor(LogCursor[ReadingNode]):
         for reference, run in zip(wanted, runs, strict=True):
             if not self.returned or self.returned[0] is not reference:
                 break
-            taken = self._redelivered(node, reference, run)
-            self.over(node, taken)
+            taken = self._redelivered(reference, run)
+            self.over(taken)
             if taken:
                 self._means.journal.moved(self)
             if taken < reference.length:
@@ -235,18 +230,18 @@ class GroupCursor(LogCursor[ReadingNode]):
             self.returned.popleft()
         self.go_on_soon()
 
-    def _redelivered(self, node: ReadingNode, reference: Reference, run: LogRun | None) -> int:
+    def _redelivered(self, reference: Reference, run: LogRun | None) -> int:
         """How many messages that were returned are dealt with."""
         if run is None:
-            node.counters.dropped[Drop.RETENTION] += reference.length
+            self.node.counters.dropped[Drop.RETENTION] += reference.length
             return reference.length
         publication = logged_publication(run)
         return reference.length if self._means.dispatch.expired(publication) else self._assign(publication, reference)
 
-    def _redelivery_failed(self, node: ReadingNode, error: BaseException) -> None:
+    def _redelivery_failed(self, error: BaseException) -> None:
         self.reading = False
         log.error("reading the log failed; trying again: %s", error)
-        node.clock.call_later(RETRY_SECONDS, self.go_on)
+        self.node.clock.call_later(RETRY_SECONDS, self.read_on)
 
 
 def _connected(member: Member | GroupKeeper) -> bool:

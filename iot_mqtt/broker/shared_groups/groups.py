@@ -55,7 +55,7 @@ class Groups:
             self._keep(group)
         for cursor in self._registry.of_filter(filter):
             self._registry.enter(session, cursor)
-            cursor.go_on()
+            cursor.read_on()
 
     def kept(self, filters: Iterable[str]) -> None:
         """Somebody keeps these, here or on another node."""
@@ -133,6 +133,6 @@ class Groups:
         self._flights.member_gone(session, ended=ended)
         for cursor in cursors:
             if not ended:
-                cursor.go_on()
+                cursor.read_on()
             if cursor.backlog is None:
                 self._count()

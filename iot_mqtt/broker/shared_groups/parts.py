@@ -67,7 +67,7 @@ class Parts:
         for cursor in opened:
             if cursor.backlog is None:
                 cursor.backlog = cursor.owed
-            cursor.go_on()
+            cursor.read_on()
         self._plan_turn()
 
     def close(self, writer: int) -> None:
@@ -81,4 +81,4 @@ class Parts:
         """There may be more in another node's log."""
         if writer in self._registry.writers:
             for cursor in self._registry.of_log(writer):
-                cursor.go_on()
+                cursor.read_on()

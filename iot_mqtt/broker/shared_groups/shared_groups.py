@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from iot_mqtt.broker.readers.log_cursor import ReadingNode
+from iot_mqtt.broker.log_cursor import ReadingNode
 from iot_mqtt.broker.shared_groups.cursor import GroupCursor, Means
 from iot_mqtt.broker.shared_groups.dispatch import Dispatch
 from iot_mqtt.broker.shared_groups.flights import MemberFlights

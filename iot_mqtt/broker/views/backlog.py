@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.facade import BacklogInfo, ClaimInfo
-from iot_mqtt.broker.readers.cursors import Cursor, SessionCursor
+from iot_mqtt.broker.log_cursor import READ_BYTES, LogCursor
+from iot_mqtt.broker.readers.cursors import SessionCursor
 from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor
-from iot_mqtt.broker.readers.log_cursor import READ_BYTES
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.log import TURN_BITS
 
@@ -41,7 +41,7 @@ class Tally:
         self.queued = self.inflight = self.released = 0
         self.backlog = self.uncounted = self.largest = self.furthest = 0
 
-    def add(self, cursor: Cursor) -> None:
+    def add(self, cursor: LogCursor) -> None:
         """A reader that is behind."""
         waiting = cursor.owed
         if cursor.backlog is None:
@@ -145,7 +145,7 @@ class Look:
         self.found: Counter[str] = Counter()
         self.complete = True
 
-    async def at(self, cursor: Cursor) -> None:
+    async def at(self, cursor: LogCursor) -> None:
         log, position, end = cursor.log, cursor.position, cursor.log.end
         at_end = cursor.live or not cursor.filters()
         while not at_end and position < end:
@@ -161,7 +161,7 @@ class Look:
             position, at_end = reading.position, reading.at_end
             await breath(self._broker.turn.call_soon)
 
-    def _add(self, cursor: Cursor, run: LogRun) -> None:
+    def _add(self, cursor: LogCursor, run: LogRun) -> None:
         if isinstance(cursor, SessionCursor):
             route = cursor.wanted(run)
             if route is None or not min(route.qos, run.run.qos):
@@ -191,7 +191,7 @@ def _claims(broker: Broker, session: Session, found: Counter[str]) -> Iterator[C
 
 def _claim(
     broker: Broker,
-    cursor: Cursor,
+    cursor: LogCursor,
     filter: str,
     kind: str,
     messages: int | None,

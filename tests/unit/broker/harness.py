@@ -23,7 +23,7 @@ from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.readers.cursors import Cursor
+from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
@@ -287,7 +287,7 @@ class Node:
         return sum(self._count(cursor) for cursor in session.cursors())
 
     @staticmethod
-    def _count(cursor: Cursor) -> int:
+    def _count(cursor: LogCursor) -> int:
         assert cursor.backlog is not None, "nobody has counted what is owed"
         return cursor.backlog
 

@@ -6,7 +6,6 @@ from collections import deque
 from typing import NamedTuple
 
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.readers.elsewhere import log_grew, streams_broken
 from iot_mqtt.codec import Decoder, Publish, PublishRun, encode
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
@@ -70,12 +69,12 @@ class Neighbour:
         for _ in range(count):
             sent = self.link.popleft()
             if not sent.whole:
-                streams_broken(broker, self.number)
+                broker.elsewhere.stream_broken(self.number)
             self.reader.announce(sent.run.end)
             forward(self.node, sent.run)
         if not self.link:
             if not self._whole:
-                streams_broken(broker, self.number)
+                broker.elsewhere.stream_broken(self.number)
                 self._whole = True
             self.reader.announce(self.log.committed_end)
         self.node.turn()
@@ -94,7 +93,7 @@ class Neighbour:
     def refresh(self) -> None:
         """The node looks for what nobody has announced."""
         run(self.reader.refresh())
-        log_grew(self.node.broker, self.number)
+        self.node.broker.elsewhere.grew(self.number)
         self.node.turn()
 
 

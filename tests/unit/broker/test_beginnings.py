@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from iot_mqtt.broker.readers.elsewhere import read_on
 from tests.simulation.clients import Publisher, Subscriber
 from tests.simulation.ledger import Broken
 from tests.simulation.messaging import Weather
@@ -162,7 +161,7 @@ def test_what_comes_while_the_grid_is_asked_was_published_before() -> None:
     plant.step(0.1)
     broker, place = plant.lives["a"].broker, plant.lives["b"].place
     assert broker is not None and place is not None
-    read_on(broker, place.number)
+    broker.elsewhere.read_on(place.number)
     plant.wait(1.0)
     assert plant.came("s") == 5 and "t/#" not in new.subscribed
     plant.lives["a"].door.speed = Speed()

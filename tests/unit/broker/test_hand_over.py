@@ -8,7 +8,6 @@ import pytest
 
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.publication import publication_of
-from iot_mqtt.broker.readers.elsewhere import streams_broken
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.loading import load, load_session
 from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties, Publish
@@ -170,7 +169,7 @@ def test_it_goes_on_at_another_node_and_comes_back() -> None:
 
 def _announce(here: Node, there: Node) -> None:
     """How far the other node is; the link has brought nothing of it."""
-    streams_broken(here.broker, there.number)
+    here.broker.elsewhere.stream_broken(there.number)
     here.broker.logs.others[there.number].announce(there.log.committed_end)
     here.turn()
 

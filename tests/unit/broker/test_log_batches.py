@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.broker.readers import log_batches
+from iot_mqtt.broker.readers import cursors
+from iot_mqtt.broker.sending.taking import Taking
+from iot_mqtt.broker.sending.writing import Writing
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec import PacketType, Publish
 from iot_mqtt.ports.grid import CacheName
@@ -72,8 +74,8 @@ def test_it_is_the_same_one_by_one(
 ) -> None:
     """The same packets in the same order, with the same ids."""
     together = story(seed, window, limit)
-    monkeypatch.setattr(log_batches, "alike", lambda *_: (0, None))
-    monkeypatch.setattr(log_batches, "send", lambda *_: False)
+    monkeypatch.setattr(cursors, "alike", lambda *_: (0, None))
+    monkeypatch.setattr(Writing, "send_alike", lambda *_: False)
     assert together == story(seed, window, limit)
 
 
@@ -92,13 +94,13 @@ def waiting_for(node: Node, count: int) -> Client:
 def test_they_are_taken_and_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of one read, of whatever topics."""
     counts = []
-    take = log_batches.take
+    take = Taking.take_alike
 
-    def counted(broker: Any, cursor: Any, runs: Any, subscription: Any) -> int:
+    def counted(taking: Any, session: Any, runs: Any, identifiers: Any, cursor: Any) -> int:
         counts.append(len(runs))
-        return take(broker, cursor, runs, subscription)
+        return take(taking, session, runs, identifiers, cursor)
 
-    monkeypatch.setattr(log_batches, "take", counted)
+    monkeypatch.setattr(Taking, "take_alike", counted)
     node = Node()
     reader = waiting_for(node, 60)
     assert reader.payloads() == numbers(0, 60)

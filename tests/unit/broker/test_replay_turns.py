@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from iot_mqtt.broker.readers.replay import ReplayCursor
-from iot_mqtt.broker.readers.replay_turns import ReplayTurns
+from iot_mqtt.broker.readers.replay_turns import Replay, ReplayTurns
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import ReasonCode, Refused
@@ -25,11 +24,14 @@ class _Session:
 class _Replay:
     def __init__(self, session: _Session, name: str) -> None:
         self.session, self.name = session, name
-        self.wanted = True
+        self.wanted, self.reading = True, list[str]()
         session.replays[name] = self
 
     def can_read(self) -> bool:
         return self.wanted
+
+    def read_in_turn(self) -> None:
+        self.reading.append(self.name)
 
 
 class Turns:
@@ -39,14 +41,15 @@ class Turns:
         self.reading: list[str] = []
         self.soon: list[Callable[[], None]] = []
         settings = MqttSettings(max_replays=5, max_replays_per_client=3, replay_bytes=2 * MIB)
-        self.it = ReplayTurns(settings, self.soon.append, lambda replay: self.reading.append(replay.name))
+        self.it = ReplayTurns(settings, self.soon.append)
 
     def ask(self, *replays: _Replay) -> None:
         for replay in replays:
-            self.it.ask(cast(ReplayCursor, replay))
+            replay.reading = self.reading
+            self.it.ask(cast(Replay, replay))
 
     def ended(self, replay: _Replay) -> None:
-        self.it.read_ended(cast(ReplayCursor, replay))
+        self.it.read_ended(cast(Replay, replay))
         soon = self.soon[:]
         self.soon.clear()
         for call in soon:

@@ -14,10 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.publishing.accompanying import DOWN
 from iot_mqtt.broker.publishing.batches import deliver, publications_of
 from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.codec import Ack, PacketType, Properties, PublishBatch, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.topics import MIXED, RESERVED, is_reserved

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.ports.clock import Clock
@@ -32,7 +31,7 @@ READ_BYTES = 1024 * 1024
 class Admission(Protocol):
     """Who says whether more may be read now."""
 
-    def must_wait(self, cursor: LogCursor[Any]) -> bool:
+    def must_wait(self, cursor: LogCursor) -> bool:
         """Whether a cursor is to read later, and will be told when."""
         ...
 
@@ -51,18 +50,16 @@ class ReadingNode(Protocol):
     def outflow(self) -> Admission: ...
 
 
-N_contra = TypeVar("N_contra", bound=ReadingNode, contravariant=True)
+class LogCursor:
+    """The part that every kind of reader shares."""
 
-
-class LogCursor(Generic[N_contra]):
-    """The part that every kind of reader shares; ``N_contra`` is what the kind needs of the node."""
-
-    __slots__ = ("log", "position", "live", "reading", "backlog", "version", "closed", "name", "uncounted")
+    __slots__ = ("node", "log", "position", "live", "reading", "backlog", "version", "closed", "name", "uncounted")
 
     #: Whether it reads for a shared group, which keeps what its members have under way.
     is_shared: ClassVar[bool] = False
 
-    def __init__(self, log: LogReader, position: int, *, live: bool) -> None:
+    def __init__(self, node: ReadingNode, log: LogReader, position: int, *, live: bool) -> None:
+        self.node = node
         #: What it reads; positions are places in this log.
         self.log = log
         #: Everything before it has been taken or is not wanted. Means nothing while ``live``.
@@ -89,7 +86,7 @@ class LogCursor(Generic[N_contra]):
         """How many messages can be taken now."""
         raise NotImplementedError
 
-    def take(self, node: N_contra, run: LogRun) -> int:
+    def take(self, run: LogRun) -> int:
         """Take what is wanted of a run; how many of its messages are dealt with (fewer than all: no room)."""
         raise NotImplementedError
 
@@ -97,14 +94,14 @@ class LogCursor(Generic[N_contra]):
         """Whether the end of the log is all there is to reach."""
         return True
 
-    def is_offered(self, node: N_contra) -> bool:
+    def is_offered(self) -> bool:
         """Whether, once at the end of the log, it can rely on being offered what is published from now on."""
         return True
 
-    def caught_up(self, node: N_contra) -> None:
+    def caught_up(self) -> None:
         """The end of the log was reached."""
 
-    def lose(self, node: N_contra, count: int) -> None:
+    def lose(self, count: int) -> None:
         """Messages that were owed are not in the log any more."""
         raise NotImplementedError
 
@@ -140,62 +137,62 @@ class LogCursor(Generic[N_contra]):
         """Messages that are known to be owed: the backlog, or what is known of it."""
         return self.uncounted if self.backlog is None else self.backlog
 
-    def over(self, node: N_contra, count: int) -> None:
+    def over(self, count: int) -> None:
         """Owed messages were taken, or given up. Those that nobody had counted waited before the node started."""
         known = min(count, self.owed)
         if self.backlog is None:
             self.uncounted -= known
         else:
             self.backlog -= known
-        node.counters.messages_restored += count - known
+        self.node.counters.messages_restored += count - known
 
-    def read_on(self, node: N_contra) -> None:
+    def read_on(self) -> None:
         """Read what there is room for, unless that is being done."""
         if self.can_read():
-            self.begin_read(node)
+            self.begin_read()
 
     def can_read(self) -> bool:
         """Whether there is something to read, and room for it."""
         return not (self.live or self.reading or self.closed) and self.room() > 0
 
-    def begin_read(self, node: N_contra) -> None:
+    def begin_read(self) -> None:
         """Read, or wait where too much is under way."""
-        if not node.outflow.must_wait(self):
+        if not self.node.outflow.must_wait(self):
             self.reading = True
-            drive(self._read(node), done, partial(self._failed, node))
+            drive(self._read(), done, self._failed)
 
-    async def _read(self, node: N_contra) -> None:
+    async def _read(self) -> None:
         version = self.version
-        room = min(self.room(), node.read_messages)
+        room = min(self.room(), self.node.read_messages)
         reading = await self.log.read(self.filters(), self.position, room, READ_BYTES)
         self.reading = False
         if self.closed or self.room() <= 0:
             return
-        if version == self.version and not self._take_all(node, reading.runs):
+        if version == self.version and not self._take_all(reading.runs):
             return
         if version == self.version:
             self.position = reading.position
             if reading.at_end and self.may_rest():
-                if not self.is_offered(node):
+                if not self.is_offered():
                     return
                 if self.owed:
                     # What is owed and is nowhere was removed by retention, or is damaged.
-                    self.lose(node, self.owed)
+                    self.lose(self.owed)
                 self.live, self.backlog = True, 0
-                self.caught_up(node)
+                self.caught_up()
                 return
-        node.call_soon(partial(self.read_on, node))
+        self.node.call_soon(self.read_on)
 
-    def _take_all(self, node: N_contra, runs: Sequence[LogRun]) -> bool:
+    def _take_all(self, runs: Sequence[LogRun]) -> bool:
         for run in runs:
-            count = self.take(node, run)
+            count = self.take(run)
             if count < run.reference.length:
                 self.position = run.position + count
                 return False
         return True
 
-    def _failed(self, node: N_contra, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         """Not ready is not empty: later again."""
         self.reading = False
         logger.error("reading the log failed; trying again: %s", error)
-        node.clock.call_later(RETRY_SECONDS, partial(self.read_on, node))
+        self.node.clock.call_later(RETRY_SECONDS, self.read_on)
