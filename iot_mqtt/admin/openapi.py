@@ -16,22 +16,20 @@ from iot_mqtt.broker.facade import (
     MAX_RATE,
     AttemptInfo,
     BacklogInfo,
-    BrokerInfo,
     ClientInfo,
     ClusterInfo,
     DrainInfo,
     GenerationInfo,
-    LogInfo,
     SessionInfo,
     ShardInfo,
     ShareInfo,
     StreamInfo,
-    UplinkInfo,
     VerificationInfo,
 )
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import CaptureInfo
 from iot_mqtt.plugins.info import PluginInfo
+from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, ReloadInfo, RulesInfo, TrialInfo
 from iot_mqtt.values import Subscription
 

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from urllib.parse import quote, unquote
 
 from iot_mqtt.admin.errors import bad_request
-from iot_mqtt.broker.facade import AttemptInfo, BrokerInfo, ClientInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, SessionInfo, SubscriptionInfo
 from iot_mqtt.codec import PacketType, Properties
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.endings import end_text
+from iot_mqtt.ports.status import BrokerInfo
 from iot_mqtt.values import Message
 
 Json = Mapping[str, object]

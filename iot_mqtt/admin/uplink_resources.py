@@ -10,8 +10,8 @@ from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.shapes import Json
-from iot_mqtt.broker.facade import UplinkInfo
 from iot_mqtt.devices.letters import LettersInfo
+from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, RulesRefused, UplinkDesk
 
 #: A hundred years.

@@ -6,10 +6,12 @@ thousand sessions answers in bounded time and memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.log import Damage
+from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
 from iot_mqtt.values import Message, Subscription
 
 #: Clients a second that are sent to other nodes, unless something else is asked for.
@@ -134,110 +136,6 @@ class SubscriptionInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerInfo:
-    """The node in one look."""
-
-    node_id: str
-    version: str
-    started_at: float
-    #: Every listener accepts, all that is stored is loaded, and newcomers are let in.
-    ready: bool
-    #: "serving", "draining", "drained", "rebalancing", "apart" (not part of the cluster now), or "not_ready" (it
-    #: starts, or stops).
-    state: str
-    clients: int
-    sessions: int
-    subscriptions: int
-    #: Without those of topics that begin with "$", which no list of "#" shows either.
-    retained: int
-    retained_bytes: int
-    #: Those of the node's own topics, ``$SYS`` above all.
-    retained_system: int
-    #: Messages in queues and in the log that wait for a session or a group.
-    queued: int
-    inflight: int
-    #: received = delivered + waiting + dropped, per receiver.
-    waiting: int
-    #: Of ``queued``, those in the log.
-    backlog: int
-    #: Sessions and groups whose part of the log is still being counted.
-    uncounted: int
-    largest_backlog: int
-    #: Batches that the reader furthest behind has not read.
-    furthest_lag: int
-    #: Connections that are not read from because there is no room.
-    paused: int
-    #: What an operator should know, in words.
-    alarms: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LogInfo:
-    """The log and the room for it."""
-
-    #: Behind the newest message.
-    end: int
-    messages: int
-    bytes: int
-    generations: int
-    streams: int
-    messages_appended: int
-    bytes_appended: int
-    pages_written: int
-    pages_read: int
-    bytes_read: int
-    damaged_pages: int
-    #: "none", "alarm", "full"
-    disk_level: str
-    disk_used: int
-    disk_limit: int
-    disk_free: int
-    uncommitted_bytes: int
-    uncommitted_operations: int
-    #: Why commits fail; None: they do not.
-    trouble: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class UplinkInfo:
-    """What leaves towards the data platform."""
-
-    #: "file" or "kafka".
-    kind: str
-    #: "ok" or "alarm".
-    state: str
-    alarms: tuple[str, ...]
-    #: What keeps the sink from taking messages; None: nothing.
-    trouble: str | None
-    #: One log in one life of its data; with a position it is a message's id.
-    spool: str
-    #: Everything before it is safe.
-    position: int
-    #: Behind the newest message of the log.
-    end: int
-    #: Messages and bytes in the log that are not safe in the sink, and how long the oldest of them has been waiting.
-    lag_messages: int
-    lag_bytes: int
-    lag_seconds: float
-    #: Those of them that the sink has not got, and those that it has.
-    unread_messages: int
-    in_flight_messages: int
-    #: Since the spool began.
-    recorded: int
-    #: Since the start.
-    sent: int
-    sent_bytes: int
-    safe: int
-    #: Times that the sink failed, and what was not safe was sent again.
-    failures: int
-    #: Messages that retention removed before they were handed over.
-    lost: int
-    #: Records that the platform rejected: those among its dead letters, and those that are nowhere.
-    dead: int
-    dropped: int
-
-
-@dataclass(frozen=True, slots=True)
 class ShardInfo:
     """One shard over all generations."""
 
@@ -279,16 +177,6 @@ class StreamInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class DamageInfo:
-    """A page that cannot be read."""
-
-    generation: int
-    stream: int
-    turn: int
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
 class VerificationInfo:
     """The last check of every page, or the one that is under way."""
 
@@ -299,7 +187,7 @@ class VerificationInfo:
     failure: str | None
     damaged: int
     #: The first of them.
-    damages: list[DamageInfo]
+    damages: list[Damage]
 
 
 class LogPart(Protocol):
@@ -358,7 +246,7 @@ class DrainInfo:
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """One node, as it looks from the one that was asked."""
+    """One node, as it looks from the one that was asked; of what a link counts, that one has nothing."""
 
     number: int
     node_id: str
@@ -371,28 +259,28 @@ class MemberInfo:
     draining: bool
     clients: int
     #: 0 (idle) to 1; None: it is the node that was asked.
-    load: float | None
+    load: float | None = None
     #: Filters that it wants.
-    routes: int
+    routes: int = 0
     #: Whether both have the same of what it wants.
-    routes_agree: bool
+    routes_agree: bool = True
     #: Changes of what we want that it does not act on yet.
-    routes_behind: int
+    routes_behind: int = 0
     #: How far the link lags: bytes that were sent to it and that it has not confirmed.
-    unconfirmed: int
+    unconfirmed: int = 0
     #: So much that QoS 0 for it is dropped.
-    crowded: bool
-    datagrams_sent: int
-    items_sent: int
-    bytes_sent: int
-    datagrams_received: int
-    items_received: int
-    bytes_received: int
-    repairs_asked: int
-    repairs_served: int
+    crowded: bool = False
+    datagrams_sent: int = 0
+    items_sent: int = 0
+    bytes_sent: int = 0
+    datagrams_received: int = 0
+    items_received: int = 0
+    bytes_received: int = 0
+    repairs_asked: int = 0
+    repairs_served: int = 0
     #: Times that something was lost for good, and had to be read from the log.
-    gaps: int
-    items_missed: int
+    gaps: int = 0
+    items_missed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,44 +289,44 @@ class ClusterInfo:
 
     clustered: bool
     node_id: str
-    number: int
-    boot: int
+    number: int = 0
+    boot: int = 0
     #: "connected", "suspended", "lost"; "none" for a sole node.
-    registry: str
-    registry_trouble: str | None
+    registry: str = "none"
+    registry_trouble: str | None = None
     #: Why commits fail; None: they do not.
-    grid_trouble: str | None
+    grid_trouble: str | None = None
     #: Parts of the grid that have fewer copies than they should: until it is 0, no server of it may be taken away.
     #: None: not known now, or the grid is this node's own.
-    copies_missing: int | None
-    members: list[MemberInfo]
+    copies_missing: int | None = None
+    members: list[MemberInfo] = field(default_factory=list)
     #: Filters that this node wants of the others.
-    routes: int
-    routes_version: int
+    routes: int = 0
+    routes_version: int = 0
     #: Everybody on the list acts on what the others want.
-    routes_agree: bool
+    routes_agree: bool = True
     #: Subscriptions that were confirmed although some peer had not said that it acts on them.
-    known_late: int
+    known_late: int = 0
     #: Clients that this node has become the home of, by where their session was before.
-    claims_granted: dict[str, int]
-    claims_refused: dict[str, int]
+    claims_granted: dict[str, int] = field(default_factory=dict)
+    claims_refused: dict[str, int] = field(default_factory=dict)
     #: Clients that other nodes asked for.
-    released: int
-    releases_refused: int
-    fences: int
+    released: int = 0
+    releases_refused: int = 0
+    fences: int = 0
     #: Numbers of dead nodes that somebody still has to clean up after.
-    dead: list[int]
-    adoptions: int
-    adopted_clients: int
-    adoption_failures: int
-    unreadable_channels: int
-    incompatible: list[str]
-    strangers: int
-    messages_forwarded: int
-    messages_from_peers: int
-    forwards_dropped: dict[str, int]
+    dead: list[int] = field(default_factory=list)
+    adoptions: int = 0
+    adopted_clients: int = 0
+    adoption_failures: int = 0
+    unreadable_channels: int = 0
+    incompatible: list[str] = field(default_factory=list)
+    strangers: int = 0
+    messages_forwarded: int = 0
+    messages_from_peers: int = 0
+    forwards_dropped: dict[str, int] = field(default_factory=dict)
     #: What does not work as it should, and why, in words; empty: all is well.
-    degraded: list[str]
+    degraded: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

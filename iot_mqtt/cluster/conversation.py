@@ -22,10 +22,10 @@ from iot_mqtt.cluster.joining import Place
 from iot_mqtt.cluster.links import Links, Request, Routes, RoutesAck
 from iot_mqtt.cluster.questions import Questions
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.status import PeerStatus
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Forwarded, Interest, Node
+from iot_mqtt.ports.cluster_status import PeerStatus
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member

@@ -39,10 +39,10 @@ from iot_mqtt.cluster.ownership import Ownership
 from iot_mqtt.cluster.releases import Releases
 from iot_mqtt.cluster.roster import Life, Roster
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.status import ClusterStatus
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
+from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member, Registry, RegistryState

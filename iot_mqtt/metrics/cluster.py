@@ -5,17 +5,16 @@ A sole node shows none of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from iot_mqtt.ports.cluster_status import ClusterFacts, PeerFacts
+from iot_mqtt.metrics.families import Family, Table, counter, counters, gauge, gauges, labelled
+from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
 
-Family = CounterMetricFamily | GaugeMetricFamily
-
-#: Attribute of ``PeerFacts``, name after ``iot_mqtt_peer_``, help.
+#: Attribute of ``PeerStatus``, name after ``iot_mqtt_peer_``, help.
 _PEER_GAUGES = (
     ("member", "member", "1 while the registry lists the node."),
     ("up", "link_up", "1 while the node is heard."),
@@ -40,7 +39,7 @@ _PEER_COUNTERS = (
     ("gaps", "gaps", "Times that something was lost for good; sessions read it from the log."),
     ("items_missed", "items_missed", "Items that were lost for good."),
 )
-#: Attribute of ``ClusterFacts``, name after ``iot_mqtt_cluster_``, help.
+#: Attribute of ``ClusterStatus``, name after ``iot_mqtt_cluster_``, help.
 _GAUGES = (
     ("routes", "routes", "Filters that this node wants of the others."),
     ("draining", "draining", "1 while this node takes no clients."),
@@ -79,7 +78,7 @@ class ClusterCollector(Collector):
     """Asked at each scrape; ``facts`` says None while the node is not one of a cluster."""
 
     def __init__(
-        self, facts: Callable[[], ClusterFacts | None], gateway: Callable[[], GatewayFacts] | None = None
+        self, facts: Callable[[], ClusterStatus | None], gateway: Callable[[], GatewayFacts] | None = None
     ) -> None:
         self._facts = facts
         self._gateway = gateway
@@ -93,54 +92,44 @@ class ClusterCollector(Collector):
             yield from _gateway(self._gateway())
 
 
-def _cluster(facts: ClusterFacts) -> Iterator[Family]:
+def _cluster(facts: ClusterStatus) -> Iterator[Family]:
     members = 1 + sum(1 for peer in facts.peers if peer.member)
-    yield _gauge("cluster_members", "Nodes on the registry's list, this one included.", members)
-    yield _gauge("cluster_dead", "Dead nodes whose sessions are not taken over yet.", len(facts.dead))
-    yield _gauge("cluster_life_over", "1 when this node is not one of the cluster any more.", facts.over is not None)
-    yield _gauge("cluster_incompatible", "Members that this node cannot talk to.", len(facts.incompatible))
+    yield gauge("cluster_members", "Nodes on the registry's list, this one included.", members)
+    yield gauge("cluster_dead", "Dead nodes whose sessions are not taken over yet.", len(facts.dead))
+    yield gauge("cluster_life_over", "1 when this node is not one of the cluster any more.", facts.over is not None)
+    yield gauge("cluster_incompatible", "Members that this node cannot talk to.", len(facts.incompatible))
     if facts.copies_missing is not None:
         text = "Partitions of the grid with fewer copies than they should have; no server may be lost meanwhile."
-        yield GaugeMetricFamily("iot_mqtt_grid_copies_missing", text, value=facts.copies_missing)
+        yield gauge("grid_copies_missing", text, facts.copies_missing)
     registry = GaugeMetricFamily("iot_mqtt_registry_state", "1 for the state that holds.", labels=("state",))
     for state in REGISTRY_STATES:
         registry.add_metric((state,), float(facts.registry == state))
     yield registry
-    for attribute, name, text in _GAUGES:
-        yield _gauge(f"cluster_{name}", text, getattr(facts, attribute))
-    for attribute, name, text in _COUNTERS:
-        yield CounterMetricFamily(f"iot_mqtt_cluster_{name}", text, value=float(getattr(facts, attribute)))
-    yield _by("claims_granted", "from", "Clients that found their home here, by where it was.", facts.claims_granted)
-    yield _by("claims_refused", "reason", "Clients that could not be given a home here.", facts.claims_refused)
+    yield from gauges(facts, _GAUGES, "cluster_")
+    yield from counters(facts, _COUNTERS, "cluster_")
+    text = "Clients that found their home here, by where it was."
+    yield labelled("cluster_claims_granted", "from", text, facts.claims_granted)
+    text = "Clients that could not be given a home here."
+    yield labelled("cluster_claims_refused", "reason", text, facts.claims_refused)
 
 
-def _peers(peers: Sequence[PeerFacts]) -> Iterator[Family]:
-    for attribute, name, text in _PEER_GAUGES:
-        gauge = GaugeMetricFamily(f"iot_mqtt_peer_{name}", text, labels=("peer",))
+def _peers(peers: Sequence[PeerStatus]) -> Iterator[Family]:
+    yield from _by_peer(GaugeMetricFamily, _PEER_GAUGES, peers)
+    yield from _by_peer(CounterMetricFamily, _PEER_COUNTERS, peers)
+
+
+def _by_peer(
+    kind: type[GaugeMetricFamily | CounterMetricFamily], table: Table, peers: Sequence[PeerStatus]
+) -> Iterator[Family]:
+    for attribute, name, text in table:
+        family = kind(f"iot_mqtt_peer_{name}", text, labels=("peer",))
         for peer in peers:
-            gauge.add_metric((str(peer.number),), float(getattr(peer, attribute)))
-        yield gauge
-    for attribute, name, text in _PEER_COUNTERS:
-        counter = CounterMetricFamily(f"iot_mqtt_peer_{name}", text, labels=("peer",))
-        for peer in peers:
-            counter.add_metric((str(peer.number),), float(getattr(peer, attribute)))
-        yield counter
+            family.add_metric((str(peer.number),), float(getattr(peer, attribute)))
+        yield family
 
 
 def _gateway(facts: GatewayFacts) -> Iterator[Family]:
     text = "Connections to a gateway of the grid that came about; all but the first are reconnects."
-    yield CounterMetricFamily("iot_mqtt_gateway_connects", text, value=float(facts.connects))
-    text = "Connections to a gateway of the grid that were lost."
-    yield CounterMetricFamily("iot_mqtt_gateway_losses", text, value=float(facts.losses))
-    yield _gauge("grid_servers", "Servers of the grid, as the gateway says.", facts.servers)
-
-
-def _gauge(name: str, text: str, value: float) -> Family:
-    return GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(value))
-
-
-def _by(name: str, label: str, text: str, counts: Mapping[str, int]) -> Family:
-    family = CounterMetricFamily(f"iot_mqtt_cluster_{name}", text, labels=(label,))
-    for value, count in sorted(counts.items()):
-        family.add_metric((value,), float(count))
-    return family
+    yield counter("gateway_connects", text, facts.connects)
+    yield counter("gateway_losses", "Connections to a gateway of the grid that were lost.", facts.losses)
+    yield gauge("grid_servers", "Servers of the grid, as the gateway says.", facts.servers)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from iot_mqtt.metrics.families import Family, counters, gauges
 from iot_mqtt.ports.devices import DeviceFigures, State
 
 _GAUGES = (
-    ("waiting", "iot_mqtt_commands_waiting", "Commands of clients at home here that are not over."),
-    ("devices", "iot_mqtt_devices_known", "Gateways and devices that this node remembers."),
-    ("gateways", "iot_mqtt_gateways_online", "Gateways that are connected here."),
+    ("waiting", "commands_waiting", "Commands of clients at home here that are not over."),
+    ("devices", "devices_known", "Gateways and devices that this node remembers."),
+    ("gateways", "gateways_online", "Gateways that are connected here."),
 )
 _COUNTERS = (
-    ("duplicates", "iot_mqtt_gateway_duplicates", "Frames of gateways that had been taken before."),
-    ("forgotten", "iot_mqtt_devices_forgotten", "Gateways and devices that there was no room to remember."),
-    ("bad_replies", "iot_mqtt_command_replies_bad", "Replies to commands that were not understood."),
-    ("shadows_refused", "iot_mqtt_shadow_values_refused", "Reported values that were wrong or too many."),
-    ("unreadable", "iot_mqtt_device_records_unreadable", "Records of devices that this version cannot read."),
+    ("duplicates", "gateway_duplicates", "Frames of gateways that had been taken before."),
+    ("forgotten", "devices_forgotten", "Gateways and devices that there was no room to remember."),
+    ("bad_replies", "command_replies_bad", "Replies to commands that were not understood."),
+    ("shadows_refused", "shadow_values_refused", "Reported values that were wrong or too many."),
+    ("unreadable", "device_records_unreadable", "Records of devices that this version cannot read."),
 )
 
 
@@ -29,13 +30,11 @@ class DevicesCollector(Collector):
     def __init__(self, figures: Callable[[], DeviceFigures]) -> None:
         self._figures = figures
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         figures = self._figures()
         states = CounterMetricFamily("iot_mqtt_command_states", "Commands that came to a state.", labels=["state"])
         for state in State:
             states.add_metric([state.value], figures.states.get(state.value, 0))
         yield states
-        for name, metric, text in _GAUGES:
-            yield GaugeMetricFamily(metric, text, value=getattr(figures, name))
-        for name, metric, text in _COUNTERS:
-            yield CounterMetricFamily(metric, text, value=getattr(figures, name))
+        yield from gauges(figures, _GAUGES)
+        yield from counters(figures, _COUNTERS)

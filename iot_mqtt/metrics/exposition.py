@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from iot_mqtt.metrics.cluster import ClusterCollector
-from iot_mqtt.metrics.facts import ListenerFacts, LogFacts, NodeFacts
+from iot_mqtt.metrics.facts import ListenerFacts
+from iot_mqtt.metrics.families import Family, counters, gauge, gauges, histogram, labelled
 from iot_mqtt.metrics.loop_lag import LoopLag
-from iot_mqtt.ports.counters import Counters, Histogram
-
-Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.status import BrokerInfo, LogInfo
 
 #: Attribute of ``Counters``, name after ``iot_mqtt_``, help.
 _PLAIN = (
@@ -53,7 +52,7 @@ _LABELLED = (
     ("errors", "protocol_errors", "reason", "Errors of clients that ended their connection."),
 )
 
-#: Attribute of ``NodeFacts``, name, help.
+#: Attribute of ``BrokerInfo``, name, help.
 _GAUGES = (
     ("clients", "clients", "Connected clients."),
     ("sessions", "sessions", "Sessions, connected or not."),
@@ -73,7 +72,7 @@ _GAUGES = (
     ("ready", "ready", "1 when every listener accepts, every stored route is loaded, and newcomers are let in."),
 )
 
-#: Attribute of ``LogFacts``, name, help.
+#: Attribute of ``LogInfo``, name, help.
 _LOG_GAUGES = (
     ("messages", "log_messages", "Messages that the log holds."),
     ("bytes", "log_bytes", "Bytes that the log holds."),
@@ -109,11 +108,11 @@ class Metrics:
     def __init__(
         self,
         counters: Counters,
-        facts: Callable[[], NodeFacts],
+        facts: Callable[[], BrokerInfo],
         *,
         lag: LoopLag | None = None,
         listeners: Callable[[], Iterable[ListenerFacts]] = tuple,
-        log: Callable[[], LogFacts] | None = None,
+        log: Callable[[], LogInfo] | None = None,
         cluster: ClusterCollector | None = None,
         uplink: Collector | None = None,
         devices: Collector | None = None,
@@ -138,7 +137,7 @@ class _NodeCollector(Collector):
     def __init__(
         self,
         counters: Counters,
-        facts: Callable[[], NodeFacts],
+        facts: Callable[[], BrokerInfo],
         lag: LoopLag | None,
         listeners: Callable[[], Iterable[ListenerFacts]],
     ) -> None:
@@ -150,46 +149,33 @@ class _NodeCollector(Collector):
     def collect(self) -> Iterator[Family]:
         facts = self._facts()
         yield _info(facts)
-        for attribute, name, text in _GAUGES:
-            yield GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
-        for attribute, name, text in _PLAIN:
-            yield CounterMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(self._counters, attribute)))
+        yield from gauges(facts, _GAUGES)
+        yield from counters(self._counters, _PLAIN)
         for attribute, name, label, text in _LABELLED:
-            yield _labelled(name, label, text, getattr(self._counters, attribute))
+            yield labelled(name, label, text, getattr(self._counters, attribute))
         yield from _listeners(self._listeners())
-        yield _histogram(
-            "grid_commit_latency_seconds", "How long batches took to be committed.", self._counters.commit_latency
-        )
+        latency = self._counters.commit_latency
+        yield histogram("grid_commit_latency_seconds", "How long batches took to be committed.", latency)
         if self._lag is not None:
-            yield _histogram("loop_lag_seconds", "How late the event loop served a timer.", self._lag)
+            yield histogram("loop_lag_seconds", "How late the event loop served a timer.", self._lag)
 
 
 class _LogCollector(Collector):
-    def __init__(self, facts: Callable[[], LogFacts]) -> None:
+    def __init__(self, facts: Callable[[], LogInfo]) -> None:
         self._facts = facts
 
     def collect(self) -> Iterator[Family]:
         facts = self._facts()
-        for attribute, name, text in _LOG_GAUGES:
-            yield GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
-        for attribute, name, text in _LOG_COUNTERS:
-            yield CounterMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
+        yield from gauges(facts, _LOG_GAUGES)
+        yield from counters(facts, _LOG_COUNTERS)
         text = "0: there is room; 1: 80 % of it are used; 2: what would be stored is refused."
-        yield GaugeMetricFamily("iot_mqtt_disk_alarm", text, value=_DISK_LEVELS[facts.disk_level])
-        trouble = float(facts.trouble is not None)
-        yield GaugeMetricFamily("iot_mqtt_grid_failing", "1 while the grid takes no writes.", value=trouble)
+        yield gauge("disk_alarm", text, _DISK_LEVELS[facts.disk_level])
+        yield gauge("grid_failing", "1 while the grid takes no writes.", facts.trouble is not None)
 
 
-def _info(facts: NodeFacts) -> Family:
+def _info(facts: BrokerInfo) -> Family:
     family = GaugeMetricFamily("iot_mqtt_info", "Which node, which version.", labels=("node", "version"))
     family.add_metric((facts.node_id, facts.version), 1.0)
-    return family
-
-
-def _labelled(name: str, label: str, text: str, counts: Counter[str]) -> Family:
-    family = CounterMetricFamily(f"iot_mqtt_{name}", text, labels=(label,))
-    for value, count in sorted(counts.items()):
-        family.add_metric((str(value),), float(count))
     return family
 
 
@@ -205,9 +191,3 @@ def _listeners(listeners: Iterable[ListenerFacts]) -> tuple[Family, ...]:
         refused.add_metric(labels, float(counts.refused))
         present.add_metric(labels, float(counts.open))
     return accepted, refused, present
-
-
-def _histogram(name: str, text: str, histogram: Histogram) -> Family:
-    family = HistogramMetricFamily(f"iot_mqtt_{name}", text)
-    family.add_metric((), histogram.cumulative(), histogram.total)
-    return family

@@ -5,39 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from iot_mqtt.metrics.families import Family, counters, gauge, gauges
 
 
 class InboxFigures(Protocol):
-    """Commands from Kafka; whatever has these attributes will do."""
+    """What takes commands from Kafka; it has an attribute for each row of the tables, too."""
 
     @property
     def state(self) -> str: ...
-
-    @property
-    def lag(self) -> int: ...
-
-    @property
-    def under_way(self) -> int: ...
-
-    @property
-    def received(self) -> int: ...
-
-    @property
-    def accepted(self) -> int: ...
-
-    @property
-    def repeated(self) -> int: ...
-
-    @property
-    def expired(self) -> int: ...
-
-    @property
-    def buried(self) -> int: ...
-
-    @property
-    def postponed(self) -> int: ...
 
 
 _GAUGES = (
@@ -60,13 +37,10 @@ class InboxCollector(Collector):
     def __init__(self, figures: Callable[[], InboxFigures | None]) -> None:
         self._figures = figures
 
-    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         figures = self._figures()
         if figures is None:
             return
-        for attribute, name, text in _GAUGES:
-            yield GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(figures, attribute)))
-        for attribute, name, text in _COUNTERS:
-            yield CounterMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(figures, attribute)))
-        text = "1 while commands do not come from Kafka, or wait."
-        yield GaugeMetricFamily("iot_mqtt_inbox_alarm", text, value=float(figures.state != "ok"))
+        yield from gauges(figures, _GAUGES)
+        yield from counters(figures, _COUNTERS)
+        yield gauge("inbox_alarm", "1 while commands do not come from Kafka, or wait.", figures.state != "ok")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from iot_mqtt.metrics.facts import LogFacts, NodeFacts
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.status import BrokerInfo, LogInfo
 
 ROOT = "$SYS/broker/"
 
@@ -27,7 +27,7 @@ class Load:
         self._before: dict[str, int] = {}
         self._sampled_at: float | None = None
 
-    def sample(self, counters: Counters, facts: NodeFacts, now: float) -> None:
+    def sample(self, counters: Counters, facts: BrokerInfo, now: float) -> None:
         """Take in what was counted since the last time; ``now`` in seconds of any clock."""
         self.clients_maximum = max(self.clients_maximum, facts.clients)
         totals = _load_totals(counters)
@@ -53,7 +53,7 @@ class Load:
 
 
 def sys_tree(
-    counters: Counters, facts: NodeFacts, now: float, load: Load | None = None, log: LogFacts | None = None
+    counters: Counters, facts: BrokerInfo, now: float, load: Load | None = None, log: LogInfo | None = None
 ) -> list[tuple[bytes, bytes]]:
     """Topic and payload of every leaf. ``now`` is wall-clock seconds; ``load`` adds what needs a memory."""
     pairs = _node(facts, now) + _figures(facts) + _counted(counters)
@@ -65,7 +65,7 @@ def sys_tree(
     return [((ROOT + name).encode(), value.encode()) for name, value in pairs]
 
 
-def _node(facts: NodeFacts, now: float) -> list[tuple[str, str]]:
+def _node(facts: BrokerInfo, now: float) -> list[tuple[str, str]]:
     return [
         ("version", f"iot-mqtt version {facts.version}"),
         ("node", facts.node_id),
@@ -73,7 +73,7 @@ def _node(facts: NodeFacts, now: float) -> list[tuple[str, str]]:
     ]
 
 
-def _figures(facts: NodeFacts) -> list[tuple[str, str]]:
+def _figures(facts: BrokerInfo) -> list[tuple[str, str]]:
     figures = {
         "clients/connected": facts.clients,
         "clients/disconnected": max(0, facts.sessions - facts.clients),
@@ -88,7 +88,7 @@ def _figures(facts: NodeFacts) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in figures.items()]
 
 
-def _room(log: LogFacts) -> list[tuple[str, str]]:
+def _room(log: LogInfo) -> list[tuple[str, str]]:
     figures = {
         "store/messages/bytes": log.bytes,
         "disk/used": log.disk_used,

@@ -3,54 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-
-class UplinkFacts(Protocol):
-    """What leaves towards the data platform; whatever has these attributes will do."""
-
-    @property
-    def state(self) -> str: ...
-
-    @property
-    def lag_messages(self) -> int: ...
-
-    @property
-    def lag_bytes(self) -> int: ...
-
-    @property
-    def lag_seconds(self) -> float: ...
-
-    @property
-    def unread_messages(self) -> int: ...
-
-    @property
-    def in_flight_messages(self) -> int: ...
-
-    @property
-    def sent(self) -> int: ...
-
-    @property
-    def sent_bytes(self) -> int: ...
-
-    @property
-    def safe(self) -> int: ...
-
-    @property
-    def failures(self) -> int: ...
-
-    @property
-    def lost(self) -> int: ...
-
-    @property
-    def dead(self) -> int: ...
-
-    @property
-    def dropped(self) -> int: ...
-
+from iot_mqtt.metrics.families import Family, counters, gauge, gauges
+from iot_mqtt.ports.status import UplinkInfo
 
 _GAUGES = (
     ("lag_messages", "uplink_lag_messages", "Messages that go up and are not safe in the sink."),
@@ -73,16 +30,14 @@ _COUNTERS = (
 class UplinkCollector(Collector):
     """``facts`` answers None while there is no uplink."""
 
-    def __init__(self, facts: Callable[[], UplinkFacts | None]) -> None:
+    def __init__(self, facts: Callable[[], UplinkInfo | None]) -> None:
         self._facts = facts
 
-    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         facts = self._facts()
         if facts is None:
             return
-        for attribute, name, text in _GAUGES:
-            yield GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
-        for attribute, name, text in _COUNTERS:
-            yield CounterMetricFamily(f"iot_mqtt_{name}", text, value=float(getattr(facts, attribute)))
+        yield from gauges(facts, _GAUGES)
+        yield from counters(facts, _COUNTERS)
         text = "1 while the sink does not take messages, falls behind, or has lost some."
-        yield GaugeMetricFamily("iot_mqtt_uplink_alarm", text, value=float(facts.state != "ok"))
+        yield gauge("uplink_alarm", text, facts.state != "ok")

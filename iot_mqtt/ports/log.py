@@ -16,6 +16,7 @@ An exception (``Unavailable``) means "not ready" and is never to be read as "abs
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.codec import PublishRun
@@ -142,7 +143,8 @@ class StreamInfo(NamedTuple):
     bytes: int
 
 
-class Damage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Damage:
     """A page that ``verify`` could not read."""
 
     generation: int

@@ -28,12 +28,12 @@ from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.status import ClusterStatus
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Gateway
 from iot_mqtt.grid.log import FollowedLog, GridLog, PageCache, drop_over
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Interest
+from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.registry import Registry
 
 log = logging.getLogger(__name__)

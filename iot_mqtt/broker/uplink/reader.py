@@ -22,13 +22,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, done, drive
-from iot_mqtt.broker.facade import UplinkInfo
 from iot_mqtt.broker.uplink.fresh import Fresh
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.broker.uplink.watching import Watch
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.ports.uplink import Mode, Places, Plan, Record, Sink
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from iot_mqtt.broker.facade import UplinkInfo
 from iot_mqtt.broker.uplink.growth import BacklogGrowth
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.log import Log
+from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.ports.uplink import Sink
 
 #: Between two looks at how the backlog grows.

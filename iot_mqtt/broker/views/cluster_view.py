@@ -12,7 +12,8 @@ from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
 from iot_mqtt.broker.cluster.references import LeastLoaded
 from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.cluster_status import ClusterFacts, PeerFacts
+from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
+from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.registry import Member
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Together(Protocol):
     @property
     def questions(self) -> Asking: ...
 
-    def status(self) -> ClusterFacts: ...
+    def status(self) -> ClusterStatus: ...
 
     def drain(self, draining: bool = True) -> None:
         """Tell the others whether this node takes clients."""
@@ -99,100 +100,35 @@ class ClusterView:
         return self._together(self._node.status(), grid_trouble)
 
     def _alone(self, grid_trouble: str | None) -> ClusterInfo:
-        counters = self._broker.counters
-        return ClusterInfo(
+        return self._cluster(
             clustered=False,
             node_id=self._node_id,
-            number=0,
-            boot=0,
-            registry="none",
-            registry_trouble=None,
             grid_trouble=grid_trouble,
-            copies_missing=None,
             members=[self._self(0, 0)],
-            routes=0,
-            routes_version=0,
-            routes_agree=True,
-            known_late=0,
-            claims_granted={},
-            claims_refused={},
-            released=0,
-            releases_refused=0,
-            fences=0,
-            dead=[],
-            adoptions=0,
-            adopted_clients=0,
-            adoption_failures=0,
-            unreadable_channels=0,
-            incompatible=[],
-            strangers=0,
-            messages_forwarded=counters.messages_forwarded,
-            messages_from_peers=counters.messages_from_peers,
-            forwards_dropped=dict(counters.forwards_dropped),
             degraded=[*self._own_troubles(grid_trouble)],
         )
 
-    def _together(self, facts: ClusterFacts, grid_trouble: str | None) -> ClusterInfo:
-        counters = self._broker.counters
+    def _together(self, facts: ClusterStatus, grid_trouble: str | None) -> ClusterInfo:
         members = [self._self(facts.number, facts.boot), *(_peer(peer, facts) for peer in facts.peers)]
-        return ClusterInfo(
+        return self._cluster(
+            facts,
             clustered=True,
-            node_id=facts.node_id,
-            number=facts.number,
-            boot=facts.boot,
-            registry=facts.registry,
-            registry_trouble=facts.registry_trouble,
             grid_trouble=grid_trouble,
-            copies_missing=facts.copies_missing,
             members=sorted(members, key=lambda member: member.number),
-            routes=facts.routes,
-            routes_version=facts.routes_version,
             routes_agree=all(one.routes_agree and not one.routes_behind for one in members if _listed(one)),
-            known_late=facts.known_late,
-            claims_granted=dict(facts.claims_granted),
-            claims_refused=dict(facts.claims_refused),
-            released=facts.released,
-            releases_refused=facts.releases_refused,
-            fences=facts.fences,
             dead=sorted(facts.dead),
-            adoptions=facts.adoptions,
-            adopted_clients=facts.adopted_clients,
-            adoption_failures=facts.adoption_failures,
-            unreadable_channels=facts.unreadable_channels,
             incompatible=list(facts.incompatible),
-            strangers=facts.strangers,
-            messages_forwarded=counters.messages_forwarded,
-            messages_from_peers=counters.messages_from_peers,
-            forwards_dropped=dict(counters.forwards_dropped),
             degraded=[*_troubles(facts), *self._own_troubles(grid_trouble), *_of_members(members, facts)],
         )
 
+    def _cluster(self, *facts: ClusterStatus, **rest: object) -> ClusterInfo:
+        """With what the broker counts of the others."""
+        dropped = dict(self._broker.counters.forwards_dropped)
+        return made_of(ClusterInfo, *facts, self._broker.counters, forwards_dropped=dropped, **rest)
+
     def _self(self, number: int, boot: int) -> MemberInfo:
-        return MemberInfo(
-            number=number,
-            node_id=self._node_id,
-            boot=boot,
-            version=self._version,
-            state="self",
-            draining=self._broker.draining.active,
-            clients=self._broker.clients,
-            load=None,
-            routes=0,
-            routes_agree=True,
-            routes_behind=0,
-            unconfirmed=0,
-            crowded=False,
-            datagrams_sent=0,
-            items_sent=0,
-            bytes_sent=0,
-            datagrams_received=0,
-            items_received=0,
-            bytes_received=0,
-            repairs_asked=0,
-            repairs_served=0,
-            gaps=0,
-            items_missed=0,
-        )
+        draining, clients = self._broker.draining.active, self._broker.clients
+        return MemberInfo(number, self._node_id, boot, self._version, "self", draining, clients)
 
     def _own_troubles(self, grid_trouble: str | None) -> Iterator[str]:
         if grid_trouble is not None:
@@ -205,35 +141,12 @@ def _listed(member: MemberInfo) -> bool:
     return member.state not in ("left", "dead")
 
 
-def _peer(peer: PeerFacts, facts: ClusterFacts) -> MemberInfo:
-    return MemberInfo(
-        number=peer.number,
-        node_id=peer.node_id,
-        boot=peer.boot,
-        version=peer.version,
-        state=_state(peer, facts),
-        draining=peer.draining,
-        clients=peer.clients,
-        load=peer.load,
-        routes=peer.routes,
-        routes_agree=peer.routes_agree,
-        routes_behind=max(0, facts.routes_version - max(0, peer.acts_on)),
-        unconfirmed=peer.unconfirmed,
-        crowded=peer.crowded,
-        datagrams_sent=peer.datagrams_sent,
-        items_sent=peer.items_sent,
-        bytes_sent=peer.bytes_sent,
-        datagrams_received=peer.datagrams_received,
-        items_received=peer.items_received,
-        bytes_received=peer.bytes_received,
-        repairs_asked=peer.repairs_asked,
-        repairs_served=peer.repairs_served,
-        gaps=peer.gaps,
-        items_missed=peer.items_missed,
-    )
+def _peer(peer: PeerStatus, facts: ClusterStatus) -> MemberInfo:
+    behind = max(0, facts.routes_version - max(0, peer.acts_on))
+    return made_of(MemberInfo, peer, state=_state(peer, facts), routes_behind=behind)
 
 
-def _state(peer: PeerFacts, facts: ClusterFacts) -> str:
+def _state(peer: PeerStatus, facts: ClusterStatus) -> str:
     if not peer.member:
         return "dead" if peer.number in facts.dead else "left"
     if not peer.up:
@@ -241,7 +154,7 @@ def _state(peer: PeerFacts, facts: ClusterFacts) -> str:
     return "up" if peer.hears_us else "deaf"
 
 
-def _troubles(facts: ClusterFacts) -> Iterator[str]:
+def _troubles(facts: ClusterStatus) -> Iterator[str]:
     """Of the node as a part of the cluster."""
     if facts.over is not None:
         yield f"this node is not one of the cluster any more ({facts.over}): it serves nobody until it has begun anew"
@@ -267,7 +180,7 @@ def _unclean(name: str) -> str:
     return f"{name} is dead, and its sessions are being adopted: what comes for them is kept"
 
 
-def _of_members(members: list[MemberInfo], facts: ClusterFacts) -> Iterator[str]:
+def _of_members(members: list[MemberInfo], facts: ClusterStatus) -> Iterator[str]:
     """Of the others, as far as they matter here."""
     for member in members:
         name = f"{member.node_id or 'a node'} (number {member.number})"

@@ -7,14 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import breath, drive
-from iot_mqtt.broker.facade import (
-    DamageInfo,
-    GenerationInfo,
-    LogInfo,
-    ShardInfo,
-    StreamInfo,
-    VerificationInfo,
-)
+from iot_mqtt.broker.facade import GenerationInfo, ShardInfo, StreamInfo, VerificationInfo
+from iot_mqtt.ports.fields import made_of
+from iot_mqtt.ports.log import Damage
+from iot_mqtt.ports.status import LogInfo
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
@@ -33,27 +29,21 @@ class LogView:
     def info(self) -> LogInfo:
         """Figures of the log, and of the room for it."""
         broker = self._broker
-        log, figures, budget = broker.log, broker.log.figures, broker.budget
+        log, budget, store = broker.log, broker.budget, broker.store
         generations = log.generations()
-        return LogInfo(
+        return made_of(
+            LogInfo,
+            log.figures,
+            budget,
             end=log.end,
             messages=sum(one.messages for one in generations),
             bytes=log.size,
             generations=len(generations),
             streams=sum(one.streams for one in generations),
-            messages_appended=figures.messages_appended,
-            bytes_appended=figures.bytes_appended,
-            pages_written=figures.pages_written,
-            pages_read=figures.pages_read,
-            bytes_read=figures.bytes_read,
-            damaged_pages=figures.damaged_pages,
             disk_level=budget.level.value,
-            disk_used=budget.disk_used,
-            disk_limit=budget.disk_limit,
-            disk_free=budget.disk_free,
             uncommitted_bytes=budget.uncommitted,
-            uncommitted_operations=broker.store.waiting,
-            trouble=broker.store.trouble if broker.store.failing else None,
+            uncommitted_operations=store.waiting,
+            trouble=store.trouble if store.failing else None,
         )
 
     async def shards(self) -> list[ShardInfo]:
@@ -119,7 +109,7 @@ class Verification:
         self._ended_at: float | None = None
         self._failure: str | None = None
         self._damaged = 0
-        self._damages: list[DamageInfo] = []
+        self._damages: list[Damage] = []
 
     def begin(self) -> None:
         """In the background, unless it is being done."""
@@ -133,7 +123,7 @@ class Verification:
         async for damage in self._broker.log.verify(partial(breath, self._broker.turn.call_soon)):
             self._damaged += 1
             if len(self._damages) < MAX_DAMAGES:
-                self._damages.append(DamageInfo(*damage))
+                self._damages.append(damage)
 
     def _done(self, _: None) -> None:
         self._running, self._ended_at = False, self._broker.clock.wall()

@@ -12,11 +12,9 @@ from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.facade import (
     AttemptInfo,
     BacklogInfo,
-    BrokerInfo,
     ClientInfo,
     SessionInfo,
     SubscriptionInfo,
-    UplinkInfo,
 )
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.budget import Pause
@@ -36,6 +34,7 @@ from iot_mqtt.broker.views.cluster_view import ClusterView
 from iot_mqtt.broker.views.log_view import LogView
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.endings import by_node
+from iot_mqtt.ports.status import BrokerInfo, UplinkInfo
 from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
 from iot_mqtt.values import Message
 

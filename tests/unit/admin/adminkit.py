@@ -17,25 +17,23 @@ from iot_mqtt.admin.site import make_site
 from iot_mqtt.broker.facade import (
     AttemptInfo,
     BacklogInfo,
-    BrokerInfo,
     ClaimInfo,
     ClientInfo,
     ClusterInfo,
-    DamageInfo,
     DrainInfo,
     GenerationInfo,
-    LogInfo,
     MemberInfo,
     SessionInfo,
     ShardInfo,
     ShareInfo,
     StreamInfo,
     SubscriptionInfo,
-    UplinkInfo,
     VerificationInfo,
 )
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.log import Damage
+from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
 from iot_mqtt.topics import matches
 from iot_mqtt.values import Message, Subscription
 
@@ -137,7 +135,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.figures = LOG
         self.numbers = [1, 2, 3]
-        self.damages: list[DamageInfo] = []
+        self.damages: list[Damage] = []
         self.failure: str | None = None
         #: How often a check is asked for before it is over.
         self.patience = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.broker.facade import DamageInfo
+from iot_mqtt.ports.log import Damage
 from tests.unit.admin.adminkit import Browser, FakeView, make_browser
 
 
@@ -93,7 +93,7 @@ def test_a_check_is_begun_and_looked_at(view: FakeView, browser: Browser) -> Non
     """It goes on while the node does; damages are named."""
     view.log.patience = 1
     assert browser.post("/api/v1/log/verification", {}).json["running"]
-    view.log.damages = [DamageInfo(1, 2, 77, "wrong checksum")]
+    view.log.damages = [Damage(1, 2, 77, "wrong checksum")]
     found = browser.get("/api/v1/log/verification").json
     assert (found["running"], found["damaged"]) == (False, 1)
     assert found["damages"] == [{"generation": 1, "stream": 2, "turn": 77, "what": "wrong checksum"}]

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
+from iot_mqtt.ports.status import BrokerInfo, LogInfo
+
 
 @dataclass(frozen=True)
-class Facts:
-    """``NodeFacts`` with a figure in each place."""
+class Facts(BrokerInfo):
+    """``BrokerInfo`` with a figure in each place."""
 
     node_id: str = "n1"
     version: str = "1.2"
     started_at: float = 1000.0
     ready: bool = True
+    state: str = "serving"
     clients: int = 2
     sessions: int = 5
     subscriptions: int = 7
@@ -28,12 +32,14 @@ class Facts:
     largest_backlog: int = 37
     furthest_lag: int = 41
     paused: int = 43
+    alarms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class RoomFacts:
-    """``LogFacts`` with a figure in each place."""
+class RoomFacts(LogInfo):
+    """``LogInfo`` with a figure in each place."""
 
+    end: int = 1
     messages: int = 2001
     bytes: int = 2002
     generations: int = 2003
@@ -54,8 +60,8 @@ class RoomFacts:
 
 
 @dataclass(frozen=True)
-class Peer:
-    """``PeerFacts`` with a figure in each place."""
+class Peer(PeerStatus):
+    """``PeerStatus`` with a figure in each place."""
 
     number: int = 2
     node_id: str = "n2"
@@ -67,9 +73,11 @@ class Peer:
     draining: bool = False
     load: float = 0.25
     clients: int = 3001
+    end: int = 7
     unconfirmed: int = 3002
     crowded: bool = False
     routes: int = 3003
+    routes_version: int = 7
     routes_agree: bool = True
     acts_on: int = 7
     datagrams_sent: int = 3004
@@ -85,8 +93,8 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """``ClusterFacts`` with a figure in each place."""
+class Cluster(ClusterStatus):
+    """``ClusterStatus`` with a figure in each place."""
 
     node_id: str = "n1"
     number: int = 1
@@ -98,7 +106,7 @@ class Cluster:
     routes: int = 4002
     routes_version: int = 7
     draining: bool = False
-    peers: tuple[Peer, ...] = (Peer(),)
+    peers: tuple[PeerStatus, ...] = (Peer(),)
     known_late: int = 4003
     claims_granted: Mapping[str, int] = field(default_factory=lambda: {"new": 4004, "moved": 4005})
     claims_refused: Mapping[str, int] = field(default_factory=lambda: {"home_silent": 4006})

@@ -8,13 +8,13 @@ import pytest
 
 from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.exposition import Metrics
-from iot_mqtt.ports.cluster_status import ClusterFacts
+from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.counters import Counters, LinkDrop
 from tests.unit.metrics.metricskit import Cluster, Facts, Gateway, Peer
 from tests.unit.metrics.test_exposition import Samples, scrape
 
 
-def shown(facts: ClusterFacts | None) -> Samples:
+def shown(facts: ClusterStatus | None) -> Samples:
     return scrape(Metrics(Counters(), Facts, cluster=ClusterCollector(lambda: facts, Gateway)))
 
 

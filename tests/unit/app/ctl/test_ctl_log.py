@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from iot_mqtt.broker.facade import DamageInfo
+from iot_mqtt.ports.log import Damage
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
@@ -91,7 +91,7 @@ def test_verify_waits_for_the_end(ctl: Ctl) -> None:
 
 def test_verify_names_what_is_damaged_and_fails(ctl: Ctl) -> None:
     """Exit code 1, for scripts."""
-    ctl.view.log.damages = [DamageInfo(1, 2, 77, "wrong checksum")]
+    ctl.view.log.damages = [Damage(1, 2, 77, "wrong checksum")]
     result = ctl.run("log", "verify")
     assert result.exit_code == 1
     assert columns(result.stdout.splitlines()[1]) == ["1", "2", "77", "wrong", "checksum"]

@@ -1,0 +1,48 @@
+"""Tables of figures as Prometheus text: what an attribute is called there, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from iot_mqtt.ports.counters import Histogram
+
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+#: Attribute of the facts, name after ``iot_mqtt_`` (and a prefix), help.
+Table = Sequence[tuple[str, str, str]]
+
+
+def gauge(name: str, text: str, value: float) -> Family:
+    """A figure that is true now."""
+    return GaugeMetricFamily(f"iot_mqtt_{name}", text, value=float(value))
+
+
+def counter(name: str, text: str, value: float) -> Family:
+    """A figure that only grows."""
+    return CounterMetricFamily(f"iot_mqtt_{name}", text, value=float(value))
+
+
+def gauges(facts: object, table: Table, prefix: str = "") -> Iterator[Family]:
+    """A gauge for each row."""
+    return (gauge(prefix + name, text, getattr(facts, attribute)) for attribute, name, text in table)
+
+
+def counters(facts: object, table: Table, prefix: str = "") -> Iterator[Family]:
+    """A counter for each row."""
+    return (counter(prefix + name, text, getattr(facts, attribute)) for attribute, name, text in table)
+
+
+def labelled(name: str, label: str, text: str, counts: Mapping[str, int]) -> Family:
+    """A counter with one sample for each key, in the order of the keys."""
+    family = CounterMetricFamily(f"iot_mqtt_{name}", text, labels=(label,))
+    for value, count in sorted(counts.items()):
+        family.add_metric((str(value),), float(count))
+    return family
+
+
+def histogram(name: str, text: str, found: Histogram) -> Family:
+    """How often something took how long."""
+    family = HistogramMetricFamily(f"iot_mqtt_{name}", text)
+    family.add_metric((), found.cumulative(), found.total)
+    return family
