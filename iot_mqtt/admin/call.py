@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote_to_bytes
+from typing import TypeVar
+from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
 
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.devices import fields
 
 MAX_LIMIT = 1000
 DEFAULT_LIMIT = 100
+#: The parameters of what is paged.
+PAGE = ("after", "limit")
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,16 @@ class Call:
         return self.query.get("after")
 
     @property
+    def after_pair(self) -> tuple[str, str] | None:
+        """The same where it is one of ``pair``."""
+        if self.after is None:
+            return None
+        first, slash, second = self.after.partition("/")
+        if not slash:
+            raise bad_request("after must be what the page before gave")
+        return unquote(first), unquote(second)
+
+    @property
     def limit(self) -> int:
         """How many items a page may have."""
         text = self.query.get("limit", str(DEFAULT_LIMIT))
@@ -34,12 +49,30 @@ class Call:
             raise bad_request(f"limit must be a number from 1 to {MAX_LIMIT}, not {text!r}")
         return int(text)
 
+    def page(
+        self, found: Sequence[Item], cursor: Callable[[Item], str], shape: Callable[[Item], object] | None = None
+    ) -> Mapping[str, object]:
+        """``found`` has one more than ``limit`` if there is a next page; ``cursor`` is of the last one shown."""
+        shown = found[: self.limit]
+        after = cursor(shown[-1]) if len(found) > len(shown) else None
+        return {"items": shown if shape is None else list(map(shape, shown)), "after": after}
+
     def json(self) -> Fields:
         """The body as a JSON object."""
         try:
             return Fields(fields.read_object(self.body))
         except ValueError as error:
             raise bad_request(str(error)) from error
+
+
+def whole(items: Sequence[object]) -> Mapping[str, object]:
+    """All items as one page."""
+    return {"items": items, "after": None}
+
+
+def pair(first: str, second: str) -> str:
+    """Two names in one word: both may hold any character, a slash included."""
+    return f"{quote(first, safe='')}/{quote(second, safe='')}"
 
 
 class Fields(fields.Fields):

@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.errors import bad_request
-from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.routes import Resource, delete, get, post
 from iot_mqtt.admin.shapes import Json
-from iot_mqtt.devices.link import CaptureError, Captures
+from iot_mqtt.devices.link import CaptureError, CaptureInfo, Captures
 
 SECONDS = 60
 LIMIT = 64 * 1024 * 1024
 
 
-class CaptureResources:
+class CaptureResources(Resource):
     """The captures of one node. Their files stay on its machine: they may hold passwords."""
 
     def __init__(self, captures: Captures) -> None:
         self._captures = captures
 
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """Its part of the table."""
-        return (
-            Route(
-                "GET", "captures", "Captures that run, and the last that did.", self._list, answer="Capture", paged=True
-            ),
-            Route(
-                "POST",
-                "captures",
-                "Write down what goes over the links of a codec, or of one gateway.",
-                self._start,
-                answer="Capture",
-                body="CaptureOrder",
-            ),
-            Route("DELETE", "captures/{id}", "End a capture; its file stays.", self._stop),
-        )
-
+    @get("captures", "Captures that run, and the last that did.", "Capture", paged=True)
     def _list(self, call: Call) -> Json:
-        return {"items": [asdict(one) for one in self._captures.info()], "after": None}
+        return whole(self._captures.info())
 
-    def _start(self, call: Call) -> Json:
+    @post("captures", "Write down what goes over the links of a codec, or of one gateway.", "Capture", "CaptureOrder")
+    def _start(self, call: Call) -> CaptureInfo:
         fields = call.json()
         codec, gateway = fields.take("codec", str), fields.take("gateway", str)
         seconds, limit = fields.take("seconds", int), fields.take("limit", int)
@@ -49,13 +31,13 @@ class CaptureResources:
         if not codec:
             raise bad_request("codec must be given; a gateway may be given beside it")
         try:
-            info = self._captures.start(
+            return self._captures.start(
                 codec, gateway, SECONDS if seconds is None else seconds, LIMIT if limit is None else limit
             )
         except CaptureError as error:
             raise bad_request(str(error)) from error
-        return asdict(info)
 
+    @delete("captures/{id}", "End a capture; its file stays.")
     def _stop(self, call: Call) -> None:
         try:
             self._captures.stop(call.path["id"])

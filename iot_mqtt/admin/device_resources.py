@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import quote, unquote
 
-from iot_mqtt.admin import shapes
-from iot_mqtt.admin.call import Call
-from iot_mqtt.admin.device_shapes import of_command, of_device, of_shadow
-from iot_mqtt.admin.errors import bad_request, not_found
-from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.call import Call, pair
+from iot_mqtt.admin.device_shapes import of_command, of_device
+from iot_mqtt.admin.errors import bad_request, existing
+from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.order import read_order
 from iot_mqtt.devices.shadows import difference
 from iot_mqtt.ports.devices import State
 
-_PAGE = ("after", "limit")
 
-
-class DeviceResources:
+class DeviceResources(Resource):
     """What one node knows of them. ``now`` is wall-clock seconds."""
 
     def __init__(self, devices: Accompanied, now: Callable[[], float]) -> None:
@@ -28,89 +24,45 @@ class DeviceResources:
         self._shadows = devices.shadows
         self._now = now
 
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """Its part of the table."""
-        return (
-            Route(
-                "GET",
-                "commands",
-                "Commands, those that are over for a time.",
-                self._list,
-                ("target", "state", *_PAGE),
-                "Command",
-                paged=True,
-            ),
-            Route(
-                "POST",
-                "commands",
-                "Send a command; answered once it is committed.",
-                self._send,
-                answer="Command",
-                body="CommandOrder",
-            ),
-            Route("GET", "commands/{command}", "One command.", self._show, answer="CommandWithBody"),
-            Route("DELETE", "commands/{command}", "Take back a command that was not sent.", self._cancel),
-            Route(
-                "GET",
-                "devices",
-                "Gateways and the devices behind them.",
-                self._seen,
-                ("gateway", *_PAGE),
-                "Device",
-                paged=True,
-            ),
-            Route("GET", "devices/{target}", "One gateway or device.", self._device, answer="Device"),
-            Route("GET", "shadows/{target}", "What a device reported and what is desired.", self._get, answer="Shadow"),
-            Route(
-                "POST",
-                "shadows/{target}",
-                "Set what is desired of a device.",
-                self._desire,
-                answer="Shadow",
-                body="Desired",
-            ),
-        )
-
+    @listing("commands", "Commands, those that are over for a time.", "Command", "target", "state")
     async def _list(self, call: Call) -> Json:
         limit, state = call.limit, call.query.get("state")
         if state is not None and state not in {one.value for one in State}:
             raise bad_request(f"state must be one of {', '.join(State)}")
-        found = await self._commands.page(call.query.get("target"), state, _read_cursor(call.after), limit + 1)
-        cursor = _cursor(found[limit - 1].owner, found[limit - 1].id) if len(found) > limit else None
-        return shapes.page([of_command(command) for command in found], limit, cursor)
+        found = await self._commands.page(call.query.get("target"), state, call.after_pair, limit + 1)
+        return call.page(found, lambda one: pair(one.owner, one.id), of_command)
 
+    @post("commands", "Send a command; answered once it is committed.", "Command", "CommandOrder")
     async def _send(self, call: Call) -> Json:
         return of_command(await self._commands.submit(read_order(call.json(), self._now())))
 
+    @get("commands/{command}", "One command.", "CommandWithBody")
     async def _show(self, call: Call) -> Json:
         command = await self._commands.find(call.path["command"])
-        if command is None:
-            raise _no_command(call)
-        return of_command(command, with_body=True)
+        return of_command(existing(command, _no_command(call)), with_body=True)
 
+    @delete("commands/{command}", "Take back a command that was not sent.")
     async def _cancel(self, call: Call) -> None:
-        if await self._commands.cancel(call.path["command"]) is None:
-            raise _no_command(call)
+        existing(await self._commands.cancel(call.path["command"]), _no_command(call))
 
+    @listing("devices", "Gateways and the devices behind them.", "Device", "gateway")
     async def _seen(self, call: Call) -> Json:
-        limit = call.limit
-        found = await self._devices.page(call.query.get("gateway"), _read_cursor(call.after), limit + 1)
-        cursor = _cursor(found[limit - 1].gateway, found[limit - 1].device) if len(found) > limit else None
-        return shapes.page([of_device(device) for device in found], limit, cursor)
+        found = await self._devices.page(call.query.get("gateway"), call.after_pair, call.limit + 1)
+        return call.page(found, lambda one: pair(one.gateway, one.device), of_device)
 
+    @get("devices/{target}", "One gateway or device.", "Device")
     async def _device(self, call: Call) -> Json:
         gateway, _, device = call.path["target"].partition("/")
         found = await self._devices.find(gateway, device)
-        if found is None:
-            raise not_found(f"{call.path['target']!r} was never seen")
-        return of_device(found)
+        return of_device(existing(found, f"{call.path['target']!r} was never seen"))
 
+    @get("shadows/{target}", "What a device reported and what is desired.", "Shadow")
     async def _get(self, call: Call) -> Json:
         target = call.path["target"]
         reported, desired = await self._shadows.get(target)
-        return of_shadow(target, reported, desired, difference(reported, desired))
+        return {"target": target, "reported": reported, "desired": desired, "delta": difference(reported, desired)}
 
+    @post("shadows/{target}", "Set what is desired of a device.", "Shadow", "Desired")
     async def _desire(self, call: Call) -> Json:
         fields = call.json()
         values = fields.take("desired", dict)
@@ -122,18 +74,5 @@ class DeviceResources:
         return await self._get(call)
 
 
-def _no_command(call: Call) -> Exception:
-    return not_found(f"there is no command {call.path['command']!r}")
-
-
-def _cursor(first: str, second: str) -> str:
-    return f"{quote(first, safe='')}/{quote(second, safe='')}"
-
-
-def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
-    if cursor is None:
-        return None
-    first, slash, second = cursor.partition("/")
-    if not slash:
-        raise bad_request("after must be what the page before gave")
-    return unquote(first), unquote(second)
+def _no_command(call: Call) -> str:
+    return f"there is no command {call.path['command']!r}"

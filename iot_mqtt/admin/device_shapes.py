@@ -1,127 +1,93 @@
-"""Commands, devices and shadows as JSON, and how that is described."""
+"""Commands, devices and shadows as JSON: the descriptions, and the values that have just what is described."""
 
 from __future__ import annotations
 
-import base64
-from typing import Any
+from typing import Any, Final
 
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow
+from iot_mqtt.admin.schemas import Json, body_of, maybe, object_of
+from iot_mqtt.admin.shapes import of_bytes
+from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice
 
-Json = dict[str, Any]
+_TEXT: Final[Json] = {"type": "string"}
+_NUMBER: Final[Json] = {"type": "number"}
+_WHOLE: Final[Json] = {"type": "integer"}
+_FLAG: Final[Json] = {"type": "boolean"}
+_SOME: Final[Json] = {"type": "object"}
+#: Empty ones are null.
+_MAYBE_TEXT: Final[Json] = maybe("string")
+_BASE64: Final[Json] = {"type": "string", "contentEncoding": "base64"}
+
+_COMMAND: Final[Json] = {
+    "id": _TEXT,
+    "target": {"type": "string", "description": "A client id, or GATEWAY/DEVICE."},
+    "state": {"type": "string", "enum": [state.value for state in State]},
+    "detail": _TEXT,
+    "values": {"type": ["object", "null"], "description": "What the device answered."},
+    "accepted_at": _NUMBER,
+    "changed_at": _NUMBER,
+    "deadline": maybe("number"),
+    "retry": _FLAG,
+    "wants_reply": _FLAG,
+    "idempotency_key": _MAYBE_TEXT,
+    "sender": _TEXT,
+    "response_topic": _MAYBE_TEXT,
+    "attempts": {"type": "integer", "description": "How often it was sent."},
+    "times": {"type": "object", "additionalProperties": _NUMBER, "description": "When each state began."},
+}
+_DEVICE: Final[Json] = {
+    "target": _TEXT,
+    "gateway": _TEXT,
+    "device": _MAYBE_TEXT,
+    "online": _FLAG,
+    "codec": _MAYBE_TEXT,
+    "version": _MAYBE_TEXT,
+    "address": _MAYBE_TEXT,
+    "first_seen": _NUMBER,
+    "last_seen": _NUMBER,
+    "logins": _WHOLE,
+    "readings": _WHOLE,
+}
 
 
 def of_command(command: StoredCommand, *, with_body: bool = False) -> Json:
     """Listings leave the body out. Times are wall-clock seconds."""
-    shape: Json = {
-        "id": command.id,
-        "target": command.target,
-        "state": command.state.value,
-        "detail": command.detail,
-        "values": None if command.values is None else dict(command.values),
-        "accepted_at": command.accepted_at,
-        "changed_at": command.changed_at,
-        "deadline": command.deadline,
-        "retry": command.retry,
-        "wants_reply": command.wants_reply,
-        "idempotency_key": command.idempotency_key or None,
-        "sender": command.sender,
-        "response_topic": command.response_topic or None,
-        "attempts": command.attempts,
-        "times": dict(command.times),
-    }
-    if with_body:
-        body = command.body or b""
-        try:
-            shape["body"] = body.decode()
-        except UnicodeDecodeError:
-            shape["body"] = None
-        shape["body_base64"] = base64.b64encode(body).decode()
-    return shape
+    shape = _described(command, _COMMAND)
+    return {**shape, **of_bytes("body", command.body or b"")} if with_body else shape
 
 
 def of_device(device: StoredDevice) -> Json:
-    return {
-        "target": device.target,
-        "gateway": device.gateway,
-        "device": device.device or None,
-        "online": device.online,
-        "codec": device.codec or None,
-        "version": device.version or None,
-        "address": device.address or None,
-        "first_seen": device.first_seen,
-        "last_seen": device.last_seen,
-        "logins": device.logins,
-        "readings": device.readings,
-    }
+    return _described(device, _DEVICE)
 
 
-def of_shadow(target: str, reported: StoredShadow, desired: StoredShadow, delta: Json) -> Json:
-    return {
-        "target": target,
-        "reported": {"version": reported.version, "values": dict(reported.values), "times": dict(reported.times)},
-        "desired": {"version": desired.version, "values": dict(desired.values), "times": dict(desired.times)},
-        "delta": delta,
-    }
+def _described(value: object, schema: Json) -> Json:
+    found: dict[str, Any] = {name: getattr(value, name) for name in schema}
+    return {name: None if schema[name] is _MAYBE_TEXT and not one else one for name, one in found.items()}
 
 
 def device_schemas() -> Json:
     """For the description of the API."""
-    text, number, flag, some = {"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"}
-    maybe_text: Json = {"type": ["string", "null"]}
-    command: Json = {
-        "id": text,
-        "target": {"type": "string", "description": "A client id, or GATEWAY/DEVICE."},
-        "state": {"type": "string", "enum": [state.value for state in State]},
-        "detail": text,
-        "values": {"type": ["object", "null"], "description": "What the device answered."},
-        "accepted_at": number,
-        "changed_at": number,
-        "deadline": {"type": ["number", "null"]},
-        "retry": flag,
-        "wants_reply": flag,
-        "idempotency_key": maybe_text,
-        "sender": text,
-        "response_topic": maybe_text,
-        "attempts": {"type": "integer", "description": "How often it was sent."},
-        "times": {"type": "object", "additionalProperties": number, "description": "When each state began."},
+    half = object_of({"version": _WHOLE, "values": _SOME, "times": _SOME})
+    order: Json = {
+        "target": _COMMAND["target"],
+        "body": {"type": ["string", "object", "array"], "description": "A text, or JSON."},
+        "body_base64": {**_BASE64, "description": "Instead of body."},
+        "deadline": {"type": "number", "description": "Seconds since 1970."},
+        "expires_in": {"type": "number", "description": "Instead of deadline: seconds from now."},
+        "retry": {"type": "boolean", "default": False},
+        "wants_reply": {"type": "boolean", "default": False},
+        "id": _TEXT,
+        "idempotency_key": _TEXT,
+        "response_topic": _TEXT,
     }
-    body: Json = {"body": maybe_text, "body_base64": {"type": "string", "contentEncoding": "base64"}}
-    half = _object({"version": {"type": "integer"}, "values": some, "times": some})
-    device: Json = {"target": text, "gateway": text, "device": maybe_text, "online": flag, "codec": maybe_text}
-    device |= {"version": maybe_text, "address": maybe_text, "first_seen": number, "last_seen": number}
+    desired: Json = {
+        "desired": {"type": "object", "description": "By tag; null takes one away, others stay."},
+        "version": {"type": "integer", "description": "That this is based on; without it, any."},
+    }
     return {
-        "Command": _object(command),
-        "CommandWithBody": _object({**command, **body}),
-        "CommandOrder": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["target"],
-            "properties": {
-                "target": command["target"],
-                "body": {"type": ["string", "object", "array"], "description": "A text, or JSON."},
-                "body_base64": {"type": "string", "contentEncoding": "base64", "description": "Instead of body."},
-                "deadline": {"type": "number", "description": "Seconds since 1970."},
-                "expires_in": {"type": "number", "description": "Instead of deadline: seconds from now."},
-                "retry": {"type": "boolean", "default": False},
-                "wants_reply": {"type": "boolean", "default": False},
-                "id": text,
-                "idempotency_key": text,
-                "response_topic": text,
-            },
-        },
-        "Device": _object({**device, "logins": {"type": "integer"}, "readings": {"type": "integer"}}),
-        "Shadow": _object({"target": text, "reported": half, "desired": half, "delta": some}),
-        "Desired": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["desired"],
-            "properties": {
-                "desired": {"type": "object", "description": "By tag; null takes one away, others stay."},
-                "version": {"type": "integer", "description": "That this is based on; without it, any."},
-            },
-        },
+        "Command": object_of(_COMMAND),
+        "CommandWithBody": object_of({**_COMMAND, "body": _MAYBE_TEXT, "body_base64": _BASE64}),
+        "CommandOrder": body_of(order, "target"),
+        "Device": object_of(_DEVICE),
+        "Shadow": object_of({"target": _TEXT, "reported": half, "desired": half, "delta": _SOME}),
+        "Desired": body_of(desired, "desired"),
     }
-
-
-def _object(properties: Json) -> Json:
-    return {"type": "object", "properties": properties, "required": list(properties)}

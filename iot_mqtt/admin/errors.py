@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TypeVar
 
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
+
+Value = TypeVar("Value")
 
 
 class ApiError(Exception):
@@ -25,6 +28,13 @@ def bad_request(detail: str) -> ApiError:
 
 def not_found(detail: str) -> ApiError:
     return ApiError(HTTPStatus.NOT_FOUND, "not_found", detail)
+
+
+def existing(found: Value | None, otherwise: str) -> Value:
+    """What was found; 404 if it is nothing."""
+    if found is None:
+        raise not_found(otherwise)
+    return found
 
 
 def unauthorized() -> ApiError:

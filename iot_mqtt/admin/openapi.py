@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import types
 from collections.abc import Sequence
-from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.device_shapes import device_schemas
 from iot_mqtt.admin.pipeline_resources import JobStatus
 from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of, schema_of
 from iot_mqtt.broker.facade import (
     DEFAULT_RATE,
     MAX_RATE,
@@ -33,15 +31,6 @@ from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, ReloadInfo, RulesInfo, TrialInfo
 from iot_mqtt.values import Subscription
 
-Json = dict[str, Any]
-
-_SCALARS: dict[object, Json] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-}
-
 _PARAMETERS: dict[str, Json] = {
     "after": {"description": "The cursor that the page before gave.", "schema": {"type": "string"}},
     "limit": {
@@ -60,8 +49,8 @@ _PROPERTIES: Json = {
     "type": "object",
     "properties": {
         "payload_format_indicator": {"type": ["integer", "null"], "enum": [0, 1, None]},
-        "content_type": {"type": ["string", "null"]},
-        "response_topic": {"type": ["string", "null"]},
+        "content_type": maybe("string"),
+        "response_topic": maybe("string"),
         "correlation_data": {"type": ["string", "null"], "contentEncoding": "base64"},
         "user_properties": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
     },
@@ -122,11 +111,11 @@ def _responses(route: Route) -> Json:
 
 
 def _schemas() -> Json:
-    status = _object_of(BrokerInfo)
+    status = schema_of(BrokerInfo)
     status["properties"] |= {"uptime": {"type": "number"}, "counters": {"type": "object"}}
-    session = _object_of(SessionInfo)
+    session = schema_of(SessionInfo)
     session["properties"]["last_disconnect_text"] = {"type": ["string", "null"], "description": "The same for people."}
-    subscription = _object_of(Subscription)
+    subscription = schema_of(Subscription)
     subscription["properties"] = {"client_id": {"type": "string"}, **subscription["properties"]}
     message: Json = {
         "topic": {"type": "string"},
@@ -134,27 +123,27 @@ def _schemas() -> Json:
         "retain": {"type": "boolean"},
         "size": {"type": "integer", "description": "Bytes of the payload."},
         "publisher": {"type": "string"},
-        "expires_at": {"type": ["number", "null"]},
+        "expires_at": maybe("number"),
     }
     return {
         "OpenApi": {"type": "object"},
-        "Error": _object({"error": {"type": "string"}, "detail": {"type": "string"}}),
+        "Error": object_of({"error": {"type": "string"}, "detail": {"type": "string"}}),
         "Status": status,
-        "Client": _object_of(ClientInfo),
+        "Client": schema_of(ClientInfo),
         "Session": session,
-        "Attempts": _object({"items": {"type": "array", "items": _object_of(AttemptInfo)}}),
-        "Backlog": _object_of(BacklogInfo),
-        "Log": _object_of(LogInfo),
-        "LogShard": _object_of(ShardInfo),
-        "LogGeneration": _object_of(GenerationInfo),
-        "LogStream": _object_of(StreamInfo),
-        "LogVerification": _object_of(VerificationInfo),
-        "Uplink": _object_of(UplinkInfo),
-        "UplinkCommands": _object_of(LettersInfo),
-        "UplinkRules": _object_of(RulesInfo),
-        "UplinkReload": _object_of(ReloadInfo),
-        "UplinkTrial": _object_of(TrialInfo),
-        "UplinkTest": _body(
+        "Attempts": object_of({"items": items_of(schema_of(AttemptInfo))}),
+        "Backlog": schema_of(BacklogInfo),
+        "Log": schema_of(LogInfo),
+        "LogShard": schema_of(ShardInfo),
+        "LogGeneration": schema_of(GenerationInfo),
+        "LogStream": schema_of(StreamInfo),
+        "LogVerification": schema_of(VerificationInfo),
+        "Uplink": schema_of(UplinkInfo),
+        "UplinkCommands": schema_of(LettersInfo),
+        "UplinkRules": schema_of(RulesInfo),
+        "UplinkReload": schema_of(ReloadInfo),
+        "UplinkTrial": schema_of(TrialInfo),
+        "UplinkTest": body_of(
             {
                 "rules": {
                     "type": ["array", "null"],
@@ -165,10 +154,10 @@ def _schemas() -> Json:
                 "minutes": {"type": ["number", "null"], "description": "Only what came in these last minutes."},
             }
         ),
-        "Job": _object_of(JobStatus),
-        "Plugin": _object_of(PluginInfo),
-        "Capture": _object_of(CaptureInfo),
-        "CaptureOrder": _body(
+        "Job": schema_of(JobStatus),
+        "Plugin": schema_of(PluginInfo),
+        "Capture": schema_of(CaptureInfo),
+        "CaptureOrder": body_of(
             {
                 "codec": {"type": "string"},
                 "gateway": {"type": ["string", "null"], "description": "Only this one, without its logins."},
@@ -177,21 +166,21 @@ def _schemas() -> Json:
             },
             "codec",
         ),
-        "Installed": _object({"items": {"type": "array", "items": _object_of(PluginInfo)}}),
-        "PluginPath": _body({"path": {"type": "string", "description": "Absolute, on the node's machine."}}, "path"),
-        "PluginIsolation": _body({"isolation": {"type": ["string", "null"], "enum": ["inline", "process", None]}}),
-        "PluginReload": _body({"drain": _flag("Ask connections on other versions to close.")}),
-        "Cluster": _object_of(ClusterInfo),
-        "Drain": _object_of(DrainInfo),
+        "Installed": object_of({"items": items_of(schema_of(PluginInfo))}),
+        "PluginPath": body_of({"path": {"type": "string", "description": "Absolute, on the node's machine."}}, "path"),
+        "PluginIsolation": body_of({"isolation": {"type": ["string", "null"], "enum": ["inline", "process", None]}}),
+        "PluginReload": body_of({"drain": _flag("Ask connections on other versions to close.")}),
+        "Cluster": schema_of(ClusterInfo),
+        "Drain": schema_of(DrainInfo),
         "DrainOrder": _order({"moved": _flag("This node will not come back: 0x9D instead of 0x9C.")}),
         "Rebalance": _order({"dry_run": _flag("Only say what would be done.")}),
-        "Rebalanced": _object({"items": {"type": "array", "items": _object_of(ShareInfo)}}),
+        "Rebalanced": object_of({"items": items_of(schema_of(ShareInfo))}),
         "Subscription": subscription,
-        "Message": _object(message),
-        "MessageWithPayload": _object({**message, **_PAYLOAD}),
+        "Message": object_of(message),
+        "MessageWithPayload": object_of({**message, **_PAYLOAD}),
         "Publication": _publication(),
         **device_schemas(),
-        "Published": _object({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
+        "Published": object_of({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
     }
 
 
@@ -206,55 +195,25 @@ def _order(more: Json) -> Json:
     return {"type": "object", "additionalProperties": False, "properties": {"rate": rate, **more}}
 
 
-def _body(properties: Json, *required: str) -> Json:
-    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
-
-
 def _flag(text: str) -> Json:
     return {"type": "boolean", "default": False, "description": text}
 
 
 def _publication() -> Json:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["topic"],
-        "properties": {
-            "topic": {"type": "string"},
-            "payload": {"type": "string"},
-            "payload_base64": {"type": "string", "contentEncoding": "base64", "description": "Instead of payload."},
-            "qos": {"type": "integer", "enum": [0, 1, 2], "default": 0},
-            "retain": {"type": "boolean", "default": False},
-            "message_expiry_interval": {"type": "integer", "description": "Seconds."},
-            "properties": _PROPERTIES,
-        },
+    properties: Json = {
+        "topic": {"type": "string"},
+        "payload": {"type": "string"},
+        "payload_base64": {"type": "string", "contentEncoding": "base64", "description": "Instead of payload."},
+        "qos": {"type": "integer", "enum": [0, 1, 2], "default": 0},
+        "retain": {"type": "boolean", "default": False},
+        "message_expiry_interval": {"type": "integer", "description": "Seconds."},
+        "properties": _PROPERTIES,
     }
-
-
-def _object_of(cls: type) -> Json:
-    hints = get_type_hints(cls)
-    return _object({field.name: _schema(hints[field.name]) for field in dataclasses.fields(cls)})
-
-
-def _object(properties: Json) -> Json:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _schema(hint: Any) -> Json:
-    if get_origin(hint) in (Union, types.UnionType):
-        inner = next(part for part in get_args(hint) if part is not type(None))
-        return {"type": [_schema(inner)["type"], "null"]}
-    if get_origin(hint) is dict:
-        return {"type": "object", "additionalProperties": _schema(get_args(hint)[1])}
-    if get_origin(hint) in (list, tuple):
-        return {"type": "array", "items": _schema(get_args(hint)[0])}
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return _object_of(hint)
-    return _SCALARS[hint]
+    return body_of(properties, "topic")
 
 
 def _page(item: Json) -> Json:
-    return _object({"items": {"type": "array", "items": item}, "after": {"type": ["string", "null"]}})
+    return object_of({"items": items_of(item), "after": maybe("string")})
 
 
 def _reference(name: str) -> Json:

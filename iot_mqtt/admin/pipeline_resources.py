@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from iot_mqtt.admin import shapes
-from iot_mqtt.admin.call import Call
-from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.call import Call, whole
+from iot_mqtt.admin.routes import Resource, get
 from iot_mqtt.admin.shapes import Json
 
 
@@ -40,17 +39,12 @@ class JobStatus:
 ReadJobs = Callable[[], Awaitable[Sequence[JobStatus]]]
 
 
-class PipelineResources:
+class PipelineResources(Resource):
     """The jobs whose ``pipeline.dir`` this node sees."""
 
     def __init__(self, read: ReadJobs) -> None:
         self._read = read
 
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """Its part of the table."""
-        return (Route("GET", "pipeline", "Jobs that read the uplink.", self._list, answer="Job", paged=True),)
-
+    @get("pipeline", "Jobs that read the uplink.", "Job", paged=True)
     async def _list(self, call: Call) -> Json:
-        jobs = [asdict(job) for job in await self._read()]
-        return shapes.page(jobs, len(jobs), None)
+        return whole(await self._read())

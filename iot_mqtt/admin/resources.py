@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 
 from iot_mqtt.admin import shapes
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, pair
 from iot_mqtt.admin.capture_resources import CaptureResources
 from iot_mqtt.admin.cluster_resources import ClusterResources
 from iot_mqtt.admin.device_resources import DeviceResources
-from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.errors import bad_request, existing, not_found
 from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.openapi import describe
 from iot_mqtt.admin.pipeline_resources import PipelineResources, ReadJobs
 from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.publication import read_message
-from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.routes import Resource, Route, delete, get, listing, post
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.uplink_resources import UplinkResources
-from iot_mqtt.broker.facade import BrokerView
+from iot_mqtt.broker.facade import BacklogInfo, BrokerView, ClientInfo
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import Captures
@@ -27,10 +26,8 @@ from iot_mqtt.plugins.info import PluginPart
 from iot_mqtt.topics import validate_filter
 from iot_mqtt.uplink.desk import UplinkDesk
 
-_PAGE = ("after", "limit")
 
-
-class Resources:
+class Resources(Resource):
     """``/api/v1`` of one node. ``now`` is wall-clock seconds."""
 
     def __init__(
@@ -43,150 +40,94 @@ class Resources:
         jobs: ReadJobs | None = None,
         uplink: UplinkDesk | None = None,
     ) -> None:
-        self._uplink = uplink
-        self._jobs = jobs
-        self._captures = captures
         self._view = view
         self._devices = devices
-        self._plugins = plugins
         self._now = now
-        self.routes = self._table()
-        self._description = describe(self.routes, view.info().version)
-
-    def _table(self) -> tuple[Route, ...]:
-        return (
-            Route("GET", "openapi.json", "This description.", self._openapi, answer="OpenApi"),
-            Route("GET", "status", "The node in one look.", self._status, answer="Status"),
-            Route("GET", "clients", "Connected clients.", self._clients, _PAGE, "Client", paged=True),
-            Route("GET", "clients/{client_id}", "One connected client.", self._client, answer="Client"),
-            Route("DELETE", "clients/{client_id}", "Close a client's connection.", self._kick),
-            Route(
-                "GET",
-                "clients/{client_id}/attempts",
-                "What is remembered of a client that was refused, or whose session has ended.",
-                self._attempts,
-                answer="Attempts",
-            ),
-            Route("GET", "sessions", "Sessions, connected or not.", self._sessions, _PAGE, "Session", paged=True),
-            Route("GET", "sessions/{client_id}", "One session.", self._session, answer="Session"),
-            Route(
-                "GET",
-                "sessions/{client_id}/backlog",
-                "What waits for a session: its claims, and how many messages and bytes.",
-                self._backlog,
-                answer="Backlog",
-            ),
-            Route("DELETE", "sessions/{client_id}", "End a session and all that waits for it.", self._purge),
-            Route(
-                "GET",
-                "subscriptions",
-                "Subscriptions, of one client or all.",
-                self._subscriptions,
-                ("client_id", *_PAGE),
-                "Subscription",
-                paged=True,
-            ),
-            Route(
-                "GET",
-                "retained",
-                "Retained messages that a filter matches, without their payloads.",
-                self._retained,
-                ("filter", *_PAGE),
-                "Message",
-                paged=True,
-            ),
-            Route("GET", "retained/{topic}", "One retained message.", self._retained_one, answer="MessageWithPayload"),
-            Route("DELETE", "retained/{topic}", "Remove a retained message.", self._remove_retained),
-            Route(
-                "POST",
-                "publish",
-                "Publish as the node; answered once the message is committed.",
-                self._publish,
-                answer="Published",
-                body="Publication",
-            ),
-            *LogResources(self._view.log).routes,
-            *ClusterResources(self._view.cluster).routes,
-            *UplinkResources(self._view.uplink, self._letters, self._uplink).routes,
-            *(() if self._jobs is None else PipelineResources(self._jobs).routes),
-            *(() if self._plugins is None else PluginResources(self._plugins).routes),
-            *(() if self._captures is None else CaptureResources(self._captures).routes),
-            *(() if self._devices is None else DeviceResources(self._devices, self._now).routes),
-        )
+        parts: list[Resource] = [
+            LogResources(view.log),
+            ClusterResources(view.cluster),
+            UplinkResources(view.uplink, self._letters, uplink),
+        ]
+        parts += [] if jobs is None else [PipelineResources(jobs)]
+        parts += [] if plugins is None else [PluginResources(plugins)]
+        parts += [] if captures is None else [CaptureResources(captures)]
+        parts += [] if devices is None else [DeviceResources(devices, now)]
+        #: All there are.
+        self.table: tuple[Route, ...] = (*self.routes, *(route for part in parts for route in part.routes))
+        self._description = describe(self.table, view.info().version)
 
     def _letters(self) -> LettersInfo | None:
         letters = None if self._devices is None else self._devices.letters
         return None if letters is None else letters.info()
 
+    @get("openapi.json", "This description.", "OpenApi")
     def _openapi(self, call: Call) -> Json:
         return self._description
 
+    @get("status", "The node in one look.", "Status")
     def _status(self, call: Call) -> Json:
         return shapes.of_status(self._view.info(), self._view.counters, self._now())
 
+    @listing("clients", "Connected clients.", "Client")
     def _clients(self, call: Call) -> Json:
-        limit = call.limit
-        clients = self._view.clients(call.after, limit + 1)
-        cursor = clients[limit - 1].client_id if len(clients) > limit else None
-        return shapes.page([shapes.of_client(client) for client in clients], limit, cursor)
+        return call.page(self._view.clients(call.after, call.limit + 1), lambda one: one.client_id)
 
-    def _client(self, call: Call) -> Json:
-        client_id = call.path["client_id"]
-        client = self._view.client(client_id)
-        if client is None:
-            raise not_found(f"no client {client_id!r} is connected")
-        return shapes.of_client(client)
+    @get("clients/{client_id}", "One connected client.", "Client")
+    def _client(self, call: Call) -> ClientInfo:
+        return existing(self._view.client(call.path["client_id"]), _no_client(call))
 
-    def _attempts(self, call: Call) -> Json:
-        found = self._view.attempts(call.path["client_id"])
-        return {"items": [shapes.of_attempt(attempt) for attempt in found]}
-
+    @delete("clients/{client_id}", "Close a client's connection.")
     async def _kick(self, call: Call) -> None:
-        client_id = call.path["client_id"]
-        if not await self._view.kick(client_id):
-            raise not_found(f"no client {client_id!r} is connected")
+        if not await self._view.kick(call.path["client_id"]):
+            raise not_found(_no_client(call))
 
+    @get(
+        "clients/{client_id}/attempts",
+        "What is remembered of a client that was refused, or whose session has ended.",
+        "Attempts",
+    )
+    def _attempts(self, call: Call) -> Json:
+        return {"items": self._view.attempts(call.path["client_id"])}
+
+    @listing("sessions", "Sessions, connected or not.", "Session")
     async def _sessions(self, call: Call) -> Json:
-        limit = call.limit
-        sessions = await self._view.counted(self._view.sessions(call.after, limit + 1))
-        cursor = sessions[limit - 1].client_id if len(sessions) > limit else None
-        return shapes.page([shapes.of_session(session) for session in sessions], limit, cursor)
+        found = await self._view.counted(self._view.sessions(call.after, call.limit + 1))
+        return call.page(found, lambda one: one.client_id, shapes.of_session)
 
+    @get("sessions/{client_id}", "One session.", "Session")
     async def _session(self, call: Call) -> Json:
-        client_id = call.path["client_id"]
-        session = self._view.session(client_id)
-        if session is None:
-            raise not_found(f"there is no session {client_id!r}")
-        (session,) = await self._view.counted([session])
+        found = existing(self._view.session(call.path["client_id"]), _no_session(call))
+        (session,) = await self._view.counted([found])
         return shapes.of_session(session)
 
-    async def _backlog(self, call: Call) -> Json:
-        client_id = call.path["client_id"]
-        backlog = await self._view.backlog(client_id)
-        if backlog is None:
-            raise not_found(f"there is no session {client_id!r}")
-        return asdict(backlog)
+    @get(
+        "sessions/{client_id}/backlog",
+        "What waits for a session: its claims, and how many messages and bytes.",
+        "Backlog",
+    )
+    async def _backlog(self, call: Call) -> BacklogInfo:
+        return existing(await self._view.backlog(call.path["client_id"]), _no_session(call))
 
+    @delete("sessions/{client_id}", "End a session and all that waits for it.")
     async def _purge(self, call: Call) -> None:
-        client_id = call.path["client_id"]
-        if not await self._view.purge(client_id):
-            raise not_found(f"there is no session {client_id!r}")
+        if not await self._view.purge(call.path["client_id"]):
+            raise not_found(_no_session(call))
 
+    @listing("subscriptions", "Subscriptions, of one client or all.", "Subscription", "client_id")
     def _subscriptions(self, call: Call) -> Json:
-        limit = call.limit
-        after = shapes.read_subscription_cursor(call.after)
-        found = self._view.subscriptions(call.query.get("client_id"), after, limit + 1)
-        cursor = shapes.subscription_cursor(found[limit - 1]) if len(found) > limit else None
-        return shapes.page([shapes.of_subscription(info) for info in found], limit, cursor)
+        found = self._view.subscriptions(call.query.get("client_id"), call.after_pair, call.limit + 1)
+        return call.page(found, lambda one: pair(one.client_id, one.subscription.filter), shapes.of_subscription)
 
+    @listing("retained", "Retained messages that a filter matches, without their payloads.", "Message", "filter")
     def _retained(self, call: Call) -> Json:
         limit, filter = call.limit, call.query.get("filter", "#")
         validate_filter(filter)
         after = None if call.after is None else call.after.encode()
-        found = self._view.retained(filter, after, limit + 1)
-        cursor = found[limit - 1].topic.decode() if len(found) > limit else None
-        return shapes.page([shapes.of_message(message, with_payload=False) for message in found], limit, cursor)
+        return call.page(
+            self._view.retained(filter, after, limit + 1), lambda one: one.topic.decode(), shapes.of_message
+        )
 
+    @get("retained/{topic}", "One retained message.", "MessageWithPayload")
     def _retained_one(self, call: Call) -> Json:
         topic = _topic(call)
         found = self._view.retained(topic, None, 1)
@@ -194,14 +135,24 @@ class Resources:
             raise not_found(f"there is no retained message at {topic!r}")
         return shapes.of_message(found[0], with_payload=True)
 
+    @delete("retained/{topic}", "Remove a retained message.")
     async def _remove_retained(self, call: Call) -> None:
         topic = _topic(call)
         if not await self._view.remove_retained(topic.encode()):
             raise not_found(f"there is no retained message at {topic!r}")
 
+    @post("publish", "Publish as the node; answered once the message is committed.", "Published", "Publication")
     async def _publish(self, call: Call) -> Json:
         message = read_message(call.json(), self._now())
         return {"matched": await self._view.publish(message)}
+
+
+def _no_client(call: Call) -> str:
+    return f"no client {call.path['client_id']!r} is connected"
+
+
+def _no_session(call: Call) -> str:
+    return f"there is no session {call.path['client_id']!r}"
 
 
 def _topic(call: Call) -> str:

@@ -1,16 +1,20 @@
-"""Which path and method leads to which resource: one table, from which also the OpenAPI description is made."""
+"""Which path and method leads to which resource, written above the method that answers; the OpenAPI description is made
+of the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import PAGE, Call
 from iot_mqtt.admin.errors import method_not_allowed, not_found
 
 #: A value to answer as JSON, or None for "done, nothing to say".
 Answer = object | None
 Handler = Callable[[Call], Answer | Awaitable[Answer]]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Route:
     method: str
     path: str
     summary: str
-    handler: Handler
+    handler: Handler = lambda _: None
     query: tuple[str, ...] = ()
     #: Name of the answer's schema; None: 204 without a body.
     answer: str | None = None
@@ -45,6 +49,46 @@ class Route:
             elif part != segment:
                 return None
         return values
+
+
+def get(
+    path: str, summary: str, answer: str, *, query: tuple[str, ...] = (), paged: bool = False
+) -> Callable[[Method], Method]:
+    """The method answers GET."""
+    return _marked(Route("GET", path, summary, query=query, answer=answer, paged=paged))
+
+
+def listing(path: str, summary: str, item: str, *query: str) -> Callable[[Method], Method]:
+    """The method answers GET with as many items as were asked for."""
+    return get(path, summary, item, query=(*query, *PAGE), paged=True)
+
+
+def post(path: str, summary: str, answer: str, body: str | None = None) -> Callable[[Method], Method]:
+    """The method answers POST."""
+    return _marked(Route("POST", path, summary, answer=answer, body=body))
+
+
+def delete(path: str, summary: str) -> Callable[[Method], Method]:
+    """The method answers DELETE, and has nothing to say."""
+    return _marked(Route("DELETE", path, summary))
+
+
+def _marked(route: Route) -> Callable[[Method], Method]:
+    def mark(method: Method) -> Method:
+        vars(method)["route"] = route
+        return method
+
+    return mark
+
+
+class Resource:
+    """What belongs together; its methods say which calls they answer."""
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Its part of the table, in the order in which it is written."""
+        marked = ((name, vars(method).get("route")) for name, method in vars(type(self)).items() if callable(method))
+        return tuple(replace(route, handler=getattr(self, name)) for name, route in marked if route is not None)
 
 
 def find(routes: Sequence[Route], method: str, segments: Sequence[str]) -> tuple[Route, dict[str, str]]:

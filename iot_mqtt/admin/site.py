@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, Protocol
@@ -174,7 +175,7 @@ class _Root(Resource):
     def _call(self, request: WebRequest, method: str, segments: list[str]) -> bytes | Awaitable[object]:
         if not self.is_holder(request):
             raise errors.unauthorized()
-        route, values = find(self._resources.routes, method, segments)
+        route, values = find(self._resources.table, method, segments)
         if getattr(request.content, "overflowed", False):
             raise errors.too_large(self._max_body)
         query = read_query(request.uri.partition(b"?")[2], route.query)
@@ -242,7 +243,12 @@ def _write_json(
     if status is HTTPStatus.NO_CONTENT:
         request.responseHeaders.removeHeader("content-type")
         return b""
-    body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    body = json.dumps(value, ensure_ascii=False, default=_fields_of).encode("utf-8", "replace") + b"\n"
     request.setHeader("content-type", _JSON)
     request.setHeader("content-length", str(len(body)))
     return body
+
+
+def _fields_of(value: Any) -> object:
+    """What is no JSON by itself."""
+    return dict(value) if isinstance(value, Mapping) else asdict(value)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from http import HTTPStatus
 
 from iot_mqtt.admin.call import Call
-from iot_mqtt.admin.errors import ApiError, bad_request, not_found
-from iot_mqtt.admin.routes import Route
-from iot_mqtt.admin.shapes import Json
+from iot_mqtt.admin.errors import ApiError, bad_request, existing
+from iot_mqtt.admin.routes import Resource, get, post
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.ports.status import UplinkInfo
-from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, RulesRefused, UplinkDesk
+from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, ReloadInfo, RulesInfo, RulesRefused, TrialInfo, UplinkDesk
 
 #: A hundred years.
 MAX_MINUTES = 5e7
+NO_UPLINK = "this node has no uplink; set uplink.kind"
 
 
-class UplinkResources:
+class UplinkResources(Resource):
     """The uplink of one node; ``info`` and ``commands`` answer None where there is none."""
 
     def __init__(
@@ -31,37 +30,27 @@ class UplinkResources:
         self._commands = commands
         self._desk = desk
 
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """Its part of the table."""
-        return (
-            Route("GET", "uplink", "What leaves towards the data platform.", self._show, answer="Uplink"),
-            Route(
-                "GET", "uplink/commands", "Commands that come from it.", self._show_commands, answer="UplinkCommands"
-            ),
-            Route("GET", "uplink/rules", "Its rules, and what they did.", self._rules, answer="UplinkRules"),
-            Route(
-                "POST",
-                "uplink/test",
-                "What rules would do with the last messages of the log; nothing is sent.",
-                self._test,
-                answer="UplinkTrial",
-                body="UplinkTest",
-            ),
-            Route(
-                "POST",
-                "uplink/reload",
-                "Read uplink.rules from the configuration anew; rules with mistakes change nothing.",
-                self._reload,
-                answer="UplinkReload",
-            ),
-        )
+    @get("uplink", "What leaves towards the data platform.", "Uplink")
+    def _show(self, call: Call) -> UplinkInfo:
+        return existing(self._info(), NO_UPLINK)
 
-    def _rules(self, call: Call) -> Json:
-        return asdict(self._rule_desk().rules())
+    @get("uplink/commands", "Commands that come from it.", "UplinkCommands")
+    def _show_commands(self, call: Call) -> LettersInfo:
+        text = "no commands come from Kafka; set uplink.kind: kafka, and uplink.commands.topic"
+        return existing(self._commands(), text)
 
-    async def _test(self, call: Call) -> Json:
-        desk, fields = self._rule_desk(), call.json()
+    @get("uplink/rules", "Its rules, and what they did.", "UplinkRules")
+    def _rules(self, call: Call) -> RulesInfo:
+        return existing(self._desk, NO_UPLINK).rules()
+
+    @post(
+        "uplink/test",
+        "What rules would do with the last messages of the log; nothing is sent.",
+        "UplinkTrial",
+        "UplinkTest",
+    )
+    async def _test(self, call: Call) -> TrialInfo:
+        desk, fields = existing(self._desk, NO_UPLINK), call.json()
         listed, minutes = fields.take("rules", list), fields.take("minutes", object)
         messages = fields.number("messages", MAX_TRIED)
         fields.finish()
@@ -69,32 +58,20 @@ class UplinkResources:
             raise bad_request("rules must be a list of objects, as in uplink.rules")
         span = None if minutes is None else _minutes(minutes)
         try:
-            return asdict(await desk.test(listed, TRIED if messages is None else max(1, messages), span))
+            return await desk.test(listed, TRIED if messages is None else max(1, messages), span)
         except RulesRefused as error:
             raise _refused(error) from error
 
-    async def _reload(self, call: Call) -> Json:
+    @post(
+        "uplink/reload",
+        "Read uplink.rules from the configuration anew; rules with mistakes change nothing.",
+        "UplinkReload",
+    )
+    async def _reload(self, call: Call) -> ReloadInfo:
         try:
-            return asdict(await self._rule_desk().reload())
+            return await existing(self._desk, NO_UPLINK).reload()
         except RulesRefused as error:
             raise _refused(error) from error
-
-    def _rule_desk(self) -> UplinkDesk:
-        if self._desk is None:
-            raise not_found("this node has no uplink; set uplink.kind")
-        return self._desk
-
-    def _show(self, call: Call) -> Json:
-        info = self._info()
-        if info is None:
-            raise not_found("this node has no uplink; set uplink.kind")
-        return asdict(info)
-
-    def _show_commands(self, call: Call) -> Json:
-        info = self._commands()
-        if info is None:
-            raise not_found("no commands come from Kafka; set uplink.kind: kafka, and uplink.commands.topic")
-        return asdict(info)
 
 
 def _minutes(value: object) -> float:
