@@ -37,6 +37,16 @@ def number(name: str, title: str | None = None) -> Column:
     return Column(title or name.upper().replace("_", " "), lambda item: plain(item[name]), right=True)
 
 
+def at(name: str, title: str) -> Column:
+    """A wall-clock time."""
+    return Column(title, lambda item: moment(item[name]))
+
+
+def amount(name: str, title: str | None = None) -> Column:
+    """Bytes, ranged right."""
+    return Column(title or name.upper(), lambda item: size(item[name]), right=True)
+
+
 def table(columns: tuple[Column, ...], items: Iterable[Json]) -> Iterator[str]:
     """The lines of a table, heading first."""
     rows = ([column.text(item) for column in columns] for item in items)
@@ -117,6 +127,14 @@ def _shown(name: str, value: object) -> str:
     if name.endswith("_at") and isinstance(value, int | float):
         return moment(value)
     return plain(value)
+
+
+def print_screen(found: Json, as_json: bool, screen: Callable[[Json], Iterable[tuple[str, object]]]) -> None:
+    """An answer as JSON, or what is to be said of it as a form."""
+    if as_json:
+        print_json(found)
+    else:
+        print_form(screen(found))
 
 
 def print_form(pairs: Iterable[tuple[str, object]]) -> None:

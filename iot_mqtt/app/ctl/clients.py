@@ -6,7 +6,7 @@ import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, field, moment, number, print_done, print_items, print_one
+from iot_mqtt.app.terminal import at, field, number, print_done, print_items, print_one
 
 
 @click.group()
@@ -20,7 +20,7 @@ _CLIENTS = (
     field("peer"),
     field("listener"),
     field("protocol"),
-    Column("CONNECTED", lambda item: moment(item["connected_at"])),
+    at("connected_at", "CONNECTED"),
     number("subscriptions", "SUBS"),
     number("inflight"),
     number("queued"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
     Column,
+    Json,
     field,
     number,
     plain,
@@ -21,11 +22,8 @@ from iot_mqtt.app.terminal import (
     print_json,
     size,
     span,
-    table,
 )
 from iot_mqtt.broker.facade import DEFAULT_RATE, MAX_RATE
-
-Json = Mapping[str, Any]
 
 #: Seconds between two looks at a node that is being drained.
 POLL_SECONDS = 1.0
@@ -83,8 +81,7 @@ def cluster_status(node: Node, as_json: bool) -> None:
         return
     print_form(_screen(found))
     click.echo()
-    for line in table(_MEMBERS, found["members"]):
-        click.echo(line)
+    print_items(_MEMBERS, found["members"], as_json)
     if found["degraded"]:
         click.echo()
         for sentence in found["degraded"]:
@@ -163,21 +160,14 @@ def node_drain(node: Node, as_json: bool, rate: int | None, moved: bool, wait: b
             click.echo(_line(seen))
         time.sleep(POLL_SECONDS)
         seen = node.get("node", "drain")
-    if as_json:
-        print_json(seen)
-    else:
-        click.echo(_line(seen))
+    _print_progress(seen, as_json)
 
 
 @drain_group.command("progress")
 @on_node
 def node_progress(node: Node, as_json: bool) -> None:
     """How far draining or rebalancing is."""
-    seen = node.get("node", "drain")
-    if as_json:
-        print_json(seen)
-    else:
-        click.echo(_line(seen))
+    _print_progress(node.get("node", "drain"), as_json)
 
 
 @drain_group.command("resume")
@@ -192,6 +182,13 @@ def _warn_if_alone(node: Node) -> None:
     others = [one for one in node.get("cluster")["members"] if one["state"] in ("up", "deaf", "silent")]
     if not any(not one["draining"] for one in others):
         click.echo("there is no other node that takes clients: they have nowhere to go", err=True)
+
+
+def _print_progress(seen: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(seen)
+    else:
+        click.echo(_line(seen))
 
 
 def _line(seen: Json) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -14,19 +14,17 @@ from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
-    Column,
+    Json,
+    at,
     field,
     moment,
     number,
     plain,
     print_done,
-    print_form,
     print_items,
-    print_json,
     print_one,
+    print_screen,
 )
-
-Json = Mapping[str, Any]
 
 _STATES = ("queued", "sent", "acked", "failed", "expired", "uncertain")
 #: Seconds between two looks at a command that is waited for.
@@ -42,8 +40,8 @@ _COMMANDS = (
     field("id"),
     field("target"),
     field("state"),
-    Column("SINCE", lambda item: moment(item["changed_at"])),
-    Column("DEADLINE", lambda item: moment(item["deadline"])),
+    at("changed_at", "SINCE"),
+    at("deadline", "DEADLINE"),
     field("retry"),
     number("attempts", "SENT"),
     field("detail"),
@@ -59,6 +57,20 @@ def commands_list(node: Node, as_json: bool, target: str | None, state: str | No
     """List commands; those that are over can be seen for a time."""
     query = {name: value for name, value in (("target", target), ("state", state)) if value is not None}
     print_items(_COMMANDS, node.items("commands", query=query, limit=limit), as_json)
+
+
+def _print(found: Json, as_json: bool) -> None:
+    print_screen(found, as_json, _screen)
+
+
+def _screen(found: Json) -> Iterator[tuple[str, str]]:
+    hidden = ("times", "body_base64", "accepted_at", "changed_at", "deadline")
+    for name, value in found.items():
+        if name not in hidden:
+            yield name.replace("_", " "), plain(value)
+    yield "deadline", moment(found["deadline"])
+    times = sorted(found["times"].items(), key=lambda one: one[1])
+    yield "history", "; ".join(f"{state} {moment(at)}" for state, at in times)
 
 
 @commands.command("show")
@@ -114,16 +126,6 @@ def commands_cancel(node: Node, as_json: bool, command: str) -> None:
     print_done({"cancelled": command}, as_json)
 
 
-def _print(found: Json, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    times = "; ".join(f"{state} {moment(at)}" for state, at in sorted(found["times"].items(), key=lambda one: one[1]))
-    hidden = ("times", "body_base64", "accepted_at", "changed_at", "deadline")
-    rows = [(name.replace("_", " "), plain(value)) for name, value in found.items() if name not in hidden]
-    print_form([*rows, ("deadline", moment(found["deadline"])), ("history", times)])
-
-
 @click.group()
 def devices() -> None:
     """Gateways and the devices behind them."""
@@ -135,8 +137,8 @@ _DEVICES = (
     field("codec"),
     field("version"),
     field("address"),
-    Column("FIRST SEEN", lambda item: moment(item["first_seen"])),
-    Column("LAST SEEN", lambda item: moment(item["last_seen"])),
+    at("first_seen", "FIRST SEEN"),
+    at("last_seen", "LAST SEEN"),
     number("logins"),
     number("readings"),
 )
@@ -168,6 +170,17 @@ def shadow() -> None:
     """What a device reported, and what is desired of it."""
 
 
+def _print_shadow(found: Json, as_json: bool) -> None:
+    print_screen(found, as_json, _shadow_screen)
+
+
+def _shadow_screen(found: Json) -> Iterator[tuple[str, str]]:
+    yield "target", plain(found["target"])
+    for half in ("reported", "desired"):
+        yield half, f"{plain(found[half]['values'])} (version {found[half]['version']})"
+    yield "delta", plain(found["delta"])
+
+
 @shadow.command("get")
 @click.argument("target")
 @on_node
@@ -197,17 +210,3 @@ def _pair(text: str) -> tuple[str, Any]:
         return tag, json.loads(value)
     except ValueError:
         return tag, value
-
-
-def _print_shadow(found: Json, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    print_form(
-        [
-            ("target", found["target"]),
-            ("reported", f"{plain(found['reported']['values'])} (version {found['reported']['version']})"),
-            ("desired", f"{plain(found['desired']['values'])} (version {found['desired']['version']})"),
-            ("delta", plain(found["delta"])),
-        ]
-    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
@@ -13,19 +12,19 @@ from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
     Column,
+    Json,
+    amount,
+    at,
     field,
-    moment,
     number,
     plain,
     print_done,
-    print_form,
     print_items,
     print_json,
+    print_screen,
     size,
     span,
 )
-
-Json = Mapping[str, Any]
 
 #: Seconds between two looks at a check that is under way.
 POLL_SECONDS = 0.25
@@ -36,19 +35,11 @@ def log() -> None:
     """The log of messages for durable sessions."""
 
 
-def _bytes(name: str, title: str = "BYTES") -> Column:
-    return Column(title, lambda item: size(item[name]), right=True)
-
-
 @log.command("info")
 @on_node
 def log_info(node: Node, as_json: bool) -> None:
     """What the log holds, and how much room there is for more."""
-    found = node.get("log")
-    if as_json:
-        print_json(found)
-    else:
-        print_form(_screen(found))
+    print_screen(node.get("log"), as_json, _screen)
 
 
 def _screen(found: Json) -> Iterator[tuple[str, str]]:
@@ -77,7 +68,7 @@ def _disk(found: Json) -> str:
     return f"{size(used)} of {size(limit)} ({share} %), {size(found['disk_free'])} free; {state}"
 
 
-_SHARDS = (number("shard"), number("streams"), number("pages"), number("messages"), _bytes("bytes"))
+_SHARDS = (number("shard"), number("streams"), number("pages"), number("messages"), amount("bytes"))
 
 
 @log.command("shards")
@@ -90,10 +81,10 @@ def log_shards(node: Node, as_json: bool) -> None:
 _GENERATIONS = (
     number("generation"),
     number("retention_class", "CLASS"),
-    Column("BEGAN", lambda item: moment(item["began_at"])),
+    at("began_at", "BEGAN"),
     number("streams"),
     number("messages"),
-    _bytes("bytes"),
+    amount("bytes"),
     number("first"),
     number("end"),
     field("closed"),
@@ -116,7 +107,7 @@ _STREAMS = (
     Column("BUCKET", lambda item: "-" if item["buckets"] == 1 else f"{item['bucket']} of {item['buckets']}"),
     number("pages"),
     number("messages"),
-    _bytes("bytes"),
+    amount("bytes"),
 )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import sys
+from base64 import b64encode
 
 import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, field, moment, number, print_done, print_items, print_json, print_one
+from iot_mqtt.app.terminal import at, field, number, print_done, print_items, print_json, print_one
 
 
 @click.group()
@@ -22,7 +22,7 @@ _RETAINED = (
     number("size", "BYTES"),
     number("qos", "QOS"),
     field("publisher"),
-    Column("EXPIRES", lambda item: moment(item["expires_at"])),
+    at("expires_at", "EXPIRES"),
 )
 
 
@@ -61,12 +61,10 @@ def retained_delete(node: Node, as_json: bool, topic: str) -> None:
 def publish(node: Node, as_json: bool, topic: str, payload: str, qos: int, retain: bool) -> None:
     """Publish PAYLOAD to TOPIC as the node; `-` reads the payload from standard input."""
     data = sys.stdin.buffer.read() if payload == "-" else payload.encode("utf-8", "surrogateescape")
-    found = node.post("publish", body={"topic": topic, **_payload(data), "qos": qos, "retain": retain})
+    found = node.post(
+        "publish", body={"topic": topic, "payload_base64": b64encode(data).decode(), "qos": qos, "retain": retain}
+    )
     if as_json:
         print_json(found)
     else:
         click.echo(f"matched {found['matched']}")
-
-
-def _payload(data: bytes) -> dict[str, str]:
-    return {"payload_base64": base64.b64encode(data).decode()}

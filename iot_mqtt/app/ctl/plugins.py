@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, field, number, plain, print_form, print_items, print_json, span, table
-
-Json = Mapping[str, Any]
+from iot_mqtt.app.terminal import Column, Json, field, number, plain, print_form, print_items, print_json, span
 
 
 @click.group()
@@ -63,6 +60,16 @@ _INSTALLING = 330.0
 def plugins_list(node: Node, as_json: bool) -> None:
     """List plugins, enabled or not. ELSEWHERE: connections that are on other versions than the current one."""
     print_items(_PLUGINS, node.get("plugins")["items"], as_json)
+
+
+def _print(found: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_form(_screen(found))
+    if found["versions"]:
+        click.echo()
+        print_items(_VERSIONS, found["versions"], as_json)
 
 
 @plugins.command("show")
@@ -130,17 +137,6 @@ def plugins_reload(node: Node, as_json: bool, name: str, drain: bool) -> None:
 def plugins_rollback(node: Node, as_json: bool, name: str, drain: bool) -> None:
     """Use the version from before for new connections; again: the one before that command."""
     _print(node.post("plugins", name, "rollback", body={"drain": drain}), as_json)
-
-
-def _print(found: Json, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    print_form(_screen(found))
-    if found["versions"]:
-        click.echo()
-        for line in table(_VERSIONS, found["versions"]):
-            click.echo(line)
 
 
 def _screen(found: Json) -> Iterator[tuple[str, str]]:

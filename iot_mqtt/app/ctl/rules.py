@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ from iot_mqtt.app.ctl.command import on_node, target_options
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import Column, field, moment, number, plain, print_items, print_json
+from iot_mqtt.app.terminal import Column, Json, field, moment, number, plain, print_items, print_json
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED
 from iot_mqtt.uplink.rules import Rule, rules_of
 from iot_mqtt.uplink.trial import Trial, message_of
-
-Json = Mapping[str, Any]
 
 #: Lines of a file that are wrong and told one by one.
 _WRONG_SHOWN = 3

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.why import STATES, kept
+from iot_mqtt.app.ctl.why import STATES, delivery_rows, flight_rows, kept
 from iot_mqtt.app.terminal import (
     Column,
+    Json,
     field,
     moment,
     number,
@@ -23,10 +24,7 @@ from iot_mqtt.app.terminal import (
     print_json,
     size,
     span,
-    table,
 )
-
-Json = Mapping[str, Any]
 
 
 @click.group()
@@ -77,16 +75,15 @@ def sessions_show(node: Node, as_json: bool, client: str) -> None:
     print_form(_screen(session, backlog, time.time()))
     if backlog["claims"]:
         click.echo()
-        for line in table(_CLAIMS, backlog["claims"]):
-            click.echo(line)
+        print_items(_CLAIMS, backlog["claims"], as_json)
 
 
 _CLAIMS = (
     field("filter"),
     field("kind"),
-    Column("SINCE", lambda item: plain(item["since"]), right=True),
-    Column("UNTIL", lambda item: plain(item["until"]), right=True),
-    Column("POSITION", lambda item: plain(item["position"]), right=True),
+    number("since"),
+    number("until"),
+    number("position"),
     field("live"),
     Column("MESSAGES", lambda item: "counting" if item["messages"] is None else str(item["messages"]), right=True),
 )
@@ -100,12 +97,8 @@ def _screen(session: Json, backlog: Json, now: float) -> Iterator[tuple[str, str
     yield "waiting", _waiting(backlog)
     if session["position"] is not None:
         yield "position", f"{session['position']}, {session['lag']} batches behind"
-    yield "in flight", f"{session['inflight']} to the client, of them {session['awaiting_release']} after PUBREC"
-    yield "received", f"{session['received']} QoS 2 messages from the client wait for its PUBREL"
-    yield "delivered", plain(session["delivered"])
-    yield "dropped", plain(session["dropped"])
-    yield "denied", plain(session["denied"])
-    yield "will", plain(session["has_will"])
+    yield from flight_rows(session)
+    yield from delivery_rows(session)
     yield "last disconnect", plain(session["last_disconnect_text"])
     yield "subscriptions", plain(session["subscriptions"])
 

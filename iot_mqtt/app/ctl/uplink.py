@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.rules import COMMANDS
-from iot_mqtt.app.terminal import plain, print_form, print_json, size, span
-
-Json = Mapping[str, Any]
+from iot_mqtt.app.terminal import Json, plain, print_screen, size, span
 
 
 @click.group()
@@ -28,22 +25,14 @@ for _command in COMMANDS:
 @on_node
 def uplink_status(node: Node, as_json: bool) -> None:
     """How far the sink has what goes up, and what keeps it."""
-    found = node.get("uplink")
-    if as_json:
-        print_json(found)
-    else:
-        print_form(_screen(found))
+    print_screen(node.get("uplink"), as_json, _screen)
 
 
 @uplink.command("commands")
 @on_node
 def uplink_commands(node: Node, as_json: bool) -> None:
     """Commands to devices that come from Kafka, and what keeps them."""
-    found = node.get("uplink", "commands")
-    if as_json:
-        print_json(found)
-    else:
-        print_form(_commands_screen(found))
+    print_screen(node.get("uplink", "commands"), as_json, _commands_screen)
 
 
 def _commands_screen(found: Json) -> Iterator[tuple[str, str]]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node, NoSuch
-from iot_mqtt.app.terminal import moment, plain, print_form, print_json, size, span
-
-Json = Mapping[str, Any]
+from iot_mqtt.app.terminal import Json, moment, plain, print_form, print_json, size, span
 
 #: Filters that are named; the rest is counted.
 _FILTERS_SHOWN = 8
@@ -92,18 +90,27 @@ def screen(
     if session["position"] is not None:
         backlog = "messages are being counted" if session["backlog"] is None else f"{session['backlog']} messages"
         yield "in the log", f"{backlog}, {session['lag']} batches behind"
-    yield "in flight", f"{session['inflight']} to the client, of them {session['awaiting_release']} after PUBREC"
-    yield "received", f"{session['received']} QoS 2 messages from the client wait for its PUBREL"
+    yield from flight_rows(session)
     if client is not None:
         writable = "writable" if client["writable"] else "NOT writable"
         yield "outbox", f"{size(client['outbox_bytes'])}, {writable}"
         if client["paused"] is not None:
             yield "paused", f"{client['paused']}: {_PAUSES.get(client['paused'], 'unknown to this version of ctl')}"
-    yield "delivered", plain(session["delivered"])
-    yield "dropped", plain(session["dropped"])
-    yield "denied", plain(session["denied"])
-    yield "will", "yes" if session["has_will"] else "no"
+    yield from delivery_rows(session)
     yield "subscriptions", _subscriptions(subscriptions, session["subscriptions"])
+
+
+def flight_rows(session: Json) -> Rows:
+    """What is under way, in both directions."""
+    yield "in flight", f"{session['inflight']} to the client, of them {session['awaiting_release']} after PUBREC"
+    yield "received", f"{session['received']} QoS 2 messages from the client wait for its PUBREL"
+
+
+def delivery_rows(session: Json) -> Rows:
+    """What became of messages, and what is left to be published."""
+    for name in ("delivered", "dropped", "denied"):
+        yield name, plain(session[name])
+    yield "will", plain(session["has_will"])
 
 
 def _attempts(attempts: list[Json], now: float) -> Rows:

@@ -6,7 +6,6 @@ made of is in ``cluster/compose`` and ``cluster/k8s``.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable
 from functools import wraps
@@ -17,7 +16,7 @@ import click
 
 from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, snippet
 from iot_mqtt.app.engines.cluster import READY_SECONDS
-from iot_mqtt.app.terminal import field, number, table
+from iot_mqtt.app.terminal import field, number, print_items
 
 #: What ``up`` makes where nothing was said and nothing is there.
 _NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE = 3, 3, True, False
@@ -121,11 +120,7 @@ def down(cluster: Cluster, purge: bool) -> None:
 def status(cluster: Cluster, as_json: bool) -> None:
     """Show what runs, on which ports, and as what."""
     items = [_shown(one) for one in cluster.status()]
-    if as_json:
-        click.echo(json.dumps(items, indent=2))
-        return
-    for line in table(_COLUMNS, items):
-        click.echo(line)
+    print_items(_COLUMNS, items, as_json)
 
 
 @cluster_group.command()

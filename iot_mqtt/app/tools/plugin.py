@@ -11,7 +11,7 @@ from typing import Any
 import click
 import yaml
 
-from iot_mqtt.app.terminal import field, table
+from iot_mqtt.app.terminal import field, print_items
 from iot_mqtt.sdk import Codec
 
 _COLUMNS = (
@@ -68,11 +68,7 @@ def list_(as_json: bool) -> None:
         }
         for found in installed()
     ]
-    if as_json:
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
-    for line in table(_COLUMNS, rows):
-        click.echo(line)
+    print_items(_COLUMNS, rows, as_json)
 
 
 @plugin_group.command()
