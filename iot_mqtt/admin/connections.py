@@ -9,31 +9,20 @@ connections and says nothing keeps nobody out. A connection whose request is bei
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from twisted.internet.interfaces import IAddress
 from twisted.web.http import HTTPChannel
 
-__all__ = ["AdminChannel", "AdminLimits", "Doorkeeper", "Room"]
+from iot_mqtt.admin.settings import AdminSettings
+
+__all__ = ["AdminChannel", "Doorkeeper", "Room"]
 
 #: Header lines of a request, and bytes of all of them.
 MAX_HEADERS = 100
 MAX_HEAD = 16 * 1024
 #: Seconds in which the last bytes for a connection that is closed have to leave.
 LINGER = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class AdminLimits:
-    """``admin.*``: what may be open, and for how long."""
-
-    max_connections: int = 64
-    max_connections_per_address: int = 16
-    #: Seconds for a whole request, from its first byte (or from the connection) to the end of its body.
-    request_timeout: float = 10.0
-    #: Seconds that a connection may wait for its next request.
-    idle_timeout: float = 30.0
 
 
 class Room(Protocol):
@@ -94,7 +83,7 @@ class AdminChannel(HTTPChannel):
 class Doorkeeper:
     """Who is connected to the admin port."""
 
-    def __init__(self, limits: AdminLimits, room: Room | None = None) -> None:
+    def __init__(self, limits: AdminSettings, room: Room | None = None) -> None:
         self.limits = limits
         self.accepted = 0
         #: Connections that were refused, or closed for another's sake.

@@ -23,11 +23,12 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.call import Call, path_segments, read_query
-from iot_mqtt.admin.connections import AdminChannel, AdminLimits, Doorkeeper
+from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import find
+from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.admin.token import same
 from iot_mqtt.broker.facade import BrokerView
 from iot_mqtt.devices import Accompanied
@@ -74,7 +75,7 @@ def make_site(
     """The site of the admin port, to be given to a port of the reactor."""
     resources = Resources(view, now, plugins, devices, captures, jobs, uplink)
     root = _Root(view, metrics, token.encode(), resources, max_body)
-    return _Site(root, max_body, doorkeeper or Doorkeeper(AdminLimits()), reactor=reactor)
+    return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 
 
 class _Body(BytesIO):

@@ -1,7 +1,8 @@
 """What a node can be told: the sections of ``application.yaml`` as frozen values.
 
 The shape and the defaults are here and nowhere else. What each key means is in ``docs``, what it may be
-beyond its type in ``limits``. ``mqtt``, ``auth`` and ``devices`` are the settings of the packages that use them.
+beyond its type in ``limits``. ``mqtt``, ``auth``, ``devices``, ``admin``, ``uplink.file`` and ``uplink.kafka``
+are the settings of the packages that use them.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.uplink.kafka.settings import KafkaSettings
+from iot_mqtt.uplink.settings import FileSettings
 
 Protocol = Literal["mqtt", "websocket", "frames"]
 GridKind = Literal["embedded", "ignite", "memory"]
@@ -90,19 +94,6 @@ def known_listeners() -> dict[str, ListenerConfig]:
 
 
 @dataclass(frozen=True, slots=True)
-class AdminConfig:
-    """``admin.*``: the HTTP port of the API, metrics and health."""
-
-    enabled: bool = True
-    host: str = "127.0.0.1"
-    port: int = 18083
-    max_connections: int = 64
-    max_connections_per_address: int = 16
-    request_timeout: float = 10.0
-    idle_timeout: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
 class IgniteConfig:
     """``grid.ignite.*``: how to reach an Ignite cluster."""
 
@@ -148,46 +139,6 @@ class RegistryConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaSecurityConfig:
-    """``uplink.kafka.security.*``; paths are those of PEM files."""
-
-    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
-    username: str | None = None
-    password: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaConfig:
-    """``uplink.kafka.*``."""
-
-    bootstrap_servers: tuple[str, ...] = ("127.0.0.1:9092",)
-    compression: Literal["none", "lz4", "snappy", "zstd", "gzip"] = "lz4"
-    linger_seconds: float = 0.01
-    batch_bytes: int = 1_000_000
-    buffer_bytes: int = 32 * 1024**2
-    dead_letters: str | None = "iot.dead"
-    create_topics: bool = False
-    partitions: int = 0
-    replication: int = 0
-    security: KafkaSecurityConfig = KafkaSecurityConfig()
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class UplinkFileConfig:
-    """``uplink.file.*``."""
-
-    rotate_bytes: int = 64 * 1024**2
-    rotate_seconds: float = 10.0
-    limit: int = 8 * 1024**3
-    reserve: int = 128 * 1024**2
-
-
-@dataclass(frozen=True, slots=True)
 class UplinkCommandsConfig:
     """``uplink.commands.*``: commands to devices that come from Kafka."""
 
@@ -203,8 +154,8 @@ class UplinkConfig:
 
     kind: Literal["none", "file", "kafka"] = "file"
     ack: Literal["spool", "kafka"] = "spool"
-    file: UplinkFileConfig = UplinkFileConfig()
-    kafka: KafkaConfig = KafkaConfig()
+    file: FileSettings = field(default_factory=FileSettings)
+    kafka: KafkaSettings = field(default_factory=KafkaSettings)
     commands: UplinkCommandsConfig = UplinkCommandsConfig()
     rules: tuple[Mapping[str, object], ...] = ({"filter": "up/#", "to": "iot.readings"},)
 
@@ -294,7 +245,7 @@ class Config:
 
     node: NodeConfig = NodeConfig()
     listeners: Mapping[str, ListenerConfig] = field(default_factory=known_listeners)
-    admin: AdminConfig = AdminConfig()
+    admin: AdminSettings = field(default_factory=AdminSettings)
     grid: GridConfig = GridConfig()
     registry: RegistryConfig = RegistryConfig()
     uplink: UplinkConfig = UplinkConfig()

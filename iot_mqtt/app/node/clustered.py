@@ -34,6 +34,7 @@ from iot_mqtt.grid.log import FollowedLog, GridLog, PageCache, drop_over
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.cluster_status import ClusterStatus
+from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -232,11 +233,5 @@ def make_registry(config: Config, clock: Clock, cross: Callable[[Callable[[], No
         static = config.registry.static
         return StaticRegistry(config.node.id, static.nodes, clock, static.timeout)
     zookeeper = config.registry.zookeeper
-    settings = ZooKeeperSettings(
-        hosts=",".join(zookeeper.hosts),
-        path=zookeeper.path,
-        session_timeout=zookeeper.session_timeout,
-        username=zookeeper.username,
-        password=zookeeper.password,
-    )
+    settings = made_of(ZooKeeperSettings, zookeeper, hosts=",".join(zookeeper.hosts))
     return ZooKeeperRegistry(settings, clock, cross)

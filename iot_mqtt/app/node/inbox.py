@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.node.uplink import kafka_settings
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.letters import Letters
@@ -24,7 +23,7 @@ def make_letters(
     from iot_mqtt.uplink.inbox.kafka import KafkaInbox
 
     settings = InboxSettings(
-        connection=properties(kafka_settings(config.uplink.kafka)),
+        connection=properties(config.uplink.kafka),
         topic=told.topic,
         group=told.group,
         member=config.node.id,

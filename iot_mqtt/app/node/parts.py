@@ -6,11 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from iot_mqtt.admin.connections import AdminLimits
 from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
-from iot_mqtt.app.config.sections import AdminConfig, Config, ListenerConfig, LogConfig
+from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
@@ -31,6 +30,7 @@ from iot_mqtt.pipeline import (
 )
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.store import Store
 
@@ -64,13 +64,12 @@ def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock, number: 
 
 def log_settings(config: LogConfig) -> LogSettings:
     """The section ``log`` as the log knows it."""
-    return LogSettings(
-        shards=config.shards,
+    return made_of(
+        LogSettings,
+        config,
         generation_seconds=config.generation,
         retention_seconds=config.retention,
-        retention_bytes=config.retention_bytes,
         topics=tuple(retention_of(entry) for entry in config.topics),
-        max_streams=config.max_streams,
         page_cache_bytes=config.page_cache,
     )
 
@@ -86,15 +85,10 @@ def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSetting
             require_client_certificate=config.tls.require_client_certificate,
             min_version=config.tls.min_version,
         )
-    return ListenerSettings(
+    return made_of(
+        ListenerSettings,
+        config,
         name=name,
-        host=config.host,
-        port=config.port,
-        max_connections=config.max_connections,
-        backlog=config.backlog,
-        reuse_port=config.reuse_port,
-        proxy_protocol=config.proxy_protocol,
-        trusted_proxies=config.trusted_proxies,
         tls=tls,
         websocket=_websocket(config) if config.protocol == "websocket" else None,
         outbox=OutboxSettings(config.outbox.high, config.outbox.low, config.outbox.limit),
@@ -107,16 +101,6 @@ def make_login_limit(config: MqttSettings, budget: LoginBudget, protocol: str) -
     """
     first = config.max_packet_size if protocol == "frames" else config.max_connect_size
     return LoginLimit(budget, first + AROUND_LOGIN)
-
-
-def make_admin_limits(config: AdminConfig) -> AdminLimits:
-    """The section ``admin`` as its port knows it."""
-    return AdminLimits(
-        max_connections=config.max_connections,
-        max_connections_per_address=config.max_connections_per_address,
-        request_timeout=config.request_timeout,
-        idle_timeout=config.idle_timeout,
-    )
 
 
 def _websocket(config: ListenerConfig) -> WebSocketSettings:

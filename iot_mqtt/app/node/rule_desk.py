@@ -12,6 +12,7 @@ from iot_mqtt.app.config.errors import ConfigError
 from iot_mqtt.app.config.reading import LoadedConfig
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.driving import breath
+from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.uplink.desk import ReloadInfo, RuleInfo, RulesInfo, RulesRefused, TrialInfo
 from iot_mqtt.uplink.rulebook import RuleBook
@@ -169,17 +170,4 @@ async def recent(
 
 
 def _info(number: int, rule: Rule) -> RuleInfo:
-    return RuleInfo(
-        number=number,
-        filter=rule.filter,
-        gateway=rule.gateway,
-        device=rule.device,
-        codec=rule.codec,
-        when=rule.when,
-        qos=rule.qos,
-        to=rule.to,
-        mode=rule.mode.value,
-        key=rule.key,
-        matched=rule.figures.matched,
-        sent=rule.figures.sent,
-    )
+    return made_of(RuleInfo, rule, rule.figures, number=number, mode=rule.mode.value)

@@ -27,7 +27,6 @@ from iot_mqtt.app.node.parts import (
     bound,
     budget_settings,
     disk_meter,
-    make_admin_limits,
     make_grid,
     make_layout,
     make_listener_settings,
@@ -306,7 +305,7 @@ class Service:
 
     def _open_admin(self, room: Share) -> str:
         config = self._config
-        doorkeeper = Doorkeeper(make_admin_limits(config.admin), room)
+        doorkeeper = Doorkeeper(config.admin, room)
         metrics = Metrics(
             self.counters,
             self.view.info,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import NamedTuple
 
 from iot_mqtt.app.config.folders import uplink_dir
-from iot_mqtt.app.config.sections import Config, KafkaConfig
+from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.uplink import Uplink
@@ -16,11 +15,9 @@ from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Sink
 from iot_mqtt.uplink.files import FileSink
-from iot_mqtt.uplink.kafka.settings import KafkaSettings, SecuritySettings
 from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.rulebook import RuleBook
 from iot_mqtt.uplink.rules import rules_of
-from iot_mqtt.uplink.settings import FileSettings
 
 #: Topics of the platform that mean something in any case, beside those that the configuration names.
 KNOWN_TOPICS = ("iot.dead",)
@@ -70,27 +67,8 @@ def _make_sink(config: Config, cross: Callable[[Callable[[], None]], object]) ->
         # Whoever has no Kafka need not wait for its library.
         from iot_mqtt.uplink.kafka.sink import KafkaSink
 
-        return KafkaSink(kafka_settings(told.kafka), cross, time.monotonic)
-    file = told.file
-    settings = FileSettings(file.rotate_bytes, file.rotate_seconds, file.limit, file.reserve)
-    return FileSink(uplink_dir(config), settings, cross, time.monotonic)
-
-
-def kafka_settings(told: KafkaConfig) -> KafkaSettings:
-    """``uplink.kafka`` as the package takes it."""
-    return KafkaSettings(
-        told.bootstrap_servers,
-        told.compression,
-        told.linger_seconds,
-        told.batch_bytes,
-        told.buffer_bytes,
-        told.dead_letters or "",
-        told.create_topics,
-        told.partitions,
-        told.replication,
-        SecuritySettings(**asdict(told.security)),
-        told.options,
-    )
+        return KafkaSink(told.kafka, cross, time.monotonic)
+    return FileSink(uplink_dir(config), told.file, cross, time.monotonic)
 
 
 def _reserved(config: Config) -> tuple[str, ...]:

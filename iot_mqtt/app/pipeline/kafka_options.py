@@ -7,31 +7,12 @@ JAAS, its own little language.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 from iot_mqtt.app.pipeline.errors import PipelineError
+from iot_mqtt.uplink.kafka.settings import SecuritySettings
 
 
-class Security(Protocol):
-    """``uplink.kafka.security``."""
-
-    @property
-    def protocol(self) -> str: ...
-    @property
-    def ca(self) -> str | None: ...
-    @property
-    def cert(self) -> str | None: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def mechanism(self) -> str: ...
-    @property
-    def username(self) -> str | None: ...
-    @property
-    def password(self) -> str | None: ...
-
-
-def kafka_options(security: Security) -> dict[str, str]:
+def kafka_options(security: SecuritySettings) -> dict[str, str]:
     """What Spark has to be told beside the servers. Passwords and keys are in it."""
     if security.protocol == "plaintext":
         return {}
@@ -44,7 +25,7 @@ def kafka_options(security: Security) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in found.items()}
 
 
-def _tls(security: Security) -> dict[str, str]:
+def _tls(security: SecuritySettings) -> dict[str, str]:
     found: dict[str, str] = {}
     if security.ca is not None:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security.ca}
@@ -63,7 +44,7 @@ def _tls(security: Security) -> dict[str, str]:
     return found
 
 
-def _login(security: Security) -> str:
+def _login(security: SecuritySettings) -> str:
     kind = "scram.Scram" if security.mechanism.upper().startswith("SCRAM") else "plain.Plain"
     user, password = _quoted(security.username or ""), _quoted(security.password or "")
     return f"org.apache.kafka.common.security.{kind}LoginModule required username={user} password={password};"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 MIB = 1 << 20
 
@@ -43,11 +44,11 @@ PARTITIONERS = ("consistent", "consistent_random", "murmur2", "murmur2_random", 
 class SecuritySettings:
     """``uplink.kafka.security.*``; paths are those of PEM files."""
 
-    protocol: str = "plaintext"
+    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
-    mechanism: str = "PLAIN"
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     username: str | None = None
     password: str | None = None
 
@@ -60,16 +61,16 @@ class SecuritySettings:
 class KafkaSettings:
     """``uplink.kafka.*``."""
 
-    bootstrap_servers: tuple[str, ...]
-    compression: str = "lz4"
+    bootstrap_servers: tuple[str, ...] = ("127.0.0.1:9092",)
+    compression: Literal["none", "lz4", "snappy", "zstd", "gzip"] = "lz4"
     #: So long a batch waits for more records.
     linger_seconds: float = 0.01
     #: Bytes of one batch of one partition, at most.
     batch_bytes: int = 1_000_000
     #: Bytes that may be under way; more waits in the log.
     buffer_bytes: int = 32 * MIB
-    #: Where records go that Kafka will not take.
-    dead_letters: str = "iot.dead"
+    #: Where records go that Kafka will not take; None: nowhere.
+    dead_letters: str | None = "iot.dead"
     #: Make topics that are not there, with so many partitions and replicas; 0: what Kafka's own configuration says.
     create_topics: bool = False
     partitions: int = 0

@@ -9,11 +9,12 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 
-from iot_mqtt.admin.connections import AdminChannel, AdminLimits, Doorkeeper
+from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
+from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.admin.site import make_site
 from tests.unit.admin import adminkit as kit
 
-LIMITS = AdminLimits(max_connections=4, max_connections_per_address=2, request_timeout=10, idle_timeout=30)
+LIMITS = AdminSettings(max_connections=4, max_connections_per_address=2, request_timeout=10, idle_timeout=30)
 
 
 class Port:

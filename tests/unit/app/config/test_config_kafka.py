@@ -8,7 +8,6 @@ import pytest
 
 from iot_mqtt.app.config import ConfigError, load_config, read_config
 from iot_mqtt.app.config.text import explained, shown
-from iot_mqtt.app.node.uplink import kafka_settings
 from iot_mqtt.uplink.kafka.settings import producing
 
 KAFKA = "uplink.kind=kafka"
@@ -64,7 +63,7 @@ def test_options_come_from_all_layers_and_reach_the_library(tmp_path: Path) -> N
     file.write_text("uplink:\n  kind: kafka\n  kafka:\n    options: {socket.timeout.ms: 5000, client.rack: a}\n")
     loaded = read_config(str(file), [f"{OPTIONS}.client.rack=b"], {})
     assert loaded.config.uplink.kafka.options == {"socket.timeout.ms": 5000, "client.rack": "b"}
-    told = producing(kafka_settings(loaded.config.uplink.kafka))
+    told = producing(loaded.config.uplink.kafka)
     assert (told["socket.timeout.ms"], told["client.rack"], told["acks"]) == ("5000", "b", "all")
 
 

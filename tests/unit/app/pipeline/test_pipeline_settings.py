@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,7 @@ from iot_mqtt.app.config import Config, read_config
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.kafka_options import kafka_options
 from iot_mqtt.app.pipeline.settings import read_rules, settings_of, text_of, uses_kafka, write_settings
-
-
-@dataclass(frozen=True)
-class Secured:
-    """``uplink.kafka.security``."""
-
-    protocol: str
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    mechanism: str = "PLAIN"
-    username: str | None = None
-    password: str | None = None
+from iot_mqtt.uplink.kafka.settings import SecuritySettings
 
 
 def config(*sets: str) -> Config:
@@ -148,7 +135,7 @@ def test_rules_that_are_not_there_are_named(tmp_path: Path) -> None:
 
 def test_user_and_password_become_a_line_of_jaas() -> None:
     """Quotes in a password do not end it."""
-    found = kafka_options(Secured("sasl_ssl", mechanism="SCRAM-SHA-512", username="joe", password='a"b\\c'))
+    found = kafka_options(SecuritySettings("sasl_ssl", mechanism="SCRAM-SHA-512", username="joe", password='a"b\\c'))
     assert found == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
@@ -156,7 +143,7 @@ def test_user_and_password_become_a_line_of_jaas() -> None:
             'org.apache.kafka.common.security.scram.ScramLoginModule required username="joe" password="a\\"b\\\\c";'
         ),
     }
-    plain = kafka_options(Secured("sasl_plaintext", username="joe", password="x"))
+    plain = kafka_options(SecuritySettings("sasl_plaintext", username="joe", password="x"))
     assert "plain.PlainLoginModule" in plain["kafka.sasl.jaas.config"]
 
 
@@ -164,7 +151,7 @@ def test_certificates_become_pem_stores(tmp_path: Path) -> None:
     """The key is read, because Java wants it in the option itself."""
     (tmp_path / "cert.pem").write_text("CERT")
     (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----\nx")
-    found = kafka_options(Secured("ssl", "/ca.pem", str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")))
+    found = kafka_options(SecuritySettings("ssl", "/ca.pem", str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")))
     assert found == {
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",
@@ -173,11 +160,11 @@ def test_certificates_become_pem_stores(tmp_path: Path) -> None:
         "kafka.ssl.keystore.certificate.chain": "CERT",
         "kafka.ssl.keystore.key": "-----BEGIN PRIVATE KEY-----\nx",
     }
-    assert kafka_options(Secured("plaintext")) == {}
+    assert kafka_options(SecuritySettings("plaintext")) == {}
 
 
 def test_a_key_of_another_form_is_refused_with_the_command(tmp_path: Path) -> None:
     """Java would say only that something is wrong."""
     (tmp_path / "key.pem").write_text("-----BEGIN RSA PRIVATE KEY-----\nx")
     with pytest.raises(PipelineError, match="openssl pkcs8"):
-        kafka_options(Secured("ssl", cert=str(tmp_path / "key.pem")))
+        kafka_options(SecuritySettings("ssl", cert=str(tmp_path / "key.pem")))
