@@ -22,7 +22,7 @@ from iot_mqtt.app.config.layers import (
     expanded,
     file_settings,
 )
-from iot_mqtt.app.config.limits import PATHS, complaint, pattern_of
+from iot_mqtt.app.config.limits import KEYS, complaint, pattern_of
 from iot_mqtt.app.config.maps import gathered
 from iot_mqtt.app.config.plugins import folded
 from iot_mqtt.app.config.secrecy import is_secret, secrets_in, without
@@ -120,7 +120,7 @@ def _checked(setting: Setting, names: list[str], problems: list[Problem]) -> Set
     if (text := complaint(setting.key, value)) is not None:
         problems.append(Problem(setting.origin, setting.key, text))
         return None
-    if pattern_of(setting.key) in PATHS and isinstance(value, str):
+    if KEYS[pattern_of(setting.key)].is_path and isinstance(value, str):
         # Not resolved: a certificate may be replaced by turning a link.
         value = str((Path(setting.origin.directory) / Path(value).expanduser()).absolute())
     return Setting(setting.key, value, setting.origin)

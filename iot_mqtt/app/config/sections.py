@@ -1,7 +1,7 @@
 """What a node can be told: the sections of ``application.yaml`` as frozen values.
 
-The shape and the defaults are here and nowhere else. What each key means is in ``docs``, what it may be
-beyond its type in ``limits``. ``mqtt``, ``auth``, ``devices``, ``admin``, ``uplink.file`` and ``uplink.kafka``
+The shape and the defaults are here and nowhere else. What each key means, and what it may be beyond its
+type, is in ``keys.yaml``. ``mqtt``, ``auth``, ``devices``, ``admin``, ``uplink.file`` and ``uplink.kafka``
 are the settings of the packages that use them.
 """
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from iot_mqtt.app.config import schema
-from iot_mqtt.app.config.docs import KEYS, SECTIONS
 from iot_mqtt.app.config.errors import Layer
-from iot_mqtt.app.config.limits import CHOICES, RANGES, pattern_of
+from iot_mqtt.app.config.limits import KEYS, SECTIONS, pattern_of
 from iot_mqtt.app.config.reading import LoadedConfig, default_of
 from iot_mqtt.app.config.secrecy import masked
 from iot_mqtt.app.config.sections import known_listeners
@@ -74,7 +73,7 @@ def explained(loaded: LoadedConfig, key: str) -> str | None:
 def document(key: str) -> str:
     """What a key or a section means; empty if nobody wrote it down."""
     pattern = pattern_of(key)
-    return KEYS.get(pattern) or SECTIONS.get(key) or SECTIONS.get(pattern, "")
+    return KEYS[pattern].means if pattern in KEYS else SECTIONS.get(key) or SECTIONS.get(pattern, "")
 
 
 def _explained_section(loaded: LoadedConfig, key: str) -> str:
@@ -87,13 +86,10 @@ def _explained_section(loaded: LoadedConfig, key: str) -> str:
 
 
 def _type(key: str, hint: object) -> str:
-    pattern = pattern_of(key)
-    text = describe(hint)
-    if pattern in RANGES:
-        text += f", {RANGES[pattern]}"
-    if pattern in CHOICES:
-        text = " | ".join(CHOICES[pattern])
-    return text
+    known = KEYS[pattern_of(key)]
+    if known.one_of:
+        return " | ".join(known.one_of)
+    return describe(hint) if known.range is None else f"{describe(hint)}, {known.range}"
 
 
 def _reference_lines() -> Iterator[str]:

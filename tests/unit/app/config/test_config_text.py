@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from iot_mqtt.app.config import limits, load_config, read_config, schema
-from iot_mqtt.app.config.docs import KEYS, SECTIONS
-from iot_mqtt.app.config.limits import pattern_of
+from iot_mqtt.app.config.limits import KEYS, SECTIONS, pattern_of
 from iot_mqtt.app.config.sections import known_listeners
 from iot_mqtt.app.config.text import explained, reference, shown
 
@@ -49,13 +48,6 @@ def test_every_key_and_section_means_something() -> None:
     assert patterns == set(KEYS)
     sections = set(schema.keys(known_listeners(), sections=True)) - set(schema.keys(known_listeners()))
     assert {pattern_of(key) for key in sections} | {f"listeners.{name}" for name in known_listeners()} == set(SECTIONS)
-
-
-def test_every_limit_belongs_to_a_key() -> None:
-    """A renamed key takes its limits along."""
-    patterns = {pattern_of(key) for key in schema.keys(known_listeners())}
-    limited = {*limits.RANGES, *limits.CHOICES, *limits.PATTERNS, *limits.PATHS}
-    assert limited <= patterns
 
 
 def test_every_default_is_within_its_limits() -> None:
