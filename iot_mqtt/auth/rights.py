@@ -14,36 +14,22 @@ from iot_mqtt.ports.access import Action, Permissions, Principal
 _versions = itertools.count(1)
 
 
-class Unrestricted:
-    """May do everything, for good."""
+class Unvarying:
+    """May do everything, or nothing, for good."""
 
     __slots__ = ("unrestricted", "version")
 
-    def __init__(self) -> None:
-        self.unrestricted = True
+    def __init__(self, *, everything: bool) -> None:
+        self.unrestricted = everything
         self.version = 0
 
     def allows(self, action: Action, asked: str) -> bool:
-        return True
+        return self.unrestricted
 
 
-UNRESTRICTED = Unrestricted()
-
-
-class Nothing:
-    """May do nothing, for good: for who could not be let in any more."""
-
-    __slots__ = ("unrestricted", "version")
-
-    def __init__(self) -> None:
-        self.unrestricted = False
-        self.version = 0
-
-    def allows(self, action: Action, asked: str) -> bool:
-        return False
-
-
-NOTHING = Nothing()
+UNRESTRICTED = Unvarying(everything=True)
+#: For who could not be let in any more.
+NOTHING = Unvarying(everything=False)
 
 
 class FilePermissions:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,11 +58,9 @@ class LoadedConfig:
             return self.written[key][-1].origin
         return self.derived[key].origin if key in self.derived else DEFAULT
 
-    def default(self, key: str) -> object:
-        """What the key would be if no layer named it."""
-        if key in self.derived:
-            return self.derived[key].value
-        return default_of(key)
+
+#: The whole configuration once more, in the layers of the start. Raises ``ConfigError``.
+Reread = Callable[[], LoadedConfig]
 
 
 def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> LoadedConfig:

@@ -20,9 +20,9 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt.app.config.private_files import narrow, set_umask
+from iot_mqtt.app.config.reading import Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.logging import configure_logging, reopen_log
-from iot_mqtt.app.node.rereading import Reread
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.pipeline.descriptors import raise_limit
 from iot_mqtt.pipeline.reactor import install

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -19,6 +20,7 @@ from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.config.folders import pipeline_dir
+from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.gateways import Gateways
@@ -33,10 +35,10 @@ from iot_mqtt.app.node.parts import (
     make_log,
     make_login_limit,
 )
-from iot_mqtt.app.node.rereading import Reread, Rereading
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
-from iot_mqtt.app.pipeline.bridge import JobsBridge
+from iot_mqtt.app.pipeline.status import read_status
+from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
@@ -86,6 +88,9 @@ DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
 #: Seconds between two looks at the logs of dead nodes.
 CARE_SECONDS = 60.0
+#: Seconds for the configuration to be read again, and for what jobs say of themselves.
+CONFIG_PATIENCE = 10.0
+STATUS_PATIENCE = 5.0
 #: Connections to the admin port that the kernel holds until they are accepted.
 ADMIN_BACKLOG = 128
 
@@ -202,11 +207,14 @@ class Service:
 
     async def _config_now(self) -> Config:
         """As it is written; as it was at the start if it came from nowhere."""
-        return self._config if self.reread is None else (await Rereading(self.reread, self._reactor).read()).config
+        return self._config if self.reread is None else (await self._written(self.reread).read()).config
+
+    def _written(self, reread: Reread) -> SlowFiles[LoadedConfig]:
+        return SlowFiles(reread, self._reactor, CONFIG_PATIENCE, "the configuration")
 
     async def _attach_uplink(self, number: int) -> Uplink | None:
         cross = self._reactor.callFromThread
-        read = None if self.reread is None else Rereading(self.reread, self._reactor).read
+        read = None if self.reread is None else self._written(self.reread).read_alone
         uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, read)
         if uplinked is None:
             return None
@@ -318,7 +326,7 @@ class Service:
             links=LinksCollector(self.gateways.facts),
             inbox=InboxCollector(self._letters_info),
         )
-        data_dir = config.node.data_dir
+        data_dir, status = config.node.data_dir, pipeline_dir(config) / "status"
         site = make_site(
             self.view,
             metrics,
@@ -328,7 +336,7 @@ class Service:
             devices=self.accompanied,
             captures=self.gateways.captures,
             uplink=self._desk,
-            jobs=JobsBridge(pipeline_dir(config) / "status", self._reactor).read,
+            jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
         )
         port: Any = CalmPort(config.admin.port, cast(Any, site), ADMIN_BACKLOG, config.admin.host, self._reactor)

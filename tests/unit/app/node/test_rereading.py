@@ -9,9 +9,11 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.app.config.errors import DEFAULT, ConfigError, Problem
 from iot_mqtt.app.config.reading import LoadedConfig, read_config
-from iot_mqtt.app.node.rereading import PATIENCE, Rereading
+from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.errors import Unavailable
 from tests.unit.app.threadkit import Reactor
+
+PATIENCE = 10.0
 
 
 class Files:
@@ -40,19 +42,19 @@ def reactor() -> Reactor:
 
 
 @pytest.fixture
-def rereading(files: Files, reactor: Reactor) -> Rereading:
-    return Rereading(files.read, reactor)
+def rereading(files: Files, reactor: Reactor) -> SlowFiles[LoadedConfig]:
+    return SlowFiles(files.read, reactor, PATIENCE, "the configuration")
 
 
-def asked(rereading: Rereading) -> list[Any]:
+def asked(rereading: SlowFiles[LoadedConfig]) -> list[Any]:
     """What came of it, once it has."""
     found: list[Any] = []
-    asking: Deferred[LoadedConfig] = ensureDeferred(rereading.read())
+    asking: Deferred[LoadedConfig] = ensureDeferred(rereading.read_alone())
     asking.addBoth(found.append)
     return found
 
 
-def test_a_thread_reads_and_not_the_reactor(rereading: Rereading, files: Files, reactor: Reactor) -> None:
+def test_a_thread_reads_and_not_the_reactor(rereading: SlowFiles[LoadedConfig], files: Files, reactor: Reactor) -> None:
     """Asking reads nothing; the answer is what stood there when the thread did."""
     found = asked(rereading)
     assert (files.reads, found) == (0, [])
@@ -62,7 +64,9 @@ def test_a_thread_reads_and_not_the_reactor(rereading: Rereading, files: Files, 
     assert reactor.getDelayedCalls() == []
 
 
-def test_what_is_wrong_with_it_is_told_as_at_the_start(rereading: Rereading, files: Files, reactor: Reactor) -> None:
+def test_what_is_wrong_with_it_is_told_as_at_the_start(
+    rereading: SlowFiles[LoadedConfig], files: Files, reactor: Reactor
+) -> None:
     """And the next one can ask again."""
     files.error = ConfigError([Problem(DEFAULT, "mqtt", "is broken")])
     found = asked(rereading)
@@ -74,7 +78,7 @@ def test_what_is_wrong_with_it_is_told_as_at_the_start(rereading: Rereading, fil
     assert found[0].config.node.id == "one"
 
 
-def test_one_read_at_a_time(rereading: Rereading, reactor: Reactor) -> None:
+def test_one_read_at_a_time(rereading: SlowFiles[LoadedConfig], reactor: Reactor) -> None:
     """What was read before is never put in force after what was read later."""
     first, second = asked(rereading), asked(rereading)
     assert isinstance(second[0].value, Unavailable)
@@ -83,7 +87,9 @@ def test_one_read_at_a_time(rereading: Rereading, reactor: Reactor) -> None:
     assert first[0].config.node.id == "one"
 
 
-def test_files_that_do_not_come_keep_one_thread_and_no_caller(rereading: Rereading, reactor: Reactor) -> None:
+def test_files_that_do_not_come_keep_one_thread_and_no_caller(
+    rereading: SlowFiles[LoadedConfig], reactor: Reactor
+) -> None:
     """What comes of it after that is nobody's; then it is read again."""
     found = asked(rereading)
     reactor.advance(PATIENCE + 0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.admin.pipeline_resources import JobStatus
 from iot_mqtt.app.cli import main
-from iot_mqtt.app.pipeline.bridge import PATIENCE, JobsBridge
 from iot_mqtt.app.pipeline.status import MAX_FILES, Clock, is_alive, read_status, screen
+from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.errors import Unavailable
 from tests.unit.admin.adminkit import FakeView, make_browser
 from tests.unit.app.threadkit import Reactor
 
 NOW = 1_000_000.0
+PATIENCE = 5.0
 SAID: dict[str, Any] = {
     "job": "clean",
     "running": True,
@@ -182,7 +184,11 @@ def test_the_api_has_the_jobs(tmp_path: Path) -> None:
     assert "/pipeline" in browser.get("/api/v1/openapi.json").json["paths"]
 
 
-def asked(bridge: JobsBridge) -> list[Any]:
+def _bridge(folder: Path, reactor: Reactor) -> SlowFiles[list[JobStatus]]:
+    return SlowFiles(partial(read_status, folder), reactor, PATIENCE, str(folder))
+
+
+def asked(bridge: SlowFiles[list[JobStatus]]) -> list[Any]:
     found: list[Any] = []
     asking: Deferred[list[JobStatus]] = ensureDeferred(bridge.read())
     asking.addBoth(found.append)
@@ -192,7 +198,7 @@ def asked(bridge: JobsBridge) -> list[Any]:
 def test_those_who_ask_at_once_share_one_read(tmp_path: Path) -> None:
     """However many ask, one thread reads."""
     reactor = Reactor()
-    bridge = JobsBridge(tmp_path, reactor)
+    bridge = _bridge(tmp_path, reactor)
     asking = [asked(bridge) for _ in range(10)]
     assert len(reactor.pool.waiting) == 1
     reactor.pool.go()
@@ -203,7 +209,7 @@ def test_those_who_ask_at_once_share_one_read(tmp_path: Path) -> None:
 def test_a_file_system_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
     """Each is told after a while; one thread is all that it has; it is asked again when that comes back."""
     reactor = Reactor()
-    bridge = JobsBridge(tmp_path, reactor)
+    bridge = _bridge(tmp_path, reactor)
     first = asked(bridge)
     reactor.advance(PATIENCE + 0.1)
     second = asked(bridge)
