@@ -27,10 +27,10 @@ from pathlib import Path
 
 from benchmarks.durable import Node, say
 from benchmarks.whole import cpu_seconds
-from iot_mqtt.custom_protocols.gateway import client
 from iot_mqtt.custom_protocols.gateway.codec import GatewayCodec
 from iot_mqtt.custom_protocols.gateway.wire import Type
 from iot_mqtt.framing import framer_of
+from tests.doubles import gateway as client
 
 FRAME = 64
 DEVICE = "hall-2-hydro-press1"

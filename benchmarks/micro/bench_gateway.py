@@ -17,9 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iot_mqtt.custom_protocols.gateway import GatewayCodec, client
+from iot_mqtt.custom_protocols.gateway import GatewayCodec
 from iot_mqtt.custom_protocols.gateway.wire import Type
 from iot_mqtt.sdk import Host, NoConfig
+from tests.doubles import gateway as client
 
 TIME = 1_767_225_600_000
 

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from twisted.internet.protocol import Factory, Protocol
 
 from iot_mqtt.pipeline import (
@@ -38,8 +40,8 @@ from iot_mqtt.pipeline import (
     TimingWheel,
     listen,
 )
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.pipeline.websocket.frames import FrameReader, unmask
+from tests.doubles.channel import EmbeddedChannel
 
 CONNECTIONS = 200
 PACKET = b"\x30\x44\x00\x08drip/one" + b"x" * 58

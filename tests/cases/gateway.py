@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from iot_mqtt.custom_protocols.gateway import GatewayCodec, client
+from iot_mqtt.custom_protocols.gateway import GatewayCodec
 from iot_mqtt.custom_protocols.gateway.wire import Type
 from iot_mqtt.sdk import Command, Host, NoConfig
+from tests.doubles import gateway as client
 
 #: 2026-01-01 00:00:00 UTC.
 TIME = 1_767_225_600_000

@@ -16,9 +16,9 @@ from contextlib import suppress
 from systemkit import wire
 from systemkit.wire import Received, Splitter
 
-from iot_mqtt.custom_protocols.gateway import client
 from iot_mqtt.custom_protocols.gateway.wire import Code, Type
 from tests.cluster.roving import AGAIN, PATIENCE, RovingClient
+from tests.doubles import gateway as client
 
 #: What a device does with a command, one time in so many, while it is unsettled.
 DROPS, IGNORES, REFUSES, HESITATES = 8, 20, 12, 4

@@ -11,8 +11,8 @@ from typing import Any
 from systemkit import wire
 from systemkit.plain import Plain
 
-from iot_mqtt.custom_protocols.gateway.client import login
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
+from tests.doubles.gateway import login
 
 SECONDS = 3
 

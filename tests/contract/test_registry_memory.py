@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.cluster.registry.memory import MemoryEnsemble, MemoryRegistry
 from iot_mqtt.ports.registry import Registry
 from tests.contract.registry_suite import LeasingSuite
 from tests.contract.registrykit import CONNECTED, LOST, Bench, ManualPump, member
+from tests.doubles.registry import MemoryEnsemble, MemoryRegistry
 
 
 class MemoryBench(Bench):

@@ -10,10 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iot_mqtt.custom_protocols.gateway import client, wire
+from iot_mqtt.custom_protocols.gateway import wire
 from iot_mqtt.custom_protocols.gateway.wire import LETTERS, Type
 from iot_mqtt.sdk import Answer, BadBatch, BadFrame, Readings, Value, WhenSafe
 from tests.cases.gateway import logged_in
+from tests.doubles import gateway as client
 
 PRINTABLE = st.characters(exclude_categories=["C", "Z"])
 NAME = st.text(PRINTABLE.filter(lambda letter: letter not in "/+#$" and letter.isprintable()), min_size=1, max_size=8)

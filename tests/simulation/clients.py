@@ -25,8 +25,8 @@ from iot_mqtt.codec import (
     encode,
 )
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.values import ProtocolVersion
+from tests.doubles.channel import EmbeddedChannel
 from tests.simulation.ledger import Broken, Sent, Wish
 
 if TYPE_CHECKING:

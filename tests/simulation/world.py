@@ -9,9 +9,9 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.cluster.links import LinkSettings
-from iot_mqtt.cluster.registry.memory import MemoryEnsemble
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.pipeline.clock import ManualClock
+from tests.doubles.registry import MemoryEnsemble
 from tests.simulation.brokers import BrokerLife
 from tests.simulation.clients import Client
 from tests.simulation.ledger import Broken, Ledger

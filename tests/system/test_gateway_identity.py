@@ -18,8 +18,8 @@ from systemkit.starting import brokers
 from systemkit.waiting import wait_until
 
 from iot_mqtt.auth.passwd import set_password
-from iot_mqtt.custom_protocols.gateway import client
 from iot_mqtt.custom_protocols.gateway.wire import Code, Type
+from tests.doubles import gateway as client
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no gateways")
 

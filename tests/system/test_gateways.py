@@ -20,8 +20,8 @@ from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker
 from systemkit.waiting import wait_until
 
-from iot_mqtt.custom_protocols.gateway import client
 from iot_mqtt.custom_protocols.gateway.wire import Type
+from tests.doubles import gateway as client
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no gateways")
 

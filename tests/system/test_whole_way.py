@@ -31,8 +31,8 @@ from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_c
 from systemkit.starting import StartBroker
 from systemkit.waiting import all_connected, run_all, stop_all, wait_until
 
-from iot_mqtt.custom_protocols.gateway import client
 from iot_mqtt.custom_protocols.gateway.wire import Type
+from tests.doubles import gateway as client
 from tests.enginekit.kafka import KafkaServer
 
 pytestmark = [

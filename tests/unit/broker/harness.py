@@ -57,12 +57,12 @@ from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import Layout, MqttCodecStage, OutboxSettings, TimingWheel
 from iot_mqtt.pipeline.clock import ManualClock
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import ProtocolVersion
+from tests.doubles.channel import EmbeddedChannel
 
 V31, V311, V5 = ProtocolVersion.V31, ProtocolVersion.V311, ProtocolVersion.V5
 P = TypeVar("P")

@@ -11,13 +11,13 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.links import LinkSettings
 from iot_mqtt.cluster.node import ClusterNode
-from iot_mqtt.cluster.registry.memory import MemoryEnsemble
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import Message
+from tests.doubles.registry import MemoryEnsemble
 from tests.simulation.messaging import FINE, Network, Weather
 from tests.simulation.sharedgrid import GridDoor, SharedGrid
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from iot_mqtt.custom_protocols.gateway import GatewayCodec, client, wire
+from iot_mqtt.custom_protocols.gateway import GatewayCodec, wire
 from iot_mqtt.custom_protocols.gateway import codec as codec_module
 from iot_mqtt.custom_protocols.gateway.wire import Code, Kind, Type
 from iot_mqtt.framing import FrameError, framer_of
@@ -27,6 +27,7 @@ from iot_mqtt.sdk import (
     WhenSafe,
 )
 from tests.cases.gateway import DEVICES, LOGIN, TIME, codec, documented, logged_in
+from tests.doubles import gateway as client
 from tests.seeds import seed_of
 
 ONE = DEVICES[:1]

@@ -13,7 +13,7 @@ from iot_mqtt.pipeline import (
     InputClosed,
     Stage,
 )
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
+from tests.doubles.channel import EmbeddedChannel
 
 KICKED = CloseReason("kicked")
 

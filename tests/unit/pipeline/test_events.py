@@ -11,10 +11,10 @@ from twisted.logger import globalLogPublisher
 
 from iot_mqtt.errors import Malformed
 from iot_mqtt.pipeline import Batch, CloseReason, Context, Layout, Stage
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.pipeline.ends import HEAD, TAIL
 from iot_mqtt.pipeline.stage import INBOUND, OUTBOUND
 from iot_mqtt.pipeline.table import table_of
+from tests.doubles.channel import EmbeddedChannel
 
 
 class Recorder(Stage):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iot_mqtt.framing import FrameReason, LengthField, framer_of
 from iot_mqtt.pipeline import Batch, Context, FrameRefused, FramesStage, Stage
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.pipeline.reasons import CloseReason
+from tests.doubles.channel import EmbeddedChannel
 
 FRAMING = LengthField(offset=1, width=1, magic=b"\x68", strip=2, max_frame=16)
 

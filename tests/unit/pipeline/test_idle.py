@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.pipeline import Batch, ConnectTimeouts, Context, IdleEvent, IdleStage, Stage
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
+from tests.doubles.channel import EmbeddedChannel
 
 
 def count(embedded: EmbeddedChannel) -> int:

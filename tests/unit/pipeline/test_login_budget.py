@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.pipeline import LoginBudget, LoginLimit
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
+from tests.doubles.channel import EmbeddedChannel
 
 
 def _channel(limit: LoginLimit) -> EmbeddedChannel:

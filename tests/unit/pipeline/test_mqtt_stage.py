@@ -5,8 +5,8 @@ from __future__ import annotations
 from iot_mqtt.codec import Pingreq, PublishRun
 from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline import MqttCodecStage
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.values import ProtocolVersion
+from tests.doubles.channel import EmbeddedChannel
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01a"
 PUBLISH = b"\x30\x05\x00\x01tab"

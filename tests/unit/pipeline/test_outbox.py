@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.pipeline import Context, OutboxSettings, Stage
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
+from tests.doubles.channel import EmbeddedChannel
 
 LIMITS = OutboxSettings(high_water=1000, low_water=250, hard_limit=4000)
 

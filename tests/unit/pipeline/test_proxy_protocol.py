@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.pipeline.proxy_protocol import (
     HeaderReader,
     ProxyHeader,
@@ -12,6 +11,7 @@ from iot_mqtt.pipeline.proxy_protocol import (
     ProxyProtocolStage,
     networks,
 )
+from tests.doubles.channel import EmbeddedChannel
 
 TRUSTED = networks(["192.0.2.0/24"])
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"

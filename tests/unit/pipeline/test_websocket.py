@@ -10,10 +10,10 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Pong, Request
 
 from iot_mqtt.pipeline import MqttCodecStage, WebSocketSettings
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.pipeline.reasons import SHUTTING_DOWN
 from iot_mqtt.pipeline.websocket import WebSocketEstablished, WebSocketStage
 from iot_mqtt.pipeline.websocket.frames import FrameReader, unmask
+from tests.doubles.channel import EmbeddedChannel
 
 KEY = b"\x11\x22\x33\x44"
 HEADERS = {

@@ -21,7 +21,6 @@ from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.framing import Framing
 from iot_mqtt.pipeline import Layout
-from iot_mqtt.pipeline.embedded import EmbeddedChannel
 from iot_mqtt.plugins.calling import Calling
 from iot_mqtt.plugins.checking import Checker
 from iot_mqtt.plugins.inline import InlineRunner
@@ -43,6 +42,7 @@ from iot_mqtt.sdk import (
     Value,
     WhenSafe,
 )
+from tests.doubles.channel import EmbeddedChannel
 from tests.unit.broker.harness import Node
 
 

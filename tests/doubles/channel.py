@@ -13,13 +13,13 @@ What no stage kept is found in ``items``, ``events``, ``errors`` and ``writabili
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.pipeline.context import Context
-from iot_mqtt.pipeline.layout import Layout
+from iot_mqtt.pipeline.layout import Layout, StageFactory
 from iot_mqtt.pipeline.outbox import Part
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -202,20 +202,6 @@ class _Catcher(Stage):
         self.reason = reason
 
 
-def _factory(stage: Stage) -> _Once:
-    return _Once(stage)
-
-
-class _Once:
-    """A factory of the one stage it was given."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-
-    def __call__(self) -> Stage:
-        return self._stage
-
-
-def join(pieces: Iterable[bytes]) -> bytes:
-    """Many pieces as one."""
-    return b"".join(pieces)
+def _factory(stage: Stage) -> StageFactory:
+    """A factory of the one stage it is given."""
+    return lambda: stage
