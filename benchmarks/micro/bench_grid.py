@@ -27,9 +27,11 @@ from twisted.internet.defer import Deferred
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iot_mqtt.grid import ahead, records
+from iot_mqtt.grid import ahead
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.records import keys, queue
+from iot_mqtt.grid.records import message as messages
 from iot_mqtt.ports import grid as port
 from iot_mqtt.values import Message
 
@@ -185,18 +187,18 @@ def _reading(loop: Loop) -> None:
 
 def codecs() -> None:
     message = Message(b"plant/7/line/3/temperature", b"x" * 64, 1, publisher="gateway-0001")
-    encoded = records.encode_message(message)
-    queued, dup = records.encode_queue(encoded, 1, 7), records.encode_dup(1, 1, 1)
-    prefix = records.client_prefix("device-000123")
+    encoded = messages.encode_message(message)
+    queued, dup = queue.encode_queue(encoded, 1, 7), queue.encode_dup(1)
+    prefix = keys.client_prefix("device-000123")
     calls: dict[str, Callable[[], object]] = {
-        "encode_message": lambda: records.encode_message(message),
-        "encode_queue": lambda: records.encode_queue(encoded, 1, 7),
-        "encode_queue, 2 identifiers": lambda: records.encode_queue(encoded, 1, 7, False, (1, 2)),  # noqa: FBT003
-        "decode_queue": lambda: records.decode_queue(queued),
-        "encode_dup": lambda: records.encode_dup(1, 1, 1),
-        "decode_dup": lambda: records.decode_dup(dup),
-        "encode_pubrel": lambda: records.encode_pubrel(1),
-        "queue_key": lambda: records.queue_key(prefix, 1),
+        "encode_message": lambda: messages.encode_message(message),
+        "encode_queue": lambda: queue.encode_queue(encoded, 1, 7),
+        "encode_queue, 2 identifiers": lambda: queue.encode_queue(encoded, 1, 7, False, (1, 2)),  # noqa: FBT003
+        "decode_queue": lambda: queue.decode_queue(queued),
+        "encode_dup": lambda: queue.encode_dup(1),
+        "decode_dup": lambda: queue.decode_dup(dup),
+        "encode_pubrel": lambda: queue.encode_pubrel(1),
+        "queue_key": lambda: keys.queue_key(prefix, 1),
     }
     print("\nrecord                        M/s")
     for name, call in calls.items():

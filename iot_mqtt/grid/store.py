@@ -17,36 +17,10 @@ from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.grid.records import (
+from iot_mqtt.grid.records.base import Unreadable
+from iot_mqtt.grid.records.keys import (
     ROUTE,
-    SessionRecord,
-    Unreadable,
-    WillRecord,
     client_prefix,
-    decode_dup,
-    decode_group,
-    decode_progress,
-    decode_pubrel,
-    decode_queue,
-    decode_retained,
-    decode_segment,
-    decode_session,
-    decode_share,
-    decode_subscription,
-    decode_will,
-    encode_dup,
-    encode_group,
-    encode_message,
-    encode_progress,
-    encode_pubrel,
-    encode_queue,
-    encode_received,
-    encode_retained,
-    encode_segment,
-    encode_session,
-    encode_share,
-    encode_subscription,
-    encode_will,
     packet_id_of,
     packet_key,
     queue_key,
@@ -58,6 +32,29 @@ from iot_mqtt.grid.records import (
     split_prefix,
     subscription_key,
 )
+from iot_mqtt.grid.records.message import encode_message
+from iot_mqtt.grid.records.progress import (
+    decode_group,
+    decode_progress,
+    decode_segment,
+    decode_share,
+    encode_group,
+    encode_progress,
+    encode_segment,
+    encode_share,
+)
+from iot_mqtt.grid.records.queue import (
+    RECEIVED,
+    decode_dup,
+    decode_pubrel,
+    decode_queue,
+    encode_dup,
+    encode_pubrel,
+    encode_queue,
+)
+from iot_mqtt.grid.records.retained import decode_retained, encode_retained
+from iot_mqtt.grid.records.sessions import decode_session, decode_subscription, encode_session, encode_subscription
+from iot_mqtt.grid.records.wills import decode_will, encode_will
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
@@ -226,17 +223,7 @@ class GridStore:
         return self._message_bytes
 
     def save_session(self, session: StoredSession) -> None:
-        record = SessionRecord(
-            client_id=session.client_id,
-            version=session.version,
-            expiry_interval=session.expiry_interval,
-            created_at=session.created_at,
-            disconnected_at=session.disconnected_at,
-            username=session.username,
-            epoch=session.epoch,
-            owner=session.owner,
-        )
-        self._gathering.put(CacheName.SESSIONS, session_key(session.client_id), encode_session(record))
+        self._gathering.put(CacheName.SESSIONS, session_key(session.client_id), encode_session(session))
 
     def remove_session(self, client_id: str) -> None:
         self._gathering.remove(CacheName.SESSIONS, session_key(client_id))
@@ -244,9 +231,7 @@ class GridStore:
 
     def save_subscription(self, client_id: str, subscription: Subscription, since: Mapping[int, int]) -> None:
         key = subscription_key(self._prefix(client_id), subscription.filter)
-        elsewhere = [(writer, position) for writer, position in since.items() if writer and position]
-        value = encode_subscription(subscription, since.get(0, 0), elsewhere)
-        self._gathering.put(CacheName.SUBSCRIPTIONS, key, value)
+        self._gathering.put(CacheName.SUBSCRIPTIONS, key, encode_subscription(subscription, since))
 
     def remove_subscription(self, client_id: str, filter: str) -> None:
         self._gathering.remove(CacheName.SUBSCRIPTIONS, subscription_key(self._prefix(client_id), filter))
@@ -272,7 +257,7 @@ class GridStore:
     def save_dup(self, client_id: str, packet_id: int, sequence: int) -> None:
         key = packet_key(self._prefix(client_id), packet_id)
         self._gathering.whole = True
-        self._gathering.put(CacheName.DUP, key, encode_dup(sequence, 0, sequence))
+        self._gathering.put(CacheName.DUP, key, encode_dup(sequence))
 
     def remove_dup(self, client_id: str, packet_id: int) -> None:
         self._gathering.remove(CacheName.DUP, packet_key(self._prefix(client_id), packet_id))
@@ -313,17 +298,16 @@ class GridStore:
         self._gathering.remove(CacheName.PUBREL, packet_key(self._prefix(client_id), packet_id))
 
     def save_received(self, client_id: str, ids: Iterable[int]) -> None:
-        prefix, value = self._prefix(client_id), encode_received()
+        prefix = self._prefix(client_id)
         self._gathering.whole = True
         for packet_id in ids:
-            self._gathering.put(CacheName.RECEIVED, packet_key(prefix, packet_id), value)
+            self._gathering.put(CacheName.RECEIVED, packet_key(prefix, packet_id), RECEIVED)
 
     def remove_received(self, client_id: str, packet_id: int) -> None:
         self._gathering.remove(CacheName.RECEIVED, packet_key(self._prefix(client_id), packet_id))
 
     def save_will(self, client_id: str, will: StoredWill) -> None:
-        record = encode_will(WillRecord(will.will, will.due_at, will.owner))
-        self._gathering.put(CacheName.WILLS, session_key(client_id), record)
+        self._gathering.put(CacheName.WILLS, session_key(client_id), encode_will(will))
 
     def remove_will(self, client_id: str) -> None:
         self._gathering.whole = True
@@ -395,26 +379,14 @@ class GridStore:
         log.error("a record of %s can't be read: %s", cache.value, error)
 
     async def sessions(self, client_id: str | None = None) -> AsyncIterator[StoredSession]:
-        async for _, record in self._single(CacheName.SESSIONS, decode_session, client_id):
-            yield StoredSession(
-                client_id=record.client_id,
-                version=record.version,
-                expiry_interval=record.expiry_interval,
-                created_at=record.created_at,
-                disconnected_at=record.disconnected_at,
-                username=record.username,
-                epoch=record.epoch,
-                owner=record.owner,
-            )
+        async for _, session in self._single(CacheName.SESSIONS, decode_session, client_id):
+            yield session
 
     async def subscriptions(
         self, client_id: str | None = None
     ) -> AsyncIterator[tuple[str, Subscription, Mapping[int, int]]]:
-        async for key, record in self._records(CacheName.SUBSCRIPTIONS, decode_subscription, client_id):
-            since = dict(record.elsewhere)
-            if record.since:
-                since[0] = record.since
-            yield split_prefix(key)[0], record.subscription, since
+        async for key, (subscription, since) in self._records(CacheName.SUBSCRIPTIONS, decode_subscription, client_id):
+            yield split_prefix(key)[0], subscription, since
 
     async def progress(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredProgress]]:
         async for key, progress in self._single(CacheName.PROGRESS, decode_progress, client_id):
@@ -434,37 +406,28 @@ class GridStore:
 
     async def deliveries(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredDelivery]]:
         async for key, record in self._records(CacheName.QUEUE, decode_queue, client_id):
-            delivery = StoredDelivery(
-                sequence=sequence_of(key),
-                message=record.message,
-                qos=record.qos,
-                retain=record.retain,
-                identifiers=record.identifiers,
-                packet_id=record.packet_id,
-                shared=record.shared,
-            )
-            yield split_prefix(key)[0], delivery
+            yield split_prefix(key)[0], StoredDelivery(sequence_of(key), *record)
 
     async def dups(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
-        async for key, record in self._records(CacheName.DUP, decode_dup, client_id):
-            yield split_prefix(key)[0], packet_id_of(key), record.sequence
+        async for key, sequence in self._records(CacheName.DUP, decode_dup, client_id):
+            yield split_prefix(key)[0], packet_id_of(key), sequence
 
     async def pubrels(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
-        async for key, record in self._records(CacheName.PUBREL, decode_pubrel, client_id):
-            yield split_prefix(key)[0], packet_id_of(key), record.order
+        async for key, order in self._records(CacheName.PUBREL, decode_pubrel, client_id):
+            yield split_prefix(key)[0], packet_id_of(key), order
 
     async def received(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int]]:
         async for key, _ in self._raw(CacheName.RECEIVED, client_id):
             yield split_prefix(key)[0], packet_id_of(key)
 
     async def wills(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredWill]]:
-        async for key, record in self._single(CacheName.WILLS, decode_will, client_id):
-            yield key.decode(), StoredWill(record.will, record.due_at, record.owner)
+        async for key, will in self._single(CacheName.WILLS, decode_will, client_id):
+            yield key.decode(), will
 
     async def retained(self) -> AsyncIterator[tuple[Message, int]]:
-        async for _, record in self._records(CacheName.RETAINED, decode_retained):
-            self._retained_counter = max(self._retained_counter, record.version[1])
-            yield record.message, record.version[1]
+        async for _, (message, _, counter) in self._records(CacheName.RETAINED, decode_retained):
+            self._retained_counter = max(self._retained_counter, counter)
+            yield message, counter
 
     async def routes(self) -> AsyncIterator[tuple[int, str]]:
         async for key, _ in scan(self._grid, CacheName.ROUTES):

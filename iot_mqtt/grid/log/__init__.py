@@ -130,12 +130,7 @@ class GridLog:
         return [generation.info() for generation in self._catalogue.generations.values()]
 
     async def streams(self, generation: int | None = None) -> list[StreamInfo]:
-        found: list[StreamInfo] = []
-        for owner in list(self._catalogue.generations.values()):
-            if generation in (None, owner.id):
-                await self._catalogue.ensure(owner)
-                found += [stream.info() for stream in owner.in_order]
-        return found
+        return await self._catalogue.infos(generation)
 
     def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
         return self._checker.verify(breath)

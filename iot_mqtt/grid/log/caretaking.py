@@ -6,11 +6,9 @@ if the writer lives after all: it would have dropped the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from iot_mqtt.grid.log.generation import read_generation
+from iot_mqtt.grid.log.generation import Generation, read_generation, stage_record
 from iot_mqtt.grid.log.keys import generation_key, generation_prefix, generations_prefix, streams_prefix
-from iot_mqtt.grid.log.records import DROPPING, decode_generation, encode_generation
+from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 
@@ -25,19 +23,21 @@ async def drop_over(grid: Grid, settings: LogSettings, writer: int, wall: float)
         seconds = settings.seconds_of(generation.retention_class)
         last = generation.began_at + settings.generation_seconds
         if generation.state == DROPPING or 0 < seconds <= wall - last:
-            await _drop(grid, id, record)
+            await empty(grid, generation)
+            await grid.remove_prefix(CacheName.LOG_META, generation_key(id))
             dropped.append(id)
     return dropped
 
 
-async def _drop(grid: Grid, id: int, record: bytes) -> None:
+async def empty(grid: Grid, generation: Generation) -> None:
+    """Remove a generation but for its own record, which says until the end that it is being dropped.
+
+    Readers take it for gone from then on, and a writer that comes back finishes what is begun here.
+    """
+    generation.state = DROPPING
     batch = WriteBatch()
-    # Readers take it for gone from now on, and a writer that comes back finishes what is begun here.
-    batch.put(
-        CacheName.LOG_META, generation_key(id), encode_generation(replace(decode_generation(record), state=DROPPING))
-    )
+    stage_record(batch, generation, generation.counted)
     await grid.commit(batch)
     for cache in (CacheName.LOG, CacheName.LOG_INDEX):
-        await grid.remove_prefix(cache, generation_prefix(id))
-    await grid.remove_prefix(CacheName.LOG_META, streams_prefix(id))
-    await grid.remove_prefix(CacheName.LOG_META, generation_key(id))
+        await grid.remove_prefix(cache, generation_prefix(generation.id))
+    await grid.remove_prefix(CacheName.LOG_META, streams_prefix(generation.id))

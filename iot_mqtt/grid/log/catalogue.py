@@ -12,7 +12,7 @@ from iot_mqtt.grid.log.generation import Generation, Stream, read_stream
 from iot_mqtt.grid.log.keys import streams_prefix
 from iot_mqtt.grid.log.records import DROPPING, OPEN
 from iot_mqtt.ports.grid import CacheName, Grid, scan
-from iot_mqtt.ports.log import Reference
+from iot_mqtt.ports.log import Reference, StreamInfo
 
 #: Streams of old generations that are kept once they were read; a bound, not a tuning knob.
 MAX_LOADED = 100_000
@@ -56,6 +56,15 @@ class Catalogue:
                 loaded -= len(generation.in_order)
                 del self._old[generation]
                 generation.unload()
+
+    async def infos(self, generation: int | None) -> list[StreamInfo]:
+        """Of the streams of a generation, or of all."""
+        found: list[StreamInfo] = []
+        for owner in list(self.generations.values()):
+            if generation in (None, owner.id):
+                await self.ensure(owner)
+                found += [stream.info() for stream in owner.in_order]
+        return found
 
     async def find(self, reference: Reference) -> Stream | None:
         """The stream of some messages; None if it is gone, or never was."""

@@ -132,12 +132,7 @@ class FollowedLog:
             await look.open()
             look.announce(self._end)
             return await look.streams(generation)
-        found: list[StreamInfo] = []
-        for owner in list(self._catalogue.generations.values()):
-            if generation in (None, owner.id):
-                await self._catalogue.ensure(owner)
-                found += [stream.info() for stream in owner.in_order]
-        return found
+        return await self._catalogue.infos(generation)
 
     async def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
         await self.advance()

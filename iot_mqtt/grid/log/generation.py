@@ -1,22 +1,31 @@
-"""Generations and streams as the log holds them in memory, and their records."""
+"""Generations and streams as the log holds them in memory, and their records (``grid.records.base``)::
+
+    generation   tagged fields
+    stream       version (1) │ writer (2) │ shard (2) │ bucket (2) │ buckets (2) │ first turn (8) │ last turn (8)
+                 │ counted to turn (8) │ pages (8) │ messages (8) │ bytes (8) │ structure length (2) │ structure
+
+In both the counters include turns up to the one that is named as counted.
+"""
 
 from __future__ import annotations
 
 from math import inf
+from struct import Struct
 
 from iot_mqtt.grid.log.keys import generation_key, stream_key, stream_pages, turn_of
-from iot_mqtt.grid.log.records import (
-    OPEN,
-    GenerationRecord,
-    StreamRecord,
-    decode_generation,
-    decode_stream,
-    encode_generation,
-    encode_stream,
-)
+from iot_mqtt.grid.log.records import OPEN
 from iot_mqtt.grid.log.structures import Placing
+from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import WRITER_SHIFT, GenerationInfo, StreamInfo
+
+_U32 = Struct(">I")
+_U64 = Struct(">Q")
+_TIME = Struct(">d")
+_STREAM = Struct(">BHHHHQQQQQQH")
+
+# Tags of a generation. On disk for ever: added, never changed or used again.
+_BEGAN, _ENDED, _FILTER, _FIRST, _END, _MESSAGES, _BYTES, _STATE, _COUNTED, _STREAMS = range(1, 11)
 
 
 class Stream:
@@ -56,21 +65,9 @@ class Stream:
         self.bytes += size
 
     def record(self, counted: int) -> bytes:
-        return encode_stream(
-            StreamRecord(
-                self.shard,
-                self.structure,
-                self.bucket,
-                self.buckets,
-                self.first_turn,
-                self.last_turn,
-                counted,
-                self.pages,
-                self.messages,
-                self.bytes,
-            ),
-            self.generation.id >> WRITER_SHIFT,
-        )
+        structure, writer = self.structure.encode(), self.generation.id >> WRITER_SHIFT
+        place = VERSION, writer, self.shard, self.bucket, self.buckets, self.first_turn, self.last_turn
+        return _STREAM.pack(*place, counted, self.pages, self.messages, self.bytes, len(structure)) + structure
 
     def info(self) -> StreamInfo:
         return StreamInfo(
@@ -179,18 +176,18 @@ class Generation:
             self.placed[stream.shard, Placing(stream.structure, stream.bucket, stream.buckets)] = stream
 
     def record(self, counted: int) -> bytes:
-        return encode_generation(
-            GenerationRecord(
-                began_at=self.began_at,
-                ended_at=self.ended_at,
-                filter=self.filter,
-                first=self.first,
-                end=self.end,
-                messages=self.messages,
-                bytes=self.bytes,
-                state=self.state,
-                counted=counted,
-                streams=self.stream_count,
+        return write_fields(
+            (
+                (_BEGAN, _TIME.pack(self.began_at)),
+                (_ENDED, _TIME.pack(self.ended_at)),
+                (_FILTER, self.filter.encode()),
+                (_FIRST, _U64.pack(self.first)),
+                (_END, _U64.pack(self.end)),
+                (_MESSAGES, _U64.pack(self.messages)),
+                (_BYTES, _U64.pack(self.bytes)),
+                (_STATE, bytes((self.state,))),
+                (_COUNTED, _U64.pack(counted)),
+                (_STREAMS, _U32.pack(self.stream_count)),
             )
         )
 
@@ -219,19 +216,34 @@ def stage_record(batch: WriteBatch, item: Generation | Stream, counted: int) -> 
 
 def read_generation(id: int, record: bytes, classes: dict[str, int]) -> Generation:
     """From its record, without its streams; one of a class that is no longer configured is one of the rest."""
-    read = decode_generation(record)
-    generation = Generation(id, classes.get(read.filter, 0), read.filter, read.began_at, read.first)
-    generation.ended_at, generation.end, generation.state = read.ended_at, read.end, read.state
-    generation.messages, generation.bytes, generation.counted = read.messages, read.bytes, read.counted
-    generation.loaded, generation.recorded_streams = False, read.streams
+    fields = read_fields(record)
+    try:
+        filter, began_at = fields[_FILTER].decode(), _TIME.unpack(fields[_BEGAN])[0]
+        generation = Generation(id, classes.get(filter, 0), filter, began_at, _U64.unpack(fields[_FIRST])[0])
+        (generation.ended_at,) = _TIME.unpack(fields[_ENDED])
+        (generation.end,) = _U64.unpack(fields[_END])
+        (generation.messages,) = _U64.unpack(fields[_MESSAGES])
+        (generation.bytes,) = _U64.unpack(fields[_BYTES])
+        generation.state = fields[_STATE][0]
+        (generation.counted,) = _U64.unpack(fields[_COUNTED])
+        (generation.recorded_streams,) = _U32.unpack(fields[_STREAMS])
+    except (KeyError, IndexError, StructError, UnicodeDecodeError) as lacking:
+        raise Unreadable("a generation without all its fields") from lacking
+    generation.loaded = False
     return generation
 
 
 def read_stream(id: int, generation: Generation, record: bytes) -> Stream:
     """From its record."""
-    read = decode_stream(record)
-    placing = Placing(read.structure, read.bucket, read.buckets)
-    stream = Stream(id, generation, read.shard, placing, read.first_turn)
-    stream.last_turn, stream.counted = read.last_turn, read.counted
-    stream.pages, stream.messages, stream.bytes = read.pages, read.messages, read.bytes
+    check_version(record)
+    try:
+        _, _, shard, bucket, buckets, first, last, counted, pages, messages, size, length = _STREAM.unpack_from(record)
+        structure = record[_STREAM.size : _STREAM.size + length]
+        stream = Stream(id, generation, shard, Placing(structure.decode(), bucket, buckets), first)
+    except (StructError, UnicodeDecodeError) as lacking:
+        raise Unreadable("a stream cut short") from lacking
+    if len(structure) != length:
+        raise Unreadable("a stream cut short")
+    stream.last_turn, stream.counted = last, counted
+    stream.pages, stream.messages, stream.bytes = pages, messages, size
     return stream

@@ -1,8 +1,5 @@
-"""What the log keeps beside its pages; versioned as all records are (``grid.records.base``).
+"""What the log keeps beside its pages, generations and streams; versioned as all records are (``grid.records.base``).
 
-generation   tagged fields
-stream       version (1) │ writer (2) │ shard (2) │ bucket (2) │ buckets (2) │ first turn (8) │ last turn (8)
-             │ counted to turn (8) │ pages (8) │ messages (8) │ bytes (8) │ structure length (2) │ structure
 turn         version (1) │ turn (8) │ wall clock (8, float) │ count (4)
              │ per page: generation (4) │ stream (4) │ messages (4) │ bytes (4)
              │ since 1.1: shards that the turn wrote to (2)
@@ -20,20 +17,9 @@ from itertools import chain
 from struct import Struct, iter_unpack, pack
 from typing import Final, NamedTuple
 
-from iot_mqtt.grid.records.base import (
-    VERSION,
-    StructError,
-    Unreadable,
-    check_version,
-    read_fields,
-    write_fields,
-)
+from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version
 
 _U16 = Struct(">H")
-_U32 = Struct(">I")
-_U64 = Struct(">Q")
-_TIME = Struct(">d")
-_STREAM = Struct(">BHHHHQQQQQQH")
 _TURN = Struct(">BQdI")
 _TURN_PAGE = Struct(">IIII")
 _BEGUN = Struct(">BQ")
@@ -42,9 +28,6 @@ _DIRECTORY_STREAM = Struct(">IH")
 #: Parts of a block whose beginning in time is kept.
 TIMES: Final = 16
 _TIMES = Struct(f">B{TIMES}d")
-
-# Tags of a generation. On disk for ever: added, never changed or used again.
-_BEGAN, _ENDED, _FILTER, _FIRST, _END, _MESSAGES, _BYTES, _STATE, _COUNTED, _STREAMS = range(1, 11)
 
 #: States of a generation.
 OPEN: Final = 0
@@ -55,38 +38,6 @@ DROPPING: Final = 2
 _VERSION_BYTE = bytes((VERSION,))
 #: The minor of the records that say how many shards there are.
 _WITH_SHARDS: Final = VERSION | 1
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationRecord:
-    """``filter`` names the retention class; the counters include turns up to ``counted``."""
-
-    began_at: float
-    ended_at: float
-    filter: str
-    first: int
-    end: int
-    messages: int
-    bytes: int
-    state: int
-    counted: int
-    streams: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRecord:
-    """The counters include turns up to ``counted``."""
-
-    shard: int
-    structure: str
-    bucket: int
-    buckets: int
-    first_turn: int
-    last_turn: int
-    counted: int
-    pages: int
-    messages: int
-    bytes: int
 
 
 class WrittenPage(NamedTuple):
@@ -113,75 +64,6 @@ class Begun(NamedTuple):
 
     turn: int
     shards: int = 0
-
-
-def encode_generation(generation: GenerationRecord) -> bytes:
-    return write_fields(
-        (
-            (_BEGAN, _TIME.pack(generation.began_at)),
-            (_ENDED, _TIME.pack(generation.ended_at)),
-            (_FILTER, generation.filter.encode()),
-            (_FIRST, _U64.pack(generation.first)),
-            (_END, _U64.pack(generation.end)),
-            (_MESSAGES, _U64.pack(generation.messages)),
-            (_BYTES, _U64.pack(generation.bytes)),
-            (_STATE, bytes((generation.state,))),
-            (_COUNTED, _U64.pack(generation.counted)),
-            (_STREAMS, _U32.pack(generation.streams)),
-        )
-    )
-
-
-def decode_generation(record: bytes) -> GenerationRecord:
-    fields = read_fields(record)
-    try:
-        return GenerationRecord(
-            began_at=_TIME.unpack(fields[_BEGAN])[0],
-            ended_at=_TIME.unpack(fields[_ENDED])[0],
-            filter=fields[_FILTER].decode(),
-            first=_U64.unpack(fields[_FIRST])[0],
-            end=_U64.unpack(fields[_END])[0],
-            messages=_U64.unpack(fields[_MESSAGES])[0],
-            bytes=_U64.unpack(fields[_BYTES])[0],
-            state=fields[_STATE][0],
-            counted=_U64.unpack(fields[_COUNTED])[0],
-            streams=_U32.unpack(fields[_STREAMS])[0],
-        )
-    except (KeyError, IndexError, StructError, UnicodeDecodeError) as lacking:
-        raise Unreadable("a generation without all its fields") from lacking
-
-
-def encode_stream(stream: StreamRecord, writer: int) -> bytes:
-    structure = stream.structure.encode()
-    return (
-        _STREAM.pack(
-            VERSION,
-            writer,
-            stream.shard,
-            stream.bucket,
-            stream.buckets,
-            stream.first_turn,
-            stream.last_turn,
-            stream.counted,
-            stream.pages,
-            stream.messages,
-            stream.bytes,
-            len(structure),
-        )
-        + structure
-    )
-
-
-def decode_stream(record: bytes) -> StreamRecord:
-    check_version(record)
-    try:
-        _, _, shard, bucket, buckets, first, last, counted, pages, messages, size, length = _STREAM.unpack_from(record)
-        structure = record[_STREAM.size : _STREAM.size + length]
-        if len(structure) != length:
-            raise Unreadable("a stream cut short")
-        return StreamRecord(shard, structure.decode(), bucket, buckets, first, last, counted, pages, messages, size)
-    except (StructError, UnicodeDecodeError) as lacking:
-        raise Unreadable("a stream cut short") from lacking
 
 
 def encode_turn(turn: int, wall: float, pages: Sequence[tuple[int, int, int, int]], shards: int) -> bytes:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from iot_mqtt.grid.log.caretaking import empty
 from iot_mqtt.grid.log.ceiling import Ceiling
-from iot_mqtt.grid.log.generation import Generation, stage_record
-from iot_mqtt.grid.log.keys import (
-    block_of,
-    generation_key,
-    generation_prefix,
-    streams_prefix,
-    times_key,
-)
+from iot_mqtt.grid.log.generation import Generation
+from iot_mqtt.grid.log.keys import block_of, generation_key, times_key
 from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.records import CLOSED, DROPPING, OPEN
 from iot_mqtt.grid.log.settings import LogSettings
@@ -104,12 +99,7 @@ class Retention:
         self._catalogue.written_off(generation)
         if generation.ticket > self._store.committed or generation.end > self._writer.committed_end:
             await self._store.settled()
-        batch = WriteBatch()
-        stage_record(batch, generation, generation.counted)
-        await self._grid.commit(batch)
-        for cache in (CacheName.LOG, CacheName.LOG_INDEX):
-            await self._grid.remove_prefix(cache, generation_prefix(id))
-        await self._grid.remove_prefix(CacheName.LOG_META, streams_prefix(id))
+        await empty(self._grid, generation)
         await self._remove_times(generation)
         await self._grid.remove_prefix(CacheName.LOG_META, generation_key(id))
         if id in self._catalogue.generations:

@@ -89,7 +89,7 @@ def _decode_past(rest: bytes) -> tuple[StoredPast, ...]:
     while rest:
         since, until = _SPAN.unpack_from(rest)
         found, rest = _sized(rest[_SPAN.size :])
-        past.append(StoredPast(decode_subscription(found).subscription, since, until))
+        past.append(StoredPast(decode_subscription(found)[0], since, until))
     return tuple(past)
 
 

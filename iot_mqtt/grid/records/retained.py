@@ -5,7 +5,6 @@ version (1) │ epoch (8) │ counter (8) │ message
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version
@@ -15,22 +14,15 @@ from iot_mqtt.values import Message
 _HEAD = Struct(">BQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class RetainedRecord:
-    """``version`` is (epoch, counter) of the node that wrote it: of two, the greater one stands."""
-
-    message: Message
-    version: tuple[int, int]
-
-
 def encode_retained(message: Message, epoch: int, counter: int) -> bytes:
     return _HEAD.pack(VERSION, epoch, counter) + encode_message(message)
 
 
-def decode_retained(record: bytes) -> RetainedRecord:
+def decode_retained(record: bytes) -> tuple[Message, int, int]:
+    """The message, epoch and counter: of two records of a topic, the one with the greater version stands."""
     check_version(record)
     try:
         _, epoch, counter = _HEAD.unpack_from(record)
     except StructError as cut:
         raise Unreadable("a retained entry cut short") from cut
-    return RetainedRecord(decode_message(record, _HEAD.size), (epoch, counter))
+    return decode_message(record, _HEAD.size), epoch, counter

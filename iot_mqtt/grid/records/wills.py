@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 
 from iot_mqtt.grid.records.base import StructError, Unreadable, read_fields, write_fields
 from iot_mqtt.grid.records.message import decode_message, encode_message
+from iot_mqtt.ports.store import StoredWill
 from iot_mqtt.values import Will
 
 _U32 = Struct(">I")
@@ -15,18 +15,7 @@ _TIME = Struct(">d")
 _MESSAGE, _DELAY, _EXPIRY, _DUE, _OWNER = range(1, 6)
 
 
-@dataclass(frozen=True, slots=True)
-class WillRecord:
-    """``due_at`` is the wall-clock second at which it is published; None while the client is connected. ``owner`` is
-    that of its session, None if it was written before there were owners.
-    """
-
-    will: Will
-    due_at: float | None = None
-    owner: str | None = None
-
-
-def encode_will(record: WillRecord) -> bytes:
+def encode_will(record: StoredWill) -> bytes:
     will = record.will
     return write_fields(
         (
@@ -39,7 +28,7 @@ def encode_will(record: WillRecord) -> bytes:
     )
 
 
-def decode_will(record: bytes) -> WillRecord:
+def decode_will(record: bytes) -> StoredWill:
     fields = read_fields(record)
     expiry, due, owner = fields.get(_EXPIRY), fields.get(_DUE), fields.get(_OWNER)
     try:
@@ -48,7 +37,7 @@ def decode_will(record: bytes) -> WillRecord:
             _U32.unpack(fields[_DELAY])[0],
             None if expiry is None else _U32.unpack(expiry)[0],
         )
-        return WillRecord(
+        return StoredWill(
             will, None if due is None else _TIME.unpack(due)[0], None if owner is None else owner.decode()
         )
     except (KeyError, StructError, UnicodeDecodeError) as lacking:
