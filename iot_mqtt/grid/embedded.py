@@ -25,7 +25,6 @@ from typing import Final
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.bridge import Bridge, Cross, Finish
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import OpenFault
@@ -34,6 +33,7 @@ from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+from iot_mqtt.thread_bridge import Cross, Finish, TurnBridge
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class EmbeddedGrid:
     ) -> None:
         """``watch``: a reactor that can tell of a sync; None: the grid's thread does everything."""
         self._engine = Engine(directory, threading.Event().wait)
-        self._bridge: Bridge[_Commit] = Bridge(self._turn, cross, TURN_OPERATIONS)
+        self._bridge: TurnBridge[_Commit] = TurnBridge("grid", self._turn, cross, TURN_OPERATIONS)
         self._watchers = Watchers()
         self._retry = retry
         self._monotonic = monotonic
@@ -171,7 +171,7 @@ class EmbeddedGrid:
     async def open(self) -> None:
         """Raises ``OpenFault`` (in use, too new, damaged) or ``OSError``."""
         opened: Deferred[None] = Deferred()
-        self._bridge.start(partial(self._begin, opened), self._end)
+        self._bridge.begin(partial(self._begin, opened), self._end)
         await opened
 
     async def close(self) -> None:
@@ -248,7 +248,7 @@ class EmbeddedGrid:
             begun = self._engine.begin(changes)
         except Unavailable as error:
             self._begun = commit
-            self._bridge.later(partial(self._synced, commit, error))
+            self._bridge.hand(partial(self._synced, commit, error))
             return True
         except Exception:  # noqa: BLE001 - a batch that is none is told so where all are
             return False
@@ -256,7 +256,7 @@ class EmbeddedGrid:
             return False
         self._begun = commit
         if begun.file is None:
-            self._bridge.later(partial(self._synced, commit, None))
+            self._bridge.hand(partial(self._synced, commit, None))
         else:
             self._syncing.sync(begun.file, partial(self._sync_over, commit))
         return True
@@ -288,7 +288,7 @@ class EmbeddedGrid:
             # While closing, behind those that were accepted.
             self._late.append(commit)
             if self._closed is None:
-                self._bridge.later(self._refuse_late)
+                self._bridge.hand(self._refuse_late)
 
     def _finished(self, commits: list[_Commit], fence: int, failure: str | None) -> None:
         """A turn is on disk, or failed: tell everybody, in the order they came."""
@@ -332,7 +332,7 @@ class EmbeddedGrid:
             return partial(self._opened, opened, error)
         self._broken = None
         self._bridge.patience = None
-        self._bridge.later(partial(self._opened, opened, None))
+        self._bridge.hand(partial(self._opened, opened, None))
         return None
 
     def _end(self) -> Finish:

@@ -17,7 +17,6 @@ from typing import Final
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.bridge import Cross
 from iot_mqtt.grid.ignite import frames
 from iot_mqtt.grid.ignite.faults import Fenced, NoServer, RefusedByGateway
 from iot_mqtt.grid.ignite.gateway import Gateway, Reach
@@ -31,6 +30,7 @@ from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+from iot_mqtt.thread_bridge import Cross
 
 log = logging.getLogger(__name__)
 

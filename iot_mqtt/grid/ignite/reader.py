@@ -20,11 +20,11 @@ from typing import Final
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.bridge import Bridge, Cross, Finish
 from iot_mqtt.grid.ignite.settings import IgniteSettings
 from iot_mqtt.grid.ignite.thread import ThinThread
 from iot_mqtt.ports.counters import Histogram
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.thread_bridge import Cross, Finish, TurnBridge
 
 #: Keys that are asked for in one question, unless one read asks for more.
 TURN_KEYS: Final = 256
@@ -59,7 +59,7 @@ class Reader:
     def __init__(self, settings: IgniteSettings, cross: Cross, first: int = 0) -> None:
         self._patience = settings.read_patience
         self._thread = ThinThread(settings, first % max(len(settings.addresses), 1))
-        self._bridge: Bridge[_Read] = Bridge(self._turn, cross, TURN_KEYS)
+        self._bridge: TurnBridge[_Read] = TurnBridge("grid", self._turn, cross, TURN_KEYS)
         self._open = False
         self._ended: Deferred[None] | None = None
         self.connected = False
@@ -74,8 +74,9 @@ class Reader:
         """Begin to connect."""
         self._open = True
         self._thread.closing = threading.Event()
+        # It connects in its first turn.
         self._bridge.patience = 0.0
-        self._bridge.start(_nothing, self._end)
+        self._bridge.begin(end=self._end)
 
     async def stop(self) -> None:
         """What was asked before is answered, unless nobody is there to answer."""
@@ -142,7 +143,3 @@ def _answer(thread: ThinThread, reads: list[_Read]) -> None:
             continue
         for read in several:
             read.values = [found.get(key) for key in read.keys]
-
-
-def _nothing() -> None:
-    """The thread connects in its first turn."""

@@ -13,7 +13,7 @@ from functools import partial
 from confluent_kafka import KafkaException
 
 from iot_mqtt.ports.inbox import Letter
-from iot_mqtt.uplink.inbox.bridge import Bridge
+from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
 from iot_mqtt.uplink.inbox.burying import Burying
 from iot_mqtt.uplink.inbox.crossing import Crossing, Owner
 from iot_mqtt.uplink.inbox.health import Health, Snapshot
@@ -33,7 +33,7 @@ class Consuming:
     def __init__(
         self,
         settings: InboxSettings,
-        bridge: Bridge,
+        bridge: ThreadBridge[Job],
         owner: Owner,
         monotonic: Callable[[], float],
         wall: Callable[[], float],
@@ -119,7 +119,7 @@ class Consuming:
         return life.broken
 
     def _turn(self, life: Life) -> None:
-        self._bridge.run_jobs(POLL_SECONDS if self._crossing.waiting else 0.0)
+        run_jobs(self._bridge, POLL_SECONDS if self._crossing.waiting else 0.0)
         self._burying.serve()
         life.turn()
 
@@ -127,7 +127,7 @@ class Consuming:
         """Do nothing but jobs."""
         until = self._monotonic() + seconds
         while not self._ending and (left := until - self._monotonic()) > 0:
-            self._bridge.run_jobs(min(left, POLL_SECONDS))
+            run_jobs(self._bridge, min(left, POLL_SECONDS))
             self._burying.serve()
 
     def _tell(self) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from iot_mqtt.ports.inbox import Letter
-from iot_mqtt.uplink.inbox.bridge import Bridge
+from iot_mqtt.thread_bridge import Job, ThreadBridge
 from iot_mqtt.uplink.inbox.health import Snapshot
 
 #: Letters, and their bytes, that cross at once.
@@ -34,7 +34,7 @@ class Owner(Protocol):
 class Crossing:
     """Of all lives of a thread."""
 
-    def __init__(self, bridge: Bridge, owner: Owner) -> None:
+    def __init__(self, bridge: ThreadBridge[Job], owner: Owner) -> None:
         self._bridge = bridge
         self._owner = owner
         self._batch: list[Letter] = []

@@ -8,7 +8,7 @@ from functools import partial
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.ports.inbox import Buried, InboxFacts, Letter, Reader
-from iot_mqtt.uplink.inbox.bridge import Bridge, Cross
+from iot_mqtt.thread_bridge import Cross, Job, ThreadBridge
 from iot_mqtt.uplink.inbox.consuming import Consuming
 from iot_mqtt.uplink.inbox.health import Snapshot
 from iot_mqtt.uplink.inbox.settings import InboxSettings
@@ -25,7 +25,7 @@ class KafkaInbox:
     ) -> None:
         self._settings = settings
         self._monotonic = monotonic
-        self._bridge = Bridge(cross)
+        self._bridge: ThreadBridge[Job] = ThreadBridge("commands", cross)
         self._consuming = Consuming(settings, self._bridge, self, monotonic, wall)
         self._reader: Reader | None = None
         self._snapshot = Snapshot()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -22,7 +23,7 @@ from confluent_kafka import (
 )
 
 from iot_mqtt.ports.inbox import Letter
-from iot_mqtt.uplink.inbox.bridge import Bridge
+from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
 from iot_mqtt.uplink.inbox.burying import LINES
 from iot_mqtt.uplink.inbox.crossing import Crossing, Owner
 from iot_mqtt.uplink.inbox.health import Health
@@ -52,7 +53,7 @@ class Life:
     def __init__(
         self,
         settings: InboxSettings,
-        bridge: Bridge,
+        bridge: ThreadBridge[Job],
         owner: Owner,
         crossing: Crossing,
         health: Health,
@@ -133,14 +134,16 @@ class Life:
             if not self._silent:
                 if positions.begins and not self._ending:
                     self._finish(list(positions.begins))
-                self._bridge.run_jobs()
+                run_jobs(self._bridge)
                 positions.send_last(self._consumer)
                 if positions.begins:
                     self._bridge.hand(partial(self._owner.lost, list(positions.begins)))
         finally:
             self._over = True
             self._crossing.drop()
-            self._bridge.aside(self._consumer.close, CLOSE_SECONDS)
+            closing = threading.Thread(target=self._consumer.close, name="commands-closing", daemon=True)
+            closing.start()
+            closing.join(CLOSE_SECONDS)
 
     # Letters.
 
@@ -195,7 +198,7 @@ class Life:
         self._bridge.hand(partial(self._owner.revoked, partitions, done))
         until = self._monotonic() + FINISH_SECONDS
         while not finished and (left := until - self._monotonic()) > 0:
-            self._bridge.run_jobs(min(left, POLL_SECONDS))
+            run_jobs(self._bridge, min(left, POLL_SECONDS))
         if not finished:
             log.warning("commands from Kafka are under way still, and their partitions go to another node")
             self._bridge.hand(partial(self._owner.lost, partitions))

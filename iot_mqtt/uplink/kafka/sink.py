@@ -1,13 +1,12 @@
 """The sink itself: what of Kafka is seen in the reactor's thread, and how it is handed to the thread of the outlet.
 
-The bridge has one job for each batch, and the outlet's turns in between; what they bring (so many batches are safe,
+The thread has one job for each batch, and the outlet's turns in between; what they bring (so many batches are safe,
 this is in the way) crosses at most once a turn.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -15,9 +14,10 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.uplink import Done, Place, Record
-from iot_mqtt.uplink.bridge import After, Bridge, Cross
+from iot_mqtt.thread_bridge import Cross
 from iot_mqtt.uplink.kafka.outlet import Outlet, Turn, Unready
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
+from iot_mqtt.uplink.sink import After, ThreadSink
 
 log = logging.getLogger(__name__)
 
@@ -28,96 +28,42 @@ AWAY_SECONDS = 0.5
 BESIDE = 200
 
 
-class KafkaSink:
+class KafkaSink(ThreadSink):
     """``ports.uplink.Sink`` over ``Outlet``. ``now`` is a monotonic clock that any thread may read."""
 
     kind = "kafka"
+    held_up = "the uplink to Kafka is held up"
+    goes_on = "the uplink to Kafka goes on"
 
     def __init__(self, settings: KafkaSettings, cross: Cross, now: Callable[[], float]) -> None:
+        super().__init__(cross, settings.buffer_bytes)
         self._now = now
         self._outlet = Outlet(settings, now)
-        self._bridge = Bridge(cross, self._idle, self._patience)
-        self.trouble: str | None = None
-        self.ready: Callable[[], None] = _nobody
-        #: Records that Kafka did not take and that are in the dead letters, and those that are nowhere.
-        self.dead = self.dropped = 0
-        #: Batches that are not safe, oldest first, with their sizes.
-        self._unsafe: deque[tuple[Done, int]] = deque()
-        self._most = settings.buffer_bytes
-        self._bytes = 0
-        #: No more is to be sent until ``ready`` is called.
-        self.is_full = False
         # Of the thread.
         self._ended = False
         self._told: tuple[str | None, int, int] = (None, 0, 0)
 
     # In the reactor's thread.
 
-    def open(self, place: Place) -> Deferred[int]:
-        """See the port."""
-        opening: Deferred[int] = Deferred()
-        # What is waited for was told its error, or is told it by now.
-        self._tell_all(Unavailable("the sink is opened anew"))
-        self._bridge.put(partial(self._open, place, opening))
-        return opening
-
     def send(self, records: Sequence[Record], done: Done) -> bool:
         size = sum([len(record.value) for record in records]) + BESIDE * len(records)
-        self._unsafe.append((done, size))
-        self._bytes += size
-        self._bridge.put(partial(self._send, records))
-        self.is_full = self.is_full or self._bytes > self._most
-        return not self.is_full
-
-    def close(self) -> Deferred[None]:
-        """See the port."""
-        closing: Deferred[None] = Deferred()
-        self._bridge.put(partial(self._close, closing))
-        self._bridge.stop()
-        return closing
-
-    def abandon(self) -> None:
-        self._bridge.put(self._forget)
-        self._bridge.stop()
+        return self._sent(partial(self._send, records), done, size, size)
 
     def _moved(self, turn: Turn, trouble: str | None, dead: int, dropped: int) -> None:
         """The outlet has something to tell."""
         self.dead, self.dropped = dead, dropped
         self._note(trouble)
-        for _ in range(min(turn.safe, len(self._unsafe))):
-            done, size = self._unsafe.popleft()
-            self._bytes -= size
-            done(None)
+        self._safe(turn.safe)
         if turn.failed is not None:
-            self.is_full = False
-            self._tell_all(Unavailable(turn.failed))
-        elif self.is_full and self._bytes * 2 <= self._most:
-            self.is_full = False
-            self.ready()
+            self._fail_all(Unavailable(turn.failed))
+        else:
+            self._look_for_room()
 
-    def _note(self, trouble: str | None) -> None:
-        if trouble is not None and self.trouble is None:
-            log.error("the uplink to Kafka is held up, the log keeps what comes: %s", trouble)
-        elif trouble is None and self.trouble is not None:
-            log.warning("the uplink to Kafka goes on")
-        self.trouble = trouble
+    def _closed(self, closing: Deferred[None], turn: Turn) -> None:
+        self._moved(turn, self.trouble, self._outlet.dead, self._outlet.dropped)
+        closing.callback(None)
 
-    def _tell_all(self, error: BaseException) -> None:
-        unsafe, self._unsafe = self._unsafe, deque()
-        self._bytes = 0
-        for done, _ in unsafe:
-            done(error)
-
-    def _opened(self, opening: Deferred[int], position: int, trouble: str | None) -> None:
-        self._note(trouble)
-        self.is_full = False
-        opening.callback(position)
-
-    def _refused(self, opening: Deferred[int], why: str) -> None:
-        self._note(why)
-        opening.errback(Unavailable(why))
-
-    # In the sink's own thread; what it returns is run in the reactor's.
+    # In the sink's own thread.
 
     def _open(self, place: Place, opening: Deferred[int]) -> After:
         try:
@@ -168,15 +114,7 @@ class KafkaSink:
         self._forget()
         return partial(self._closed, closing, Turn(safe, failed or "the sink is closed"))
 
-    def _closed(self, closing: Deferred[None], turn: Turn) -> None:
-        self._moved(turn, self.trouble, self._outlet.dead, self._outlet.dropped)
-        closing.callback(None)
-
     def _forget(self) -> After:
         self._ended = True
         self._outlet.drop()
         return None
-
-
-def _nobody() -> None:
-    """Nobody waits for room."""

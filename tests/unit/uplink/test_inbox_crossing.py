@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from iot_mqtt.ports.inbox import Letter
-from iot_mqtt.uplink.inbox.bridge import Bridge
+from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
 from iot_mqtt.uplink.inbox.crossing import MOST_BYTES, MOST_LETTERS, Crossing
 from iot_mqtt.uplink.inbox.health import Snapshot
 
@@ -18,7 +18,7 @@ class Reactor:
 
     def __init__(self) -> None:
         self.calls: deque[Callable[[], None]] = deque()
-        self.bridge = Bridge(self.calls.append)
+        self.bridge: ThreadBridge[Job] = ThreadBridge("commands", self.calls.append)
         self.crossing = Crossing(self.bridge, self)
         self.offsets: list[list[int]] = []
         self.fails = False
@@ -66,7 +66,7 @@ def test_it_waits_until_the_reactor_has_taken_them_and_the_thread_has_heard_of_i
     assert reactor.crossing.waiting
     reactor.turn()
     assert reactor.crossing.waiting
-    reactor.bridge.run_jobs()
+    run_jobs(reactor.bridge)
     assert not reactor.crossing.waiting
 
 
@@ -78,7 +78,7 @@ def test_a_fault_of_the_reader_does_not_stop_what_comes_after() -> None:
     reactor.crossing.go()
     with pytest.raises(RuntimeError):
         reactor.turn()
-    reactor.bridge.run_jobs()
+    run_jobs(reactor.bridge)
     assert not reactor.crossing.waiting
 
 
