@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from iot_mqtt.plugins.checking import Checker, Garbage, check_bytes
 from iot_mqtt.sdk import BadBatch, BadFrame, CannotEncode, Codec, Command, Event, Host
+from iot_mqtt.sdk.checking import Checker, Garbage, check_bytes
 
 #: What one hook may return.
 MAX_EVENTS = 100_000

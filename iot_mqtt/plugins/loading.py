@@ -22,9 +22,9 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from iot_mqtt.plugins.calling import RAISED, told
-from iot_mqtt.plugins.fitting import DoesNotFit, check_codec, check_config
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.sdk import Codec
+from iot_mqtt.sdk.fitting import DoesNotFit, check_codec, check_config
 
 #: Released versions after which everything is collected: it holds the reactor up, by some 0.1 s for a million objects.
 _COLLECT_EVERY: typing.Final = 16

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.plugins.calling import Calling
-from iot_mqtt.plugins.checking import Checker
 from iot_mqtt.plugins.conduct import Conduct
-from iot_mqtt.plugins.fitting import DoesNotFit
 from iot_mqtt.plugins.inline import InlineRunner
 from iot_mqtt.plugins.loading import Loaded, load_beside
 from iot_mqtt.plugins.place import Place
@@ -18,6 +16,8 @@ from iot_mqtt.plugins.running import NotAvailable, Opened, Runner, Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.sdk import Schema
+from iot_mqtt.sdk.checking import Checker
+from iot_mqtt.sdk.fitting import DoesNotFit
 
 
 class Common(NamedTuple):

@@ -23,13 +23,13 @@ from typing import Any
 
 from iot_mqtt.framing import framing_to
 from iot_mqtt.plugins.calling import Calling, Outcome, Trouble, told
-from iot_mqtt.plugins.checking import Checker
-from iot_mqtt.plugins.fitting import DoesNotFit
 from iot_mqtt.plugins.loading import Loaded, load_alone
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.telling import MAX_COUNTERS, logger_of
 from iot_mqtt.sdk import CannotEncode, Event
+from iot_mqtt.sdk.checking import Checker
+from iot_mqtt.sdk.fitting import DoesNotFit
 
 _READ = 256 * 1024
 #: Seconds after which is said what is done so far: the watchdog looks at that.

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from iot_mqtt.framing import BadFraming, Framing, framing_from
-from iot_mqtt.plugins.checking import Checker, Garbage
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.runner import ProcessRunner
@@ -21,6 +20,7 @@ from iot_mqtt.plugins.running import Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.sdk import Event, Login, Schema
+from iot_mqtt.sdk.checking import Checker, Garbage
 
 log = logging.getLogger(__name__)
 

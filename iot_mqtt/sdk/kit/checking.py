@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import threading
 import time
@@ -11,8 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from iot_mqtt.framing import BadFraming, Framing, framer_of
-from iot_mqtt.sdk.codec import SDK_VERSION, Codec
+from iot_mqtt.sdk import fitting
+from iot_mqtt.sdk.codec import Codec
 from iot_mqtt.sdk.config import BadConfig, config_from
 from iot_mqtt.sdk.kit import agreement, costs, hostile, streams
 from iot_mqtt.sdk.kit.card import Outcome, Score, ScoreCard
@@ -21,8 +20,6 @@ from iot_mqtt.sdk.kit.isolation import isolated
 from iot_mqtt.sdk.kit.options import Options
 from iot_mqtt.sdk.kit.rules import Fault
 from iot_mqtt.sdk.kit.vectors import BadVectors, Vectors, vectors_of
-from iot_mqtt.sdk.schema import Schema
-from iot_mqtt.sdk.spelling import misspelt
 
 _DEFAULTS: Final = Options()
 
@@ -36,30 +33,9 @@ class Stalled(BaseException):
 
 
 def misfits(codec: Any) -> list[str]:
-    """Why a broker would not load it; empty: it fits."""
-    if not isinstance(codec, type) or not issubclass(codec, Codec):
-        return [f"{codec!r} is no subclass of iot_mqtt.sdk.Codec"]
-    found = []
-    if codec.sdk != SDK_VERSION:
-        found.append(f"it was written for SDK {codec.sdk}, this is SDK {SDK_VERSION}")
-    if not isinstance(getattr(codec, "framing", None), Framing):
-        found.append("it declares no framing: set the class attribute `framing`")
-    else:
-        try:
-            framer_of(codec.framing)
-        except BadFraming as error:
-            found.append(f"its framing cannot be: {error}")
-    if codec.decode is Codec.decode and codec.decode_many is Codec.decode_many:
-        found.append("it has no decode()")
-    found += misspelt(codec)
-    plain: Any = codec
-    if not isinstance(plain.schema, Schema):
-        found.append("its schema is no iot_mqtt.sdk.Schema")
-    if not isinstance(plain.version, str) or not plain.version:
-        found.append("its version is no text")
-    if not dataclasses.is_dataclass(plain.Config) or not isinstance(plain.Config, type):
-        found.append("its Config is no dataclass")
-    elif not vars(plain.Config)["__dataclass_params__"].frozen:
+    """Why a broker would not load it, and what else is no good; empty: it fits."""
+    found = list(fitting.misfits(codec))
+    if not found and not vars(codec.Config)["__dataclass_params__"].frozen:
         found.append("its Config is not frozen: @dataclass(frozen=True)")
     return found
 

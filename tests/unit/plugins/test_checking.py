@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iot_mqtt.plugins.checking import Checker, Garbage
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Schema, Send, Tag, WhenSafe
+from iot_mqtt.sdk.checking import Checker, Garbage
 
 GOOD: list[Event] = [
     Login("g1"),
@@ -25,6 +25,16 @@ GOOD: list[Event] = [
     Answer(1, True),
     Answer(1, False, "no", {"a": 1}),
     Close("done"),
+    Login("g"),
+    Login("Gerät 7", "u", b"s", 30),
+    Readings("d", {}),
+    Readings("d", {"a": 1, "b": 1.5, "c": "x", "d": None, "e": True}, 1, 0, {"a": "bad"}),
+    Readings("d", b'{"a": 1}'),
+    Readings("d", {"a": (1 << 64) - 1}),
+    WhenSafe(0),
+    Send(b""),
+    Answer(0xFFFFFFFF, False, "no", {"a": 1}),
+    Close("over"),
 ]
 
 
@@ -75,6 +85,18 @@ BAD: list[Any] = [
     Answer(1, 1),  # type: ignore[arg-type]
     Answer(1, True, values={"a": object()}),  # type: ignore[dict-item]
     Close(None),  # type: ignore[arg-type]
+    Login("x" * 65),
+    Login("a\0"),
+    Readings("+", {}),
+    Readings(7, {}),  # type: ignore[arg-type]
+    Readings("d", []),  # type: ignore[arg-type]
+    Readings("d", {1: 1}),  # type: ignore[dict-item]
+    Readings("d", {}, time=-1),
+    Readings("d", {}, time=1.5),  # type: ignore[arg-type]
+    Readings("d", {}, sequence=1 << 63),
+    Readings("d", {}, quality={"a": "odd"}),
+    Answer(1 << 32, True),
+    Answer(1, True, values={"a": float("nan")}),
 ]
 
 

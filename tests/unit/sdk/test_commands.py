@@ -87,7 +87,7 @@ def test_check_prints_a_card_and_exits_for_ci() -> None:
     [
         (["nobody"], 1, "no installed package has an entry point 'nobody'"),
         (["no.such:Thing"], 1, "No module named 'no'"),
-        (["json:JSONDecoder"], 1, "no subclass of iot_mqtt.sdk.Codec"),
+        (["json:JSONDecoder"], 1, "not a subclass of iot_mqtt.sdk.Codec"),
         ([CODEC, "--only", "luck"], 2, "there is no check 'luck'"),
     ],
 )

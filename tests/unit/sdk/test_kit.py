@@ -392,11 +392,11 @@ class Thawed:
 @pytest.mark.parametrize(
     ("attributes", "words"),
     [
-        ({"sdk": 99}, "SDK 99"),
-        ({"framing": None}, "no framing"),
+        ({"sdk": 99}, "version 99"),
+        ({"framing": None}, "no `framing`"),
         ({"framing": Fixed(size=0)}, "cannot be"),
         ({"Config": Thawed}, "frozen"),
-        ({"Config": int}, "no dataclass"),
+        ({"Config": int}, "dataclass"),
         ({"schema": {}}, "Schema"),
         ({"version": 1}, "version"),
         ({"vectors": lambda: {"vectors": [{"name": "x"}]}}, "neither frames nor a command"),

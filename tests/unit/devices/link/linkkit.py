@@ -22,7 +22,6 @@ from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.framing import Framing
 from iot_mqtt.pipeline import Layout
 from iot_mqtt.plugins.calling import Calling
-from iot_mqtt.plugins.checking import Checker
 from iot_mqtt.plugins.inline import InlineRunner
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
 from iot_mqtt.sdk import (
@@ -42,6 +41,7 @@ from iot_mqtt.sdk import (
     Value,
     WhenSafe,
 )
+from iot_mqtt.sdk.checking import Checker
 from tests.doubles.channel import EmbeddedChannel
 from tests.unit.broker.harness import Node
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from iot_mqtt.native import object_line
-from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Readings, Schema, Send, WhenSafe
+from iot_mqtt.sdk.events import Answer, Close, Heartbeat, Login, Readings, Send, WhenSafe
+from iot_mqtt.sdk.schema import Schema
 
 MAX_ID = 64
 MAX_TAG = 256
@@ -22,6 +23,8 @@ _REMEMBERED = 8192
 _FORBIDDEN = frozenset("/+#$")
 _INT = 1 << 63
 _QUALITY = frozenset(("good", "bad", "uncertain", "stale"))
+#: What is shown as it is.
+_PLAIN = frozenset((bool, float, type(None)))
 
 
 class Garbage(Exception):
@@ -49,7 +52,7 @@ class Checker:
         self._tags: dict[str, frozenset[type]] = {}
         self._schema = schema
 
-    def check(self, events: Sequence[Event]) -> None:
+    def check(self, events: Sequence[object]) -> None:
         """Raises ``Garbage``."""
         try:
             for event in events:
@@ -72,9 +75,9 @@ class Checker:
                 raise Garbage("values given as bytes are not a JSON object")
             event.values = line
         elif type(values) is dict:
-            self._values(values)
+            self.check_values(values)
         elif isinstance(values, Mapping):
-            self._values(dict(values))
+            self.check_values(dict(values))
         else:
             raise Garbage(f"values are {type(values).__name__}, not a mapping")
         time, sequence = event.time, event.sequence
@@ -85,7 +88,8 @@ class Checker:
         if event.quality is not None:
             _quality(event.quality)
 
-    def _values(self, values: dict[str, object]) -> None:
+    def check_values(self, values: Mapping[str, object]) -> None:
+        """Of readings or of an answer. Raises ``Garbage``."""
         if len(values) > MAX_TAGS:
             raise Garbage(f"{len(values)} values in one reading; {MAX_TAGS} are allowed")
         for tag, value in values.items():
@@ -155,7 +159,7 @@ def _answer(event: Answer) -> None:
     if event.values is not None:
         if not isinstance(event.values, Mapping):
             raise Garbage("an answer's values are no mapping")
-        Checker()._values(dict(event.values))
+        Checker().check_values(event.values)
 
 
 def _when_safe(event: WhenSafe) -> None:
@@ -210,7 +214,10 @@ def _has_surrogates(text: str) -> bool:
 
 def _shown(value: object) -> str:
     """Short, and whatever the value's own ``repr`` would do."""
-    return repr(value[:40]) if type(value) is str or type(value) is bytes else type(value).__name__
+    if type(value) is str or type(value) is bytes:
+        return repr(value[:40])
+    small = type(value) is int and -_INT <= value < _INT * 2
+    return repr(value) if small or type(value) in _PLAIN else type(value).__name__
 
 
 _CHECKS: dict[type, Callable[[Any], None]] = {
