@@ -17,7 +17,7 @@ from iot_mqtt.sdk import CannotEncode, Command, Event, Login
 class Judge(Protocol):
     """Who hears of faults: the version that the codec belongs to."""
 
-    def failed(self, runner: InlineRunner, kind: str, detail: str) -> None:
+    def failed(self, runner: InlineRunner, kind: str, detail: str) -> object:
         """An exception or garbage."""
         ...
 

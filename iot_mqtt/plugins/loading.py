@@ -43,12 +43,8 @@ class Space:
 
     def load(self, target: str) -> object:
         """The object that an entry point names."""
-        module, _, name = (part.strip() for part in target.partition(":"))
         with self.present():
-            found: object = importlib.import_module(module)
-            for part in name.split(".") if name else ():
-                found = getattr(found, part)
-        return found
+            return _object(target)
 
     @contextmanager
     def present(self) -> Iterator[None]:
@@ -183,17 +179,21 @@ def load_alone(place: Place, config: Mapping[str, object]) -> Loaded:
     """Load the only version that this process will see, as Python does. Raises ``DoesNotFit``."""
     if place.folder is not None:
         sys.path.insert(0, place.folder)
-    module, _, name = (part.strip() for part in place.target.partition(":"))
     try:
-        found: object = importlib.import_module(module)
-        for part in name.split(".") if name else ():
-            found = getattr(found, part)
-        codec = check_codec(found)
+        codec = check_codec(_object(place.target))
         return Loaded(codec, check_config(codec, config), version_of(codec, place), None)
     except DoesNotFit:
         raise
     except RAISED as error:
         raise DoesNotFit(f"it cannot be imported: {told(error)}") from None
+
+
+def _object(target: str) -> object:
+    module, _, name = (part.strip() for part in target.partition(":"))
+    found: object = importlib.import_module(module)
+    for part in name.split(".") if name else ():
+        found = getattr(found, part)
+    return found
 
 
 def version_of(codec: type[Codec], place: Place) -> str:

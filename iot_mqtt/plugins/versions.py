@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from iot_mqtt.plugins.calling import Calling
 from iot_mqtt.plugins.conduct import Conduct
@@ -12,7 +13,7 @@ from iot_mqtt.plugins.inline import InlineRunner
 from iot_mqtt.plugins.loading import Loaded, load_beside
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.worker import Clock
-from iot_mqtt.plugins.running import NotAvailable, Opened, Runner, Sink
+from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.sdk import Schema
@@ -50,81 +51,128 @@ class Common(NamedTuple):
         quiet = Quiet(logger_of(name), clock.seconds)
         return cls(name, config, limits, clock, Counts(), quiet, over, faulty, turned_away)
 
-    def admits(self, conduct: Conduct, device: str) -> bool:
-        """Whether a device is not held off now; if it is, it is counted as turned away."""
-        try:
-            conduct.check_device(self.name, device)
-        except NotAvailable as error:
-            self.turned_away(error.reason)
-            return False
-        return True
 
-
-class Version(Protocol):
+class Version(ABC):
     """Made, started once, retired once."""
-
-    place: Place
-
-    #: "starting", "ready", "restarting", "quarantined", "refused".
-    @property
-    def state(self) -> str: ...
-
-    @property
-    def reason(self) -> str | None: ...
-
-    @property
-    def conduct(self) -> Conduct: ...
-
-    @property
-    def version(self) -> str: ...
-
-    @property
-    def schema(self) -> Schema | None:
-        """None: it was never loaded."""
-        ...
-
-    @property
-    def connections(self) -> list[Opened]: ...
-
-    def start(self, then: Callable[[str | None], None]) -> None:
-        """``then`` is called once: with None when it takes connections, else with the reason why not."""
-        ...
-
-    def open(self, peer: str, sink: Sink) -> Opened:
-        """Raises ``NotAvailable``."""
-        ...
-
-    def retire(self) -> None:
-        """It gets no more connections."""
-        ...
-
-    def stop(self) -> None:
-        """At once, whoever is on it."""
-        ...
-
-
-class InlineVersion:
-    """A version in this process."""
 
     def __init__(self, place: Place, common: Common) -> None:
         self.place = place
         self._common = common
-        self._checker = Checker()
-        self._loaded: Loaded | None = None
-        self._reason: str | None = None
-        self._opened: dict[Runner, Opened] = {}
+        self._refused: str | None = None
+        #: By runner.
+        self._opened: dict[Any, Opened] = {}
         self._retired = False
         self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined, self._held)
 
     @property
     def state(self) -> str:
-        if self._loaded is None:
+        """One of "starting", "ready", "restarting", "quarantined" and "refused"."""
+        if self._refused is not None:
             return "refused"
-        return "quarantined" if self.conduct.remaining else "ready"
+        return "quarantined" if self.conduct.remaining else self._at_work()
 
     @property
     def reason(self) -> str | None:
-        return self._reason or (self.conduct.reason if self.conduct.remaining else None)
+        if self._refused is not None:
+            return self._refused
+        return self.conduct.reason if self.conduct.remaining else self._trouble()
+
+    @property
+    def connections(self) -> list[Opened]:
+        return list(self._opened.values())
+
+    @property
+    @abstractmethod
+    def version(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema | None:
+        """None: it was never loaded."""
+
+    @abstractmethod
+    def start(self, then: Callable[[str | None], None]) -> None:
+        """``then`` is called once: with None when it takes connections, else with the reason why not."""
+
+    def open(self, peer: str, sink: Sink) -> Opened:
+        """Raises ``NotAvailable``."""
+        name = self._common.name
+        if self._refused is not None:
+            raise NotAvailable("refused", f"{name} is not loaded: {self._refused}")
+        self.conduct.check(name, peer)
+        opened = self._open(peer, sink)
+        self._opened[opened.runner] = opened
+        return opened
+
+    def retire(self) -> None:
+        """It gets no more connections."""
+        self._retired = True
+        self._end_if_done()
+
+    @abstractmethod
+    def stop(self) -> None:
+        """At once, whoever is on it."""
+
+    # Told of runners: ``inline.Judge``, ``worker.Owner``.
+
+    def failed(self, runner: Any, kind: str, detail: str) -> bool:
+        """An exception or garbage; whether its gateway is held off for that."""
+        self._common.faulty(kind)
+        self._common.quiet.say(
+            logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, runner.peer, detail
+        )
+        return self.conduct.light(kind, detail, runner.suspect)
+
+    def admits(self, runner: Any) -> bool:
+        """Whether the gateway that logs in is not held off now; if it is, it is counted as turned away."""
+        try:
+            self.conduct.check_device(self._common.name, runner.gateway)
+        except NotAvailable as error:
+            self._common.turned_away(error.reason)
+            return False
+        return True
+
+    def closed(self, runner: Any) -> None:
+        self._opened.pop(runner, None)
+        self._end_if_done()
+
+    # Inside.
+
+    def _at_work(self) -> str:
+        """The state of one that is neither refused nor in quarantine."""
+        return "ready"
+
+    def _trouble(self) -> str | None:
+        return None
+
+    @abstractmethod
+    def _open(self, peer: str, sink: Sink) -> Opened: ...
+
+    def _held(self, text: str) -> None:
+        self._common.quiet.say(logging.WARNING, "%s", text)
+
+    def _quarantined(self) -> None:
+        self._common.faulty("quarantined")
+        self._common.quiet.say(logging.ERROR, "quarantine: %s", self.conduct.reason)
+        self._keep_from_work()
+
+    @abstractmethod
+    def _keep_from_work(self) -> None:
+        """A quarantine begins."""
+
+    def _end_if_done(self) -> None:
+        if self._retired and not self._opened and self._end():
+            self._common.over(self)
+
+    @abstractmethod
+    def _end(self) -> bool:
+        """Nobody is on it any more, nor will be. False: it has ended before."""
+
+
+class InlineVersion(Version):
+    """A version in this process."""
+
+    _loaded: Loaded | None = None
 
     @property
     def version(self) -> str:
@@ -134,23 +182,21 @@ class InlineVersion:
     def schema(self) -> Schema | None:
         return None if self._loaded is None else self._loaded.codec.schema
 
-    @property
-    def connections(self) -> list[Opened]:
-        return list(self._opened.values())
-
     def start(self, then: Callable[[str | None], None]) -> None:
         try:
             self._loaded = load_beside(self.place, self._common.config)
             self._checker = Checker(self._loaded.codec.schema)
         except DoesNotFit as error:
-            self._reason = str(error)
-        then(self._reason)
+            self._refused = str(error)
+        then(self._refused)
 
-    def open(self, peer: str, sink: Sink) -> Opened:
+    def _at_work(self) -> str:
+        return "refused" if self._loaded is None else "ready"
+
+    def _open(self, peer: str, sink: Sink) -> Opened:
         common, loaded = self._common, self._loaded
         if loaded is None:
-            raise NotAvailable("refused", f"{common.name} is not loaded: {self._reason}")
-        self.conduct.check(common.name, peer)
+            raise NotAvailable("refused", f"{common.name} is not loaded any more")
         calling = Calling(
             loaded.codec,
             loaded.config,
@@ -160,63 +206,31 @@ class InlineVersion:
             count=common.counts.count,
         )
         runner = InlineRunner(calling, sink, self, peer=peer, slow=common.limits.slow_frame, now=common.clock.seconds)
-        opened = Opened(runner, loaded.codec.framing, common.name, loaded.version, loaded.codec.schema.version)
-        self._opened[runner] = opened
-        return opened
-
-    def retire(self) -> None:
-        self._retired = True
-        self._end_if_done()
+        return Opened(runner, loaded.codec.framing, common.name, loaded.version, loaded.codec.schema.version)
 
     def stop(self) -> None:
         for runner in list(self._opened):
             runner.close()
         self.retire()
 
-    # ``inline.Judge``.
-
-    def failed(self, runner: InlineRunner, kind: str, detail: str) -> None:
-        self._say(kind, detail, runner.peer)
-        self.conduct.light(kind, detail, runner.suspect)
-
-    def admits(self, runner: InlineRunner) -> bool:
-        return self._common.admits(self.conduct, runner.gateway)
-
     def took(self, runner: InlineRunner, seconds: float, frames: int) -> None:
+        """A call was slow enough to be looked at."""
         limits = self._common.limits
         if seconds <= limits.slow_frame * max(1, frames) and seconds < limits.slow_call:
             return
-        detail = f"{seconds:.2f} s for {frames} frames"
         self.conduct.took(seconds, stalled=seconds >= limits.stall)
-        self._say("slow", detail, runner.peer)
-        held = self.conduct.light("slow", detail, runner.suspect)
+        held = self.failed(runner, "slow", f"{seconds:.2f} s for {frames} frames")
         if seconds >= limits.slow_call:
             self.conduct.condemn(f"one call took {seconds:.1f} s, in which the node did nothing else")
         if held:
             runner.abort("slow")
 
-    def closed(self, runner: InlineRunner) -> None:
-        self._opened.pop(runner, None)
-        self._end_if_done()
-
-    def _say(self, kind: str, detail: str, peer: str) -> None:
-        self._common.faulty(kind)
-        self._common.quiet.say(logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, peer, detail)
-
-    def _held(self, text: str) -> None:
-        self._common.quiet.say(logging.WARNING, "%s", text)
-
-    def _quarantined(self) -> None:
-        self._common.faulty("quarantined")
-        self._common.quiet.say(logging.ERROR, "quarantine: %s", self.conduct.reason)
+    def _keep_from_work(self) -> None:
         for runner in list(self._opened):
-            if isinstance(runner, InlineRunner):
-                runner.abort("quarantined")
+            runner.abort("quarantined")
 
-    def _end_if_done(self) -> None:
-        loaded = self._loaded
-        if self._retired and not self._opened and loaded is not None:
-            self._loaded = None
-            if loaded.space is not None:
-                loaded.space.release()
-            self._common.over(self)
+    def _end(self) -> bool:
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and loaded.space is not None:
+            loaded.space.release()
+        return loaded is not None

@@ -6,55 +6,39 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from iot_mqtt.plugins.conduct import Conduct
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.bridge import Reactor, WorkerProcess
 from iot_mqtt.plugins.process.launch import confined
 from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.process.worker import Hello, Worker
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
-from iot_mqtt.plugins.versions import Common
+from iot_mqtt.plugins.versions import Common, Version
 from iot_mqtt.sdk import Schema
 
 
-class ProcessVersion:
+class ProcessVersion(Version):
     """A version and its worker: one at a time, or none."""
 
     def __init__(self, place: Place, common: Common, reactor: Reactor) -> None:
-        self.place = place
-        self._common = common
+        super().__init__(place, common)
         self._reactor = reactor
-        self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined, self._held)
         self._worker: Worker | None = None
         self._process: WorkerProcess | None = None
         self._hello: Hello | None = None
         self._ready = False
         self._ready_at = 0.0
         self._then: Callable[[str | None], None] | None = None
-        self._refused: str | None = None
         self._last = ""
         self._failures = 0
         self._timer: Any = None
-        self._opened: dict[ProcessRunner, Opened] = {}
-        self._retired = False
         self.restarts = 0
 
-    @property
-    def state(self) -> str:
-        if self._refused is not None:
-            return "refused"
-        if self.conduct.remaining:
-            return "quarantined"
+    def _at_work(self) -> str:
         if self._ready:
             return "ready"
         return "restarting" if self._failures else "starting"
 
-    @property
-    def reason(self) -> str | None:
-        if self._refused is not None:
-            return self._refused
-        if self.conduct.remaining:
-            return self.conduct.reason
+    def _trouble(self) -> str | None:
         return None if self._ready else self._last or None
 
     @property
@@ -69,30 +53,16 @@ class ProcessVersion:
     def schema(self) -> Schema | None:
         return None if self._hello is None else self._hello.schema
 
-    @property
-    def connections(self) -> list[Opened]:
-        return list(self._opened.values())
-
     def start(self, then: Callable[[str | None], None]) -> None:
         self._then = then
         self._begin()
 
-    def open(self, peer: str, sink: Sink) -> Opened:
-        name = self._common.name
-        if self._refused is not None:
-            raise NotAvailable("refused", f"{name} is not loaded: {self._refused}")
-        self.conduct.check(name, peer)
-        hello, worker = self._hello, self._worker
+    def _open(self, peer: str, sink: Sink) -> Opened:
+        name, hello, worker = self._common.name, self._hello, self._worker
         if not self._ready or hello is None or worker is None:
             raise NotAvailable(self.state, f"the worker of {name} is {self.state}; {self._last or 'wait a moment'}")
         runner = worker.open(peer, sink)
-        opened = Opened(runner, hello.framing, name, hello.version, hello.schema.version)
-        self._opened[runner] = opened
-        return opened
-
-    def retire(self) -> None:
-        self._retired = True
-        self._end_if_done()
+        return Opened(runner, hello.framing, name, hello.version, hello.schema.version)
 
     def stop(self) -> None:
         self._retired = True
@@ -139,16 +109,6 @@ class ProcessVersion:
             self._timer = self._common.clock.callLater(wait, self._again)
         self._answer(detail)
 
-    def failed(self, runner: ProcessRunner, kind: str, detail: str) -> bool:
-        self._common.faulty(kind)
-        self._common.quiet.say(
-            logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, runner.peer, detail
-        )
-        return self.conduct.light(kind, detail, runner.suspect)
-
-    def admits(self, runner: ProcessRunner) -> bool:
-        return self._common.admits(self.conduct, runner.gateway)
-
     def took(self, runner: ProcessRunner, seconds: float) -> None:
         limits = self._common.limits
         stalled = seconds >= limits.stall
@@ -157,10 +117,6 @@ class ProcessVersion:
         if stalled and self.failed(runner, "slow", detail) and runner.open:
             runner.close()
             runner.sink.codec_failed("slow")
-
-    def closed(self, runner: ProcessRunner) -> None:
-        self._opened.pop(runner, None)
-        self._end_if_done()
 
     def _begin(self) -> None:
         limits = self._common.limits
@@ -191,12 +147,7 @@ class ProcessVersion:
         if then is not None:
             then(reason)
 
-    def _held(self, text: str) -> None:
-        self._common.quiet.say(logging.WARNING, "%s", text)
-
-    def _quarantined(self) -> None:
-        self._common.faulty("quarantined")
-        self._common.quiet.say(logging.ERROR, "quarantine: %s", self.conduct.reason)
+    def _keep_from_work(self) -> None:
         worker, self._worker = self._worker, None
         if worker is None:  # it is gone already: that is what the quarantine is for
             return
@@ -211,15 +162,13 @@ class ProcessVersion:
         self._cancel()
         self._timer = self._common.clock.callLater(self.conduct.remaining, self._again)
 
-    def _end_if_done(self) -> None:
-        if not self._retired or self._opened:
-            return
+    def _end(self) -> bool:
         self._cancel()
         worker, self._worker = self._worker, None
         self._ready = False
         if worker is not None:
             worker.finish()
-        self._common.over(self)
+        return True
 
     def _cancel(self) -> None:
         timer, self._timer = self._timer, None
