@@ -17,10 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iot_mqtt.cluster.links import Forwarded, Heartbeat, Item, Links, proto_v1
+from iot_mqtt.cluster.links import Heartbeat, Item, Links, proto_v1
 from iot_mqtt.cluster.links.values import Head
 from iot_mqtt.codec import Decoder, PublishRun, encode_publish
 from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Receive
 from iot_mqtt.ports.registry import Member

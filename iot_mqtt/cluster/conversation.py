@@ -105,7 +105,7 @@ class Conversation:
     # What the broker tells the others: see ``ports.cluster.Peers``.
 
     def forward(self, peer: int, item: Forwarded) -> None:
-        self.links.send(peer, translation.forwarded_out(item))
+        self.links.send(peer, item)
 
     def flush(self) -> None:
         if not self._closed:
@@ -231,8 +231,8 @@ class Conversation:
         forwarded: list[Forwarded] = []
         acknowledged = -1
         for item in items:
-            if item.__class__ is links.Forwarded:
-                forwarded.append(translation.forwarded_in(item))
+            if isinstance(item, Forwarded):
+                forwarded.append(item)
             elif isinstance(item, RoutesAck):
                 acknowledged = max(acknowledged, item.version)
             else:

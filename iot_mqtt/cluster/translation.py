@@ -1,7 +1,7 @@
 """The broker's words (``ports.cluster``) as items of links, and back.
 
-A shared group's connected members follow their route as texts of their own; of a forwarded run the picked members
-are pairs of texts, group and client id. So the links need to know nothing of groups.
+A shared group's connected members follow their route as texts of their own, so that the links need to know nothing of
+groups. A forwarded run is an item as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from struct import Struct, error, pack
 from iot_mqtt.cluster import links
 from iot_mqtt.codec import run_of_message
 from iot_mqtt.errors import Malformed
-from iot_mqtt.ports.cluster import Forwarded, Interest
+from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import Message
 
@@ -22,21 +22,6 @@ GROUP = "group."
 #: Bytes of the part's name and of the client id; both follow, and then the references.
 _NAMES = Struct(">HH")
 _REFERENCE = Struct(">IIQI")
-
-
-def forwarded_out(item: Forwarded) -> links.Forwarded:
-    names = tuple(name for member in item.members for name in member) if item.members else ()
-    return links.Forwarded(
-        item.run, item.topic, item.publisher, item.arrived, item.reference, item.plain, names, item.origin
-    )
-
-
-def forwarded_in(item: links.Forwarded) -> Forwarded:
-    names = item.groups
-    members = tuple(zip(names[::2], names[1::2], strict=False)) if names else ()
-    return Forwarded(
-        item.run, item.topic, item.publisher, item.arrived, item.reference, item.plain, members, item.origin
-    )
 
 
 def interest_out(interest: Iterable[Interest]) -> tuple[links.Route, ...]:

@@ -11,7 +11,6 @@ import re
 from iot_mqtt.cluster.links.values import (
     Data,
     Datagram,
-    Forwarded,
     Head,
     Heartbeat,
     Lost,
@@ -25,6 +24,7 @@ from iot_mqtt.cluster.links.values import (
     Unknown,
 )
 from iot_mqtt.codec import Decoder, PublishRun
+from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import ProtocolVersion
 
@@ -54,11 +54,9 @@ ACK = "03 00000010 000000000000000a 00000000000000ff"
 THREE = "32 08 0003 'a/b' 0007 'x'" + "32 09 0003 'a/b' 0008 'yz'"
 ALIAS = "30 08 0000 03 23 0001 'hi'"
 
-_PUBLICATION = Forwarded(
-    _run(THREE, five=False), b"a/b", "dev-1", 1.5, Reference(2, 5, 0x0102030405, 2), plain=True, groups=()
-)
+_PUBLICATION = Forwarded(_run(THREE, five=False), b"a/b", "dev-1", 1.5, Reference(2, 5, 0x0102030405, 2), plain=True)
 _SHARED = Forwarded(
-    _run(ALIAS, five=True), b"a/b", "g\u00fc", 2.0, None, plain=False, groups=("$share/g/a/+", "$share/h/#")
+    _run(ALIAS, five=True), b"a/b", "g\u00fc", 2.0, None, plain=False, members=(("$share/g/a/+", "$share/h/#"),)
 )
 _PUBLICATION_BYTES = (
     "01 0000003d"  # kind, length

@@ -7,7 +7,6 @@ from iot_mqtt.cluster.links.settings import LinkSettings
 from iot_mqtt.cluster.links.values import (
     DURABLE,
     LIVE,
-    Forwarded,
     Heartbeat,
     Item,
     LinkError,
@@ -26,7 +25,6 @@ __all__ = [
     "LIVE",
     "Condition",
     "Done",
-    "Forwarded",
     "Heartbeat",
     "Item",
     "Link",

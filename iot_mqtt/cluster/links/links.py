@@ -20,9 +20,10 @@ from iot_mqtt.cluster.links import proto_v1
 from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, Up
 from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.settings import LinkSettings
-from iot_mqtt.cluster.links.values import Forwarded, Heartbeat, Item, LinkError, Reply, Request, RequestRefused, Unknown
+from iot_mqtt.cluster.links.values import Heartbeat, Item, LinkError, Reply, Request, RequestRefused, Unknown, halves
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member
 
@@ -229,7 +230,7 @@ class Links:
         if not peers:
             return
         if isinstance(item, Forwarded) and item.run.count > 1 and len(item.run.wire) > self.settings.datagram_bytes:
-            for half in item.halves():
+            for half in halves(item):
                 self._gather(peers, half)
             return
         written = proto_v1.write_item(item)

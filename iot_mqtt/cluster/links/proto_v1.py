@@ -10,7 +10,8 @@
 
     item         kind (1) │ length (4) │ fields
     1 PUBLICATION  flags (1) │ arrived (8, float) │ generation (4) │ stream (4) │ position (8) │ publisher length (2)
-                   │ topic length (2) │ groups (2) │ wire length (4) │ publisher │ topic │ wire │ group: text …
+                   │ topic length (2) │ twice the members (2) │ wire length (4) │ publisher │ topic │ wire
+                   │ (shared group: text │ client id of its member: text) …
                    │ user: text (with flag 0x10) │ codec: text │ schema: text (both with flag 0x20)
                    flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log, 0x08 a gateway's codec made
                    it, 0x10 it has a user, 0x20 that codec is told
@@ -33,13 +34,13 @@ fields behind the last one of an item or of a datagram, flags. Everything else n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from struct import Struct, error
 from typing import Final
 
 from iot_mqtt.cluster.links.values import (
     Data,
     Datagram,
-    Forwarded,
     Head,
     Heartbeat,
     Item,
@@ -55,6 +56,7 @@ from iot_mqtt.cluster.links.values import (
 )
 from iot_mqtt.codec import Decoder, PublishRun
 from iot_mqtt.errors import Malformed
+from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin, ProtocolVersion
 
@@ -104,7 +106,7 @@ def write_item(item: Item) -> bytes:
 
 
 def _write_publication(item: Forwarded) -> bytes:
-    run, topic, publisher, arrived, reference, plain, groups, origin = item
+    run, topic, publisher, arrived, reference, plain, members, origin = item
     name = publisher.encode()
     wire = run.wire
     topic = b"" if run.topic else topic
@@ -113,7 +115,7 @@ def _write_publication(item: Forwarded) -> bytes:
     if reference is not None:
         flags |= _LOGGED
         generation, stream, position, _ = reference
-    behind = _texts(groups) if groups else b""
+    behind = _texts(chain.from_iterable(members)) if members else b""
     if origin is not NOBODY:
         codec = origin.codec
         if origin.user:
@@ -135,7 +137,7 @@ def _write_publication(item: Forwarded) -> bytes:
         position,
         len(name),
         len(topic),
-        len(groups),
+        2 * len(members),
         len(wire),
     )
     return b"".join((head, name, topic, wire, behind))
@@ -364,7 +366,7 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
         arrived,
         Reference(generation, stream, position, run.count) if flags & _LOGGED else None,
         flags & _PLAIN != 0,
-        texts[:group_count],
+        tuple(zip(texts[:group_count:2], texts[1:group_count:2], strict=False)) if group_count else (),
         _origin(flags, texts[group_count:]) if flags & (_USER | _READING) else NOBODY,
     )
 

@@ -11,37 +11,19 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from iot_mqtt.codec import PublishRun
-from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import NOBODY, Origin
+from iot_mqtt.ports.cluster import Forwarded
 
 # -- items ---------------------------------------------------------------------------------------------
 
 
-class Forwarded(NamedTuple):
-    """A run that was published at the sender, for receivers that are connected to the one who gets this."""
-
-    run: PublishRun
-    #: With aliases resolved.
-    topic: bytes
-    publisher: str
-    #: Wall clock when it was published; message expiry counts from it.
-    arrived: float
-    #: Where it is in the sender's log; None: it was not recorded.
-    reference: Reference | None = None
-    #: Whether it is for the plain subscriptions that match, too.
-    plain: bool = True
-    #: Shared groups, by full filter, of which the receiving node is to pick the member.
-    groups: tuple[str, ...] = ()
-    origin: Origin = NOBODY
-
-    def halves(self) -> tuple[Forwarded, Forwarded]:
-        """The same as two items; there are at least two messages in it."""
-        count = self.run.count
-        middle, reference = count // 2, self.reference
-        return (
-            self._replace(run=self.run.part(0, middle), reference=reference and reference.part(0, middle)),
-            self._replace(run=self.run.part(middle, count), reference=reference and reference.part(middle, count)),
-        )
+def halves(item: Forwarded) -> tuple[Forwarded, Forwarded]:
+    """The same as two items; there are at least two messages in it."""
+    run, reference = item.run, item.reference
+    count, middle = run.count, run.count // 2
+    return (
+        item._replace(run=run.part(0, middle), reference=reference and reference.part(0, middle)),
+        item._replace(run=run.part(middle, count), reference=reference and reference.part(middle, count)),
+    )
 
 
 #: Flags of a route: somebody is connected, or some durable session wants it. Other bits are kept as they come.

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from iot_mqtt.cluster.links import Forwarded, Item, LinkError, Links, LinkSettings, Reply, Request, RoutesAck, proto_v1
+from iot_mqtt.cluster.links import Item, LinkError, Links, LinkSettings, Reply, Request, RoutesAck, proto_v1
 from iot_mqtt.cluster.links.values import Head, Heartbeat
+from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
 from tests.simulation.messaging import Weather
 from tests.unit.cluster.links.linkskit import Cluster, member, numbered, publishes

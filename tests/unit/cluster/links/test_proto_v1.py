@@ -13,7 +13,6 @@ from iot_mqtt.cluster.links import proto_v1
 from iot_mqtt.cluster.links.values import (
     Data,
     Datagram,
-    Forwarded,
     Head,
     Heartbeat,
     Item,
@@ -26,9 +25,11 @@ from iot_mqtt.cluster.links.values import (
     Routes,
     RoutesAck,
     Unknown,
+    halves,
 )
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.errors import Malformed
+from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import UNKNOWN_CODEC, CodecId, Origin
 from tests.cases.links_v1 import BAD, GOOD, HEAD, OLDER_READS, raw
@@ -58,9 +59,9 @@ def forwarded(draw: st.DrawFn) -> Forwarded:
     topic = draw(TOPIC)
     run = draw(runs(topic))
     reference = Reference(draw(U32), draw(U32), draw(U64), run.count) if draw(st.booleans()) else None
-    groups = tuple(draw(st.lists(TEXT, max_size=3)))
+    members = tuple(draw(st.lists(st.tuples(TEXT, TEXT), max_size=3)))
     origin = Origin(draw(TEXT), draw(CODEC))
-    return Forwarded(run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), groups, origin)
+    return Forwarded(run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), members, origin)
 
 
 @st.composite
@@ -174,8 +175,8 @@ def test_routes_in_parts_say_the_same(routes: tuple[Route, ...], limit: int, ful
 
 def test_halves_of_a_run_keep_their_places_in_the_log() -> None:
     run = publishes(b"a/b", [b"1", b"2", b"3"], qos=1)
-    item = Forwarded(run, b"a/b", "p", 1.0, Reference(1, 2, 100, 3), plain=False, groups=("g",))
-    first, second = item.halves()
+    item = Forwarded(run, b"a/b", "p", 1.0, Reference(1, 2, 100, 3), plain=False, members=(("g", "c"),))
+    first, second = halves(item)
     assert (first.run.payloads(), second.run.payloads()) == ([b"1"], [b"2", b"3"])
     assert (first.reference, second.reference) == (Reference(1, 2, 100, 1), Reference(1, 2, 101, 2))
-    assert (second.publisher, second.plain, second.groups) == ("p", False, ("g",))
+    assert (second.publisher, second.plain, second.members) == ("p", False, (("g", "c"),))
