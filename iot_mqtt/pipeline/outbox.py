@@ -1,6 +1,6 @@
 """The outbox: what waits for one peer, counted in bytes and bounded. The only way to a transport.
 
-Writes gather here until a flush, which joins them and gives them to the link in one piece. A link that is a
+Writes gather here until a flush, which joins the small ones and gives them to the link in one piece. A link that is a
 plain TCP socket takes what the kernel takes, at once, without a round through the reactor; what it does not take
 stays here, and only here, so ``pending`` is the truth. ::
 
@@ -27,6 +27,8 @@ __all__ = ["Link", "Outbox", "Part"]
 
 #: As much as one push takes when there is a backlog: a few of these make a full socket buffer.
 CHUNK = 256 * 1024
+#: A part of this size is pushed by itself: another system call costs less than to copy it.
+LARGE = 32 * 1024
 #: Chunks per turn of the reactor, so that one fast reader with a backlog does not hold up the others.
 CHUNKS_PER_TURN = 8
 
@@ -88,28 +90,22 @@ class Outbox:
 
     def flush(self) -> None:
         """Give the link what waits, unless it said that it is full."""
-        parts = self._parts
-        if not parts or self._blocked or self.link is None:
+        if not self._parts or self._blocked or self.link is None:
             return
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        taken = self.link.push(data)
-        if taken == self.pending:
-            parts.clear()
-            self.pending = 0
-            self.sent += taken
-            if not self.channel.writable:
-                self._report()
-        else:
-            self._took_less(len(parts), data, taken)
+        while self._parts and not self._blocked:
+            self._push_chunk()
+        if not self.channel.writable:
+            self._report()
 
     def send(self, batch: list[bytes]) -> None:
         """Add and flush; what the link takes at once, as nearly always, is never kept."""
         link = self.link
-        if self._parts or self._blocked or link is None:
+        several = len(batch) > 1
+        if self._parts or self._blocked or link is None or (several and max(map(len, batch)) >= LARGE):
             self.add(batch)
             self.flush()
             return
-        data = batch[0] if len(batch) == 1 else b"".join(batch)
+        data = b"".join(batch) if several else batch[0]
         taken, size = link.push(data), len(data)
         if taken == size:
             self.sent += taken
@@ -152,9 +148,11 @@ class Outbox:
     def _push_chunk(self) -> None:
         count, size = 0, 0
         for part in self._parts:
+            if count and len(part) >= LARGE:
+                break
             count += 1
             size += len(part)
-            if size >= CHUNK:
+            if size >= CHUNK or len(part) >= LARGE:
                 break
         data = self._parts[0] if count == 1 else b"".join(self._parts[:count])
         assert self.link is not None

@@ -40,6 +40,8 @@ class TurnReactor(epollreactor.EPollReactor):
 
     def __init__(self) -> None:
         self._turn_end: list[Callable[[], None]] = []
+        #: Descriptors that have something in this turn.
+        self.ready = 1
         super().__init__()
 
     def call_at_turn_end(self, call: Callable[[], None]) -> None:
@@ -74,6 +76,7 @@ class TurnReactor(epollreactor.EPollReactor):
                 # not know of because it was reckoned before.
                 timeout = 0
             events = poll(LONGEST_WAIT if timeout is None or timeout > LONGEST_WAIT else timeout, EVENTS_PER_TURN)
+            self.ready = len(events)
             for descriptor, event in events:
                 selectable = selectables.get(descriptor)
                 if selectable is None:

@@ -34,6 +34,10 @@ __all__ = ["CalmPort", "ChannelPort", "ChannelTransport"]
 logger = logging.getLogger(__name__)
 
 READ_SIZE = 64 * 1024
+#: Most of a client whose last read was as large: who sends much at once is read in fewer turns.
+LARGE_READ = 512 * 1024
+#: Bytes of a turn that such clients share, so that many of them keep nobody waiting for longer than they ever did.
+TURN_READ = 2 * 1024 * 1024
 #: Connections accepted before the other sockets get a turn.
 ACCEPTS_PER_TURN = 64
 #: Seconds for which a port accepts nobody when the system has no descriptor or no memory for a connection.
@@ -49,6 +53,7 @@ class ChannelTransport(tcp.Server):
     #: What this transport serves as a link: the channel's outbox, or a TLS layer; None before there is one.
     outbox: Outbox | TlsLayer | None = None
     _finishing = False
+    _room = READ_SIZE
     #: No shutdown() before close(): descriptors are close-on-exec, so close alone sends FIN. One system call less.
     _shouldShutdown = False  # noqa: N815
     _input_ended = False
@@ -87,13 +92,17 @@ class ChannelTransport(tcp.Server):
 
     def doRead(self) -> Any:
         try:
-            data = self.socket.recv(READ_SIZE)
+            data = self.socket.recv(self._room)
         except BlockingIOError:
             return None
         except OSError:
             return main.CONNECTION_LOST
         if not data:
             return main.CONNECTION_DONE
+        if len(data) < READ_SIZE:
+            self._room = READ_SIZE
+        else:
+            self._room = max(READ_SIZE, min(LARGE_READ, TURN_READ // self.reactor.ready))
         self.protocol.dataReceived(data)
         return None
 

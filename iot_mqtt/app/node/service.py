@@ -25,6 +25,7 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.inbox import make_letters
+from iot_mqtt.app.node.memory import keep_freed
 from iot_mqtt.app.node.parts import (
     bound,
     budget_settings,
@@ -151,6 +152,7 @@ class Service:
         await self._store.settled()
         collector = Collector(self._config.node.gc_threshold, self.clock)
         collector.begin()
+        keep_freed()
         self._repeat(LOOK_SECONDS, collector.look)
         self._repeat(DISK_SECONDS, self.broker.budget.measure)
         if self._cluster is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.pipeline import Context, OutboxSettings, Stage
+from iot_mqtt.pipeline.outbox import LARGE, Part
 from tests.doubles.channel import EmbeddedChannel
 
 LIMITS = OutboxSettings(high_water=1000, low_water=250, hard_limit=4000)
@@ -27,6 +28,39 @@ def test_a_flush_is_one_push_however_many_parts() -> None:
     assert embedded.link.sent == [b"abc"]
     assert embedded.channel.outbox.pending == 0
     assert embedded.channel.bytes_sent == 3
+
+
+@pytest.mark.parametrize("backlog", [False, True])
+def test_large_parts_are_not_copied(backlog: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only small ones between them are joined."""
+    embedded = EmbeddedChannel()
+    pushed: list[Part] = []
+    push = embedded.link.push
+
+    def noted(data: Part) -> int:
+        pushed.append(data)
+        return push(data)
+
+    monkeypatch.setattr(embedded.link, "push", noted)
+    one, two = b"1" * LARGE, b"2" * LARGE
+    if backlog:
+        embedded.link.capacity = 0
+        embedded.write(b"-")
+        pushed.clear()
+    embedded.write(b"a", b"b", one, two, b"c", b"d")
+    if backlog:
+        embedded.link.drain()
+    assert [bytes(data) for data in pushed] == [b"-ab" if backlog else b"ab", one, two, b"cd"]
+    assert pushed[1] is one and pushed[2] is two
+
+
+def test_a_link_that_breaks_between_two_parts_gets_no_more() -> None:
+    """And nobody is told anything but that."""
+    embedded = EmbeddedChannel(outbox=LIMITS)
+    embedded.link.broken = True
+    embedded.write(b"1" * LARGE, b"2" * LARGE)
+    assert embedded.channel.closing
+    assert embedded.channel.outbox.empty and embedded.channel.outbox.pending == 0
 
 
 def test_what_the_link_does_not_take_stays_pending() -> None:

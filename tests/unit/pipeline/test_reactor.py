@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.logger import globalLogPublisher
 
 from iot_mqtt.pipeline import Batch, Context, Layout, Stage
+from iot_mqtt.pipeline.transport import LARGE_READ, READ_SIZE
 
 if TYPE_CHECKING:
     from .conftest import Server
@@ -123,3 +124,22 @@ def test_an_exception_in_doread_is_logged_and_ends_that_connection_only(server: 
     finally:
         globalLogPublisher.removeObserver(logged.append)
     assert any(division_by_zero(each) for each in logged)
+
+
+def test_who_sends_much_is_read_in_fewer_turns(server: Server) -> None:
+    """The first read is as small as any; the next ones are larger while there is that much."""
+    reads: list[int] = []
+
+    class Read(Stage):
+        def read(self, ctx: Context, batch: Batch) -> None:
+            reads.extend(map(len, batch))
+
+    listening = server.listen(Layout([("read", Read)]))
+
+    def client() -> None:
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as pair:
+            while max(reads, default=0) <= READ_SIZE and len(reads) < 10_000:
+                pair.sendall(b"x" * LARGE_READ)
+
+    server.run(client)
+    assert reads[0] <= READ_SIZE < max(reads) <= LARGE_READ
