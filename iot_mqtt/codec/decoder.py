@@ -133,24 +133,29 @@ class Decoder:
         items: list[Item] = []
         if self._phase is Phase.OVER:
             return items
-        behind = b""
+        behind, missing = b"", 0
         if self._held:
             missing = self._need - self._held
             if len(data) < missing:
                 self._hold(data)
                 return items
             if self._need >= PIECE:
-                # Joined without what is behind it: the packet is cut out of nothing then, and copied once.
-                data, behind = data[:missing], data[missing:]
-            data = b"".join((*self._rest, data))
+                # Joined without what is behind it: what is behind it is not copied, and the packet but once.
+                data, behind = b"".join((*self._rest, memoryview(data)[:missing])), data
+            else:
+                data = b"".join((*self._rest, data))
             self._rest, self._held = [], 0
-        pos = 0
-        if self._mode >= 0:
-            pos = self._scanner.scan(data, 0, items, self._limit, self._mode, self.routes, self.allowed)
-        self._carry_on(data, pos, items)
-        if behind:
-            items += self.feed(behind)
+        self._scan(data, 0, items, 0)
+        if len(behind) > missing:
+            # As in ``_carry_on``: one packet, which is not a PUBLISH, may change routes.
+            self._scan(behind, missing, items, 0 if data[0] >> 4 == PacketType.PUBLISH else native.IN_ORDER)
         return items
+
+    def _scan(self, data: bytes, pos: int, items: list[Item], order: int) -> None:
+        if self._mode >= 0:
+            mode = self._mode | order
+            pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes, self.allowed)
+        self._carry_on(data, pos, items)
 
     def _hold(self, data: bytes) -> None:
         """Keep a piece of a packet; as many small ones as there may be cost no more than their bytes."""

@@ -138,13 +138,15 @@ class PublishBatch:
     decoder's table has for them, as it is, or ``above`` QoS 0, or ``retained``. Without DUP.
     """
 
-    __slots__ = ("_publications", "count", "five", "head", "ids", "longest", "route", "wire")
+    __slots__ = ("_publications", "begin", "count", "data", "end", "five", "head", "ids", "longest", "route")
 
     #: ``0x30 | qos << 1 | retain``.
     head: int
     five: bool
-    #: The packets, one after the other, exactly as received.
-    wire: bytes
+    #: What has the packets in it, one after the other, exactly as received; where they begin and end there.
+    data: bytes
+    begin: int
+    end: int
     count: int
     #: Packet ids in order; empty at QoS 0.
     ids: list[int]
@@ -164,17 +166,24 @@ class PublishBatch:
         """RETAIN flag of every packet."""
         return self.head & 1 == 1
 
+    @property
+    def wire(self) -> bytes:
+        """The packets alone. Whoever writes them in another form needs no copy of them, so they are cut out now."""
+        if self.end - self.begin != len(self.data):
+            self.data = self.data[self.begin : self.end]
+            self.begin, self.end = 0, len(self.data)
+        return self.data
+
     def written(
         self, *, five: bool, qos: int, identifiers: bytes = b"", ids: Sequence[int] = (), count: int = 0
     ) -> bytes:
         """The first ``count`` packets (0: all) in the form of one outgoing hop; ``identifiers``: its property block."""
-        head, wire = 0x30 | qos << 1, self.wire
-        if count and count < self.count:
-            wire = wire[: native.locate(wire, 0, count)[1]]
+        head, count = 0x30 | qos << 1, count or self.count
         if head == self.head == 0x30 and five == self.five and not identifiers:
-            return wire
+            wire = self.wire
+            return wire if count == self.count else wire[: native.locate(wire, 0, count)[1]]
         block = varint(len(identifiers)) + identifiers if five else b""
-        return native.rewrite(wire, count or self.count, self.five, head, block, ids)
+        return native.rewrite(self.data, self.begin, count, self.five, head, block, ids)
 
     def __repr__(self) -> str:
         return f"<PublishBatch qos={self.qos} {self.count} packets>"
@@ -187,7 +196,8 @@ class RunBatch(PublishBatch):
 
     def __init__(self, runs: list[PublishRun], route: Any) -> None:
         self.runs = runs
-        self.head, self.five, self.wire, self.route = runs[0].head, True, b"", route
+        self.head, self.five, self.route = runs[0].head, True, route
+        self.data, self.begin, self.end = b"", 0, 0
         self.count = sum([run.count for run in runs])
         self.ids = [packet_id for run in runs for packet_id in run.ids]
         self.longest = max([run.longest for run in runs])

@@ -179,7 +179,9 @@ class Scanner:
         for route, group in groups.items():
             batch = self._batch()
             batch.head, batch.five, batch.route, batch._publications = head, five, route, None
-            batch.wire, batch.count, batch.longest = b"".join(group.wire), len(group.wire), max(map(len, group.wire))
+            batch.data = wire = b"".join(group.wire)
+            batch.begin, batch.end = 0, len(wire)
+            batch.count, batch.longest = len(group.wire), max(map(len, group.wire))
             batch.ids = group.ids if qos else []
             items.append(batch)
         return here
@@ -469,18 +471,17 @@ def recode(wire: bytes, count: int, prefix: int, head: int, before: bytes, after
     return b"".join(out)
 
 
-def rewrite(wire: bytes, count: int, five: bool, head: int, block: bytes, ids: Sequence[int]) -> bytes:
-    """Packets of any topics, without properties, behind another first byte; ``block`` follows the id. ``five``: each
-    has an empty block now.
+def rewrite(data: bytes, at: int, count: int, five: bool, head: int, block: bytes, ids: Sequence[int]) -> bytes:
+    """Packets of any topics, without properties, from ``at`` on, behind another first byte; ``block`` follows the id.
+    ``five``: each has an empty block now.
     """
-    prefix = (2 if wire and wire[0] & 6 else 0) + five
+    prefix = (2 if count and data[at] & 6 else 0) + five
     out: list[bytes] = []
     first = bytes((head,))
-    at = 0
     for index in range(count):
-        start, at = _body(wire, at)
-        behind = start + 2 + (wire[start] << 8 | wire[start + 1])
-        topic, payload = wire[start:behind], wire[behind + prefix : at]
+        start, at = _body(data, at)
+        behind = start + 2 + (data[start] << 8 | data[start + 1])
+        topic, payload = data[start:behind], data[behind + prefix : at]
         where = ids[index].to_bytes(2, "big") if ids else b""
         out += (first, varint(len(topic) + len(where) + len(block) + len(payload)), topic, where, block, payload)
     return b"".join(out)

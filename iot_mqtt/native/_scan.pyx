@@ -137,7 +137,7 @@ cdef class Scanner:
     cdef Py_ssize_t at_head, at_topic, at_raw, at_properties, at_five, at_wire, at_count, at_ids
     cdef Py_ssize_t at_longest, at_prefix, at_payloads, at_forwardable
     cdef Py_ssize_t at_type, at_ack_ids, at_reason, at_ack_properties
-    cdef Py_ssize_t of_head, of_five, of_wire, of_count, of_ids, of_longest, of_route, of_publications
+    cdef Py_ssize_t of_head, of_five, of_data, of_begin, of_end, of_count, of_ids, of_longest, of_route, of_publications
 
     def __init__(self, run, batch, ack, ack_types, success, no_properties, read_properties, check_topic):
         self._run = run
@@ -163,7 +163,9 @@ cdef class Scanner:
         self.at_forwardable = self._offset(run, "_forwardable")
         self.of_head = self._offset(batch, "head")
         self.of_five = self._offset(batch, "five")
-        self.of_wire = self._offset(batch, "wire")
+        self.of_data = self._offset(batch, "data")
+        self.of_begin = self._offset(batch, "begin")
+        self.of_end = self._offset(batch, "end")
         self.of_count = self._offset(batch, "count")
         self.of_ids = self._offset(batch, "ids")
         self.of_longest = self._offset(batch, "longest")
@@ -387,19 +389,21 @@ cdef class Scanner:
         if groups:
             gather(groups, route, begin, here, count, longest)
             for one, group in groups.items():
-                self._batch_of(items, head, five, joined(p, group[2]), group[0], [], group[1], one)
+                topic = joined(p, group[2])
+                self._batch_of(items, head, five, topic, 0, len(topic), group[0], [], group[1], one)
         elif count:
-            topic = data if pos == 0 and here == end else PyBytes_FromStringAndSize(<const char*>p + pos, here - pos)
-            self._batch_of(items, head, five, topic, count, ids, longest, route)
+            self._batch_of(items, head, five, data, pos, here, count, ids, longest, route)
         return here
 
     cdef object _batch_of(
-        self, list items, head, five, bytes wire, Py_ssize_t count, list ids, Py_ssize_t longest, route
+        self, list items, head, five, bytes data, begin, end, Py_ssize_t count, list ids, Py_ssize_t longest, route
     ):
         cdef object batch = new_instance(self._batch)
         set_slot(batch, self.of_head, head)
         set_slot(batch, self.of_five, True if five else False)
-        set_slot(batch, self.of_wire, wire)
+        set_slot(batch, self.of_data, data)
+        set_slot(batch, self.of_begin, begin)
+        set_slot(batch, self.of_end, end)
         set_slot(batch, self.of_count, count)
         set_slot(batch, self.of_ids, ids)
         set_slot(batch, self.of_longest, longest)
@@ -601,16 +605,18 @@ def recode(
     return out
 
 
-def rewrite(bytes wire not None, Py_ssize_t count, bint five, int head, bytes block not None, ids):
+def rewrite(
+    bytes data not None, Py_ssize_t begin, Py_ssize_t count, bint five, int head, bytes block not None, ids
+):
     """See the twin."""
     cdef list numbers = checked_ids(ids, count)
     cdef bint with_ids = PyList_GET_SIZE(numbers) > 0
-    cdef Bytes p = <Bytes>PyBytes_AS_STRING(wire)
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
     cdef Bytes b = <Bytes>PyBytes_AS_STRING(block)
     cdef Py_ssize_t block_size = PyBytes_GET_SIZE(block)
-    cdef Py_ssize_t prefix = (2 if PyBytes_GET_SIZE(wire) and p[0] & 6 else 0) + (1 if five else 0)
+    cdef Py_ssize_t prefix = (2 if count and p[begin] & 6 else 0) + (1 if five else 0)
     cdef Py_ssize_t extra = block_size + (2 if with_ids else 0) - prefix
-    cdef Py_ssize_t at = 0, size = 0, total = 0, index, topic_size
+    cdef Py_ssize_t at = begin, size = 0, total = 0, index, topic_size
     cdef unsigned char* q
     cdef bytes out
     for index in range(count):
@@ -619,7 +625,7 @@ def rewrite(bytes wire not None, Py_ssize_t count, bint five, int head, bytes bl
         at += size
     out = PyBytes_FromStringAndSize(NULL, total)
     q = <unsigned char*>PyBytes_AS_STRING(out)
-    at = 0
+    at = begin
     for index in range(count):
         at = body(p, at, &size)
         q[0] = <unsigned char>head

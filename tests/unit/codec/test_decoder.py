@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import gc
 import sys
+from dataclasses import dataclass
 
 import pytest
 
-from iot_mqtt.codec import Connect, Decoder, Disconnect, Pingreq, Role
+from iot_mqtt.codec import (
+    Connect,
+    Decoder,
+    Disconnect,
+    Pingreq,
+    Publish,
+    PublishBatch,
+    Request,
+    Role,
+    Subscribe,
+    encode,
+)
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.order import TABLE, Phase
 from iot_mqtt.errors import MqttError, ReasonCode
@@ -101,6 +113,44 @@ def test_a_packet_of_just_the_limit_is_taken(packet: str, version: ProtocolVersi
         assert len(items) == 1 and not isinstance(items[0], MqttError)
         (error,) = Decoder(len(wire) - 1, version=version).feed(wire)
         assert isinstance(error, MqttError) and error.reason is ReasonCode.PACKET_TOO_LARGE
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A route to one receiver."""
+
+    alone: bytes
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_large_packets_are_read_however_they_are_cut(qos: int) -> None:
+    """And what is behind them."""
+    publishes = [
+        encode(Publish(topic, bytes([number]) * size, qos, packet_id=number if qos else 0), V311)
+        for number, (topic, size) in enumerate([(b"a", 40_000), (b"b", 3), (b"a", 70_000), (b"b", 20_000)], 1)
+    ]
+    wire = b"".join(publishes)
+    for size in (1000, 16_384, 40_010, 65_536, len(wire)):
+        decoder = Decoder(version=V311)
+        decoder.routes = {topic: Alone(topic) for topic in (b"a", b"b")}
+        batches = [batch for at in range(0, len(wire), size) for batch in decoder.feed(wire[at : at + size])]
+        assert not decoder.buffered
+        got = {b"a": b"", b"b": b""}
+        for batch in batches:
+            assert isinstance(batch, PublishBatch)
+            got[batch.route.alone] += batch.written(five=False, qos=qos, ids=batch.ids)
+        assert got == {b"a": publishes[0] + publishes[2], b"b": publishes[1] + publishes[3]}
+
+
+def test_what_is_behind_a_large_packet_that_changes_routes_keeps_its_order() -> None:
+    """Though the packet came in two pieces."""
+    decoder = Decoder(version=V311)
+    decoder.routes = {topic: Alone(topic) for topic in (b"a", b"b")}
+    publishes = [encode(Publish(topic, b""), V311) for topic in (b"a", b"b", b"a")]
+    wire = encode(Subscribe(1, (Request("f" * 60_000, 0),)), V311) + b"".join(publishes)
+    assert not decoder.feed(wire[:30_000])
+    _, *batches = decoder.feed(wire[30_000:])
+    assert [batch.wire for batch in batches if isinstance(batch, PublishBatch)] == publishes
 
 
 def test_an_error_keeps_no_buffer_alive() -> None:

@@ -100,7 +100,8 @@ def agree_on(batch: PublishBatch) -> None:
         for ids in ([], list(range(5, 5 + batch.count))):
             head = 0x32 if ids else 0x30
             forms = {
-                module.rewrite(batch.wire, batch.count, batch.five, head, block, ids) for module in MODULES.values()
+                module.rewrite(batch.data, batch.begin, batch.count, batch.five, head, block, ids)
+                for module in MODULES.values()
             }
             assert len(forms) == 1
 
