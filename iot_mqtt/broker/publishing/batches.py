@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connections.connection import Connection
 
-#: Bytes by which a packet may grow in another form, but for subscription identifiers: id, property length, length.
-GROWTH = 2 + 1 + 2
+#: Bytes by which a packet may grow in another form, but for subscription identifiers: id, and the two lengths.
+GROWTH = 2 + 2 + 2
 #: Bytes of one subscription identifier.
 IDENTIFIER = 5
 
@@ -87,7 +87,7 @@ def deliver(broker: Broker, batch: PublishBatch, source: Connection, publisher: 
         outcome.receivers += 1
         sent = _send(broker, batch, route)
         if sent < count:
-            for offset, publication in _behind(batch, source, publisher, sent):
+            for offset, publication in _behind(batch, source, publisher, sent, broker.clock.wall()):
                 broker.publishing.fan_out.to_session(publication, route, outcome, None, offset)
     counters = broker.counters
     counters.messages_received += count
@@ -126,23 +126,23 @@ def _send(broker: Broker, batch: PublishBatch, route: Route[Session]) -> int:
     return count
 
 
-def publications_of(batch: PublishBatch, source: Connection, publisher: Session) -> list[Publication]:
-    """Its runs; made once, whoever asks."""
+def publications_of(batch: PublishBatch, source: Connection, publisher: Session, wall: float) -> list[Publication]:
+    """Its runs, which came at ``wall``; made once, whoever asks."""
     publications: list[Publication] | None = batch._publications
     if publications is None:
         client_id, origin = publisher.client_id, source.origin
         publications = batch._publications = [
-            Publication(run, run.topic, client_id, 0.0, origin) for run in runs_of(batch)
+            Publication(run, run.topic, client_id, wall, origin) for run in runs_of(batch)
         ]
     return publications
 
 
 def _behind(
-    batch: PublishBatch, source: Connection, publisher: Session, start: int
+    batch: PublishBatch, source: Connection, publisher: Session, start: int, wall: float
 ) -> Iterator[tuple[int, Publication]]:
     """Its runs from a message on, with their places in the batch."""
     offset = 0
-    for publication in publications_of(batch, source, publisher):
+    for publication in publications_of(batch, source, publisher, wall):
         if offset >= start:
             yield offset, publication
         elif offset + publication.count > start:

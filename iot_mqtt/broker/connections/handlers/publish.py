@@ -96,7 +96,7 @@ def _each(connection: Connection, batch: PublishBatch) -> None:
     qos = batch.qos
     if qos == 1 and connection.five:
         session.inbound.admit(batch.count)
-    publications = publications_of(batch, connection, session)
+    publications = publications_of(batch, connection, session, broker.clock.wall())
     if qos == 2:
         served = len(publications)
         for position, publication in enumerate(publications):
