@@ -134,8 +134,8 @@ class PublishRun:
 
 
 class PublishBatch:
-    """PUBLISH packets with the same first byte, without properties, whose topics have the same route: whatever the
-    decoder's table has for them, as it is, or ``above`` QoS 0, or ``retained``. Without DUP.
+    """PUBLISH packets with the same first byte, whose topics have the same route: whatever the decoder's table has for
+    them, as it is, or ``above`` QoS 0, or ``retained``. Without DUP, and all properties are passed on: no alias.
     """
 
     __slots__ = ("_publications", "begin", "count", "data", "end", "five", "head", "ids", "longest", "route")
@@ -177,13 +177,12 @@ class PublishBatch:
     def written(
         self, *, five: bool, qos: int, identifiers: bytes = b"", ids: Sequence[int] = (), count: int = 0
     ) -> bytes:
-        """The first ``count`` packets (0: all) in the form of one outgoing hop; ``identifiers``: its property block."""
+        """The first ``count`` packets (0: all) in the form of one outgoing hop; ``identifiers``: its own properties."""
         head, count = 0x30 | qos << 1, count or self.count
         if head == self.head == 0x30 and five == self.five and not identifiers:
             wire = self.wire
             return wire if count == self.count else wire[: native.locate(wire, 0, count)[1]]
-        block = varint(len(identifiers)) + identifiers if five else b""
-        return native.rewrite(self.data, self.begin, count, self.five, head, block, ids)
+        return native.rewrite(self.data, self.begin, count, self.five, head, five, identifiers, ids)
 
     def __repr__(self) -> str:
         return f"<PublishBatch qos={self.qos} {self.count} packets>"

@@ -151,7 +151,9 @@ class Scanner:
         routes: dict[bytes, Any],
         allowed: dict[bytes, bool] | None,
     ) -> int:
-        """Packets without properties whose topics have one route; ``pos`` if the first has none."""
+        """Packets whose topics have one route, with nothing that the broker has to look at; ``pos`` if the first is
+        none.
+        """
         head = data[pos]
         if head & 14 > 4:  # DUP, or no QoS
             return pos
@@ -160,9 +162,13 @@ class Scanner:
         groups: dict[Any, _Group] = {}
         route, here = None, pos
         while end - here >= 4 and data[here] == head:
-            topic, packet_id, stop = _bare(data, here, end, limit, five, qos)
+            topic, packet_id, behind, stop = _fields(data, here, end, limit, five, qos)
             if topic is None or (allowed is not None and allowed.get(topic) is not True):
                 break
+            if five and data[behind]:
+                payload, _, properties = self._block(data, behind, stop, mode & FROM_CLIENT != 0)
+                if payload > stop or properties.topic_alias is not None or properties.subscription_identifiers:
+                    break
             if topic not in routes and (not topic or self._topic(topic, self._none) is None):
                 break
             found = routes[topic]
@@ -311,25 +317,22 @@ def _fits(groups: dict[Any, _Group], route: Any) -> bool:
     )
 
 
-def _bare(data: bytes, here: int, end: int, limit: int, five: bool, qos: bool) -> tuple[bytes | None, int, int]:
-    """(topic, packet id, where it ends) of a PUBLISH that has no properties; None: it is not there, or wrong."""
+def _fields(data: bytes, here: int, end: int, limit: int, five: bool, qos: bool) -> tuple[bytes | None, int, int, int]:
+    """(topic, packet id, where its properties begin, where it ends) of a PUBLISH; None: it is not there, or wrong."""
     size, at = data[here + 1], here + 2
     if size > 127:
         size, at = _long_length(data, here + 1, end, five)
     stop = at + size
     if size < 2 or stop > end or stop - here > limit:
-        return None, 0, here
+        return None, 0, 0, here
     behind = at + 2 + (data[at] << 8 | data[at + 1])
     if behind + 2 * qos + five > stop:
-        return None, 0, here
-    packet_id = 0
+        return None, 0, 0, here
     topic = data[at + 2 : behind]
-    if qos:
-        packet_id = data[behind] << 8 | data[behind + 1]
-        behind += 2
-    if (qos and not packet_id) or (five and data[behind]):
-        return None, 0, here
-    return topic, packet_id, stop
+    if not qos:
+        return topic, 0, behind, stop
+    packet_id = data[behind] << 8 | data[behind + 1]
+    return topic if packet_id else None, packet_id, behind + 2, stop
 
 
 def _again(data: bytes, here: int, end: int, size: int, start: bytes) -> int:
@@ -471,19 +474,26 @@ def recode(wire: bytes, count: int, prefix: int, head: int, before: bytes, after
     return b"".join(out)
 
 
-def rewrite(data: bytes, at: int, count: int, five: bool, head: int, block: bytes, ids: Sequence[int]) -> bytes:
-    """Packets of any topics, without properties, from ``at`` on, behind another first byte; ``block`` follows the id.
-    ``five``: each has an empty block now.
+def rewrite(
+    data: bytes, at: int, count: int, five: bool, head: int, to_five: bool, identifiers: bytes, ids: Sequence[int]
+) -> bytes:
+    """Packets of any topics, from ``at`` on, behind another first byte. Where both are of version 5 their properties stay,
+    behind the ``identifiers``.
     """
-    prefix = (2 if count and data[at] & 6 else 0) + five
+    had_ids = count and data[at] & 6
     out: list[bytes] = []
     first = bytes((head,))
     for index in range(count):
         start, at = _body(data, at)
         behind = start + 2 + (data[start] << 8 | data[start + 1])
-        topic, payload = data[start:behind], data[behind + prefix : at]
+        block = behind + (2 if had_ids else 0)
+        length, payload = _block_length(data, block, at) if five else (0, block)
         where = ids[index].to_bytes(2, "big") if ids else b""
-        out += (first, varint(len(topic) + len(where) + len(block) + len(payload)), topic, where, block, payload)
+        properties = identifiers + data[payload - length : payload] if to_five else b""
+        size = varint(len(properties)) if to_five else b""
+        after = len(where) + len(size) + len(properties)
+        out += (first, varint(behind - start + after + at - payload), data[start:behind], where, size, properties)
+        out.append(data[payload:at])
     return b"".join(out)
 
 

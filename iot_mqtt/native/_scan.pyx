@@ -43,6 +43,7 @@ FROM_CLIENT = 2
 IN_ORDER = 4
 
 
+cdef int UNKNOWN = 2
 cdef Py_ssize_t TOPICS_KNOWN = 16_384
 cdef Py_ssize_t TOPIC_SIZE = 256
 cdef Py_ssize_t MAX_REMAINING_LENGTH = 268_435_455
@@ -315,11 +316,11 @@ cdef class Scanner:
         self, bytes data, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, Py_ssize_t limit, int mode,
         object routes, object allowed
     ) except -1:
-        """Packets without properties whose topics have routes; ``pos`` if the first has none."""
+        """Packets whose topics have routes, with nothing that the broker has to look at; ``pos`` if the first is none."""
         cdef unsigned char head = p[pos]
         cdef bint five = mode & 1, qos = head & 6, retain = head & 1
         cdef Py_ssize_t here = pos, begin = pos, size, at, stop, topic_size, behind, count = 0, longest = 0
-        cdef Py_ssize_t last_at = 0, last_size = -1
+        cdef Py_ssize_t last_at = 0, last_size = -1, length, block_at = 0, block_size = 0
         cdef int packet_id
         cdef PyObject* found
         cdef object route = None, one
@@ -348,7 +349,13 @@ cdef class Scanner:
                     break
                 behind += 2
             if five and p[behind]:
-                break
+                length = long_length(p, behind, stop, True, &behind)
+                if length < 0 or length > stop - behind:
+                    break
+                if length != block_size or memcmp(p + behind, p + block_at, length):
+                    if not self._passes(p + behind, length, mode):
+                        break
+                    block_at, block_size = behind, length
             if topic_size != last_size or memcmp(p + at, p + last_at, topic_size):
                 topic = PyBytes_FromStringAndSize(<const char*>p + at, topic_size)
                 if allowed is not None:
@@ -411,6 +418,17 @@ cdef class Scanner:
         set_slot(batch, self.of_publications, None)
         PyList_Append(items, batch)
 
+    cdef bint _passes(self, Bytes p, Py_ssize_t size, int mode) except -1:
+        """Whether all that is in a property block is passed on."""
+        cdef int known = passed_on(p, size)
+        if known != UNKNOWN:
+            return known
+        try:
+            self._properties(PyBytes_FromStringAndSize(<const char*>p, size), (mode & 2) != 0)
+        except MqttError:
+            return False
+        return True
+
     cdef object _topic(self, Bytes p, Py_ssize_t size, properties):
         """The topic as one object however often it is published, or None if it may not be one."""
         cdef bytes topic = PyBytes_FromStringAndSize(<const char*>p, size)
@@ -467,13 +485,60 @@ cdef class Scanner:
         return pos
 
 
-cdef bint plain(Bytes p, Py_ssize_t size) noexcept:
-    """Whether a topic is ASCII without U+0000 and wildcards, so that nothing more need be asked."""
+cdef bint ascii(Bytes p, Py_ssize_t size) noexcept:
+    """Whether a string is ASCII without U+0000."""
     cdef Py_ssize_t index
     for index in range(size):
         if p[index] >= 128 or p[index] == 0:
             return False
-    return memchr(p, c"#", size) is NULL and memchr(p, c"+", size) is NULL
+    return True
+
+
+cdef bint plain(Bytes p, Py_ssize_t size) noexcept:
+    """Whether a topic is ASCII without U+0000 and wildcards, so that nothing more need be asked."""
+    return ascii(p, size) and memchr(p, c"#", size) is NULL and memchr(p, c"+", size) is NULL
+
+
+cdef int passed_on(Bytes p, Py_ssize_t size) noexcept:
+    """Whether a property block is right, and all that is in it passed on; UNKNOWN if strings are not ASCII.
+
+    Of PUBLISH: payload format, expiry, content type, response topic, correlation data, user properties.
+    """
+    cdef Py_ssize_t at = 0, length, field
+    cdef unsigned long long seen = 0, bit
+    cdef unsigned char kind
+    cdef int known = 1
+    while at < size:
+        kind = p[at]
+        at += 1
+        if kind > 0x26:
+            return 0
+        bit = 1ULL << kind
+        if seen & bit and kind != 0x26:
+            return 0
+        seen |= bit
+        if kind == 0x01:
+            if at >= size or p[at] > 1:
+                return 0
+            at += 1
+        elif kind == 0x02:
+            at += 4
+        elif kind == 0x03 or kind == 0x08 or kind == 0x09 or kind == 0x26:
+            for field in range(2 if kind == 0x26 else 1):
+                if at + 2 > size:
+                    return 0
+                length = p[at] << 8 | p[at + 1]
+                at += 2
+                if at + length > size:
+                    return 0
+                if kind == 0x08 and (not length or not plain(p + at, length)):
+                    known = UNKNOWN
+                elif kind != 0x09 and not ascii(p + at, length):
+                    known = UNKNOWN
+                at += length
+        else:
+            return 0
+    return known if at == size else 0
 
 
 # -- runs that exist already: their bytes are known to be correct -------------------------------------
@@ -605,43 +670,63 @@ def recode(
     return out
 
 
+cdef inline Py_ssize_t parts(Bytes p, Py_ssize_t at, bint ids, bint five, Py_ssize_t* block, Py_ssize_t* payload) noexcept:
+    """Bytes of the topic with its length, of the body at ``at``; where the properties begin, and the payload behind them."""
+    cdef Py_ssize_t topic = 2 + (p[at] << 8 | p[at + 1]), size = 0
+    block[0] = at + topic + (2 if ids else 0)
+    if five:
+        # As a remaining length, which has a byte in front of it.
+        block[0] = body(p, block[0] - 1, &size)
+    payload[0] = block[0] + size
+    return topic
+
+
 def rewrite(
-    bytes data not None, Py_ssize_t begin, Py_ssize_t count, bint five, int head, bytes block not None, ids
+    bytes data not None, Py_ssize_t begin, Py_ssize_t count, bint five, int head, bint to_five,
+    bytes identifiers not None, ids
 ):
     """See the twin."""
     cdef list numbers = checked_ids(ids, count)
     cdef bint with_ids = PyList_GET_SIZE(numbers) > 0
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
-    cdef Bytes b = <Bytes>PyBytes_AS_STRING(block)
-    cdef Py_ssize_t block_size = PyBytes_GET_SIZE(block)
-    cdef Py_ssize_t prefix = (2 if count and p[begin] & 6 else 0) + (1 if five else 0)
-    cdef Py_ssize_t extra = block_size + (2 if with_ids else 0) - prefix
-    cdef Py_ssize_t at = begin, size = 0, total = 0, index, topic_size
+    cdef Py_ssize_t more = PyBytes_GET_SIZE(identifiers)
+    cdef bint had_ids = count and p[begin] & 6
+    cdef Py_ssize_t at = begin, size = 0, total = 0, index, topic, block = 0, payload = 0, length
     cdef unsigned char* q
     cdef bytes out
     for index in range(count):
         at = body(p, at, &size)
-        total += 1 + length_size(extra + size) + extra + size
+        length = parts(p, at, had_ids, five, &block, &payload) + (2 if with_ids else 0) + at + size - payload
+        if to_five:
+            length += length_size(more + payload - block) + more + payload - block
+        total += 1 + length_size(length) + length
         at += size
     out = PyBytes_FromStringAndSize(NULL, total)
     q = <unsigned char*>PyBytes_AS_STRING(out)
     at = begin
     for index in range(count):
         at = body(p, at, &size)
+        topic = parts(p, at, had_ids, five, &block, &payload)
+        length = topic + (2 if with_ids else 0) + at + size - payload
+        if to_five:
+            length += length_size(more + payload - block) + more + payload - block
         q[0] = <unsigned char>head
         q += 1
-        q += put_length(q, extra + size)
-        topic_size = 2 + (p[at] << 8 | p[at + 1])
-        memcpy(q, p + at, topic_size)
-        q += topic_size
+        q += put_length(q, length)
+        memcpy(q, p + at, topic)
+        q += topic
         if with_ids:
             put_id(q, numbers, index)
             q += 2
-        memcpy(q, b, block_size)
-        q += block_size
-        memcpy(q, p + at + topic_size + prefix, size - topic_size - prefix)
-        q += size - topic_size - prefix
+        if to_five:
+            q += put_length(q, more + payload - block)
+            memcpy(q, PyBytes_AS_STRING(identifiers), more)
+            q += more
+            memcpy(q, p + block, payload - block)
+            q += payload - block
         at += size
+        memcpy(q, p + payload, at - payload)
+        q += at - payload
     return out
 
 

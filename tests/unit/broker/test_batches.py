@@ -13,7 +13,7 @@ from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.broker.publishing.steps import Step
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
-from iot_mqtt.codec import Ack, Packet, PacketType, Publish, PublishBatch, Request, Suback
+from iot_mqtt.codec import NO_PROPERTIES, Ack, Packet, PacketType, Properties, Publish, PublishBatch, Request, Suback
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.values import ProtocolVersion
 from tests.seeds import seeds_of
@@ -32,10 +32,24 @@ def packets(client: Client, rng: Random, count: int, *, topics: Sequence[str] = 
         retain = rng.random() < 0.15
         for _ in range(same):
             packet_id = client.next_id() if qos else 0
-            found.append(
-                Publish(rng.choice(topics).encode(), b"%d" % rng.randrange(10**9), qos, retain, False, packet_id)
-            )
+            payload, carried = b"%d" % rng.randrange(10**9), properties(rng) if client.version is V5 else NO_PROPERTIES
+            found.append(Publish(rng.choice(topics).encode(), payload, qos, retain, False, packet_id, carried))
     return found
+
+
+def properties(rng: Random) -> Properties:
+    """What a message of version 5 may carry."""
+    return rng.choice(
+        (
+            NO_PROPERTIES,
+            NO_PROPERTIES,
+            Properties(content_type="text/plain"),
+            Properties(correlation_data=rng.randbytes(4), response_topic="answers"),
+            Properties(user_properties=(("unit", "°C"), ("unit", "K"))),
+            Properties(message_expiry_interval=rng.choice((1, 50)), payload_format_indicator=1),
+            Properties(topic_alias=rng.randrange(1, 4)),
+        )
+    )
 
 
 def story(seed: int, *, batches: bool, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -70,6 +84,8 @@ def story(seed: int, *, batches: bool, monkeypatch: pytest.MonkeyPatch) -> list[
                 node.hold()
             elif rng.random() < 0.2:
                 node.release()
+            elif rng.random() < 0.1:
+                node.clock.advance(10)
             else:
                 sent = packets(client, rng, rng.randrange(1, 12))
                 if rng.random() < 0.2:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.codec import PublishBatch, encode_publish
+from iot_mqtt.codec import PublishBatch, encode_publish, runs_of
 from iot_mqtt.codec.scan import build
 from iot_mqtt.native import IN_ORDER, _pure
+from tests.cases.table import picture
 from tests.cases.twins import MODULES
 from tests.seeds import seeds_of
 
@@ -52,6 +53,27 @@ def routes() -> dict[bytes, Any]:
     return defaultdict(lambda: None, known)
 
 
+#: One property each, or a part of one: right and passed on, right but for the broker to look at, wrong.
+PROPERTIES = [
+    picture(one)
+    for one in (
+        *("01 00", "01 01", "02 0000003c", "03 'text'", "08 'a/b'", "09 0003 00ff23", "26 'a' 'b'", "26 '' ''"),
+        *("03 0002 c3a4", "08 0002 c3a4", "26 0002 c3a4 'x'", "09 0000", "03 ''"),
+        *("23 0001", "0b 05", "01 02", "03 0001 00", "03 0001 ff", "08 'a/#'", "08 '+'", "08 ''", "26 'a' 0001 00"),
+        *("26 'a'", "09 0005 00", "02 0000", "01", "03 00", "11 00000001", "24 01", "a6 00", "00", "3f", "41", "7f 00"),
+    )
+]
+
+
+def properties(rng: Random) -> bytes:
+    """None, most often; the same again; some of all."""
+    if rng.random() < 0.5:
+        return b""
+    good = PROPERTIES[:13]
+    kinds = rng.choice((good[:1], good, good, PROPERTIES))
+    return b"".join(rng.choice(kinds) for _ in range(rng.choice((1, 1, 2, 3, 30))))
+
+
 def wire(rng: Random, *, five: bool) -> bytes:
     """What a client may send, and what it may not: some are too long, cut off, or have no packet id."""
     found = b""
@@ -64,7 +86,7 @@ def wire(rng: Random, *, five: bool) -> bytes:
             retain=rng.random() < 0.1,
             dup=False,
             packet_id=rng.choice((0, 1, 2, 77)),
-            properties=b"" if rng.random() < 0.8 else b"\x01\x01",
+            properties=properties(rng),
         )
     return found[: rng.randrange(len(found) + 1)] if rng.random() < 0.3 else found
 
@@ -96,14 +118,30 @@ def test_the_twins_agree(seed: int) -> None:
 
 def agree_on(batch: PublishBatch) -> None:
     """Every form of it."""
-    for block in (b"", b"\0", b"\x02\x0b\x05"):
+    packets = [packet for run in runs_of(batch) for packet in run.packets()]
+    blocks = [run.raw_properties for run in runs_of(batch) for _ in run.ids or range(run.count)]
+    for five, identifiers in ((False, b""), (True, b""), (True, b"\x0b\x05"), (True, b"\x0b\x05" * 70)):
         for ids in ([], list(range(5, 5 + batch.count))):
             head = 0x32 if ids else 0x30
             forms = {
-                module.rewrite(batch.data, batch.begin, batch.count, batch.five, head, block, ids)
+                module.rewrite(batch.data, batch.begin, batch.count, batch.five, head, five, identifiers, ids)
                 for module in MODULES.values()
             }
-            assert len(forms) == 1
+            assert forms == {
+                b"".join(
+                    encode_publish(
+                        packet.topic,
+                        packet.payload,
+                        five=five,
+                        qos=1 if ids else 0,
+                        retain=False,
+                        dup=False,
+                        packet_id=5 + number,
+                        properties=identifiers + block,
+                    )
+                    for number, (packet, block) in enumerate(zip(packets, blocks, strict=True))
+                )
+            }
 
 
 def scanned(data: bytes, **options: Any) -> list[Any]:
@@ -167,3 +205,18 @@ def test_a_topic_that_is_none_is_left_to_the_readers() -> None:
     assert not asked
     assert [item.count for item in scanned(publish(b"a/b", b"1"), routes=Table())] == [1]
     assert asked == [b"a/b"]
+
+
+@pytest.mark.parametrize("raw", PROPERTIES)
+def test_properties_that_are_passed_on_are_in_a_batch(raw: bytes) -> None:
+    """All but an alias, an identifier, and what is wrong: those are for somebody to look at."""
+    data = encode_publish(b"t/1", b"x", five=True, qos=0, retain=False, dup=False, packet_id=0, properties=raw)
+    for module in MODULES.values():
+        found: list[Any] = []
+        end = build(module.Scanner).scan(data, 0, found, LIMIT, 3, routes())
+        kinds = [type(item).__name__ for item in found]
+        if raw in PROPERTIES[:13]:
+            assert kinds == ["PublishBatch"]
+        else:
+            assert kinds == (["PublishRun"] if raw[0] == 0x23 else [])
+        assert end == (len(data) if found else 0)
