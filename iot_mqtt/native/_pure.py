@@ -477,8 +477,8 @@ def recode(wire: bytes, count: int, prefix: int, head: int, before: bytes, after
 def rewrite(
     data: bytes, at: int, count: int, five: bool, head: int, to_five: bool, identifiers: bytes, ids: Sequence[int]
 ) -> bytes:
-    """Packets of any topics, from ``at`` on, behind another first byte. Where both are of version 5 their properties stay,
-    behind the ``identifiers``.
+    """Packets of any topics, from ``at`` on, behind another first byte. Where both are of version 5 their properties
+    stay, behind the ``identifiers``.
     """
     had_ids = count and data[at] & 6
     out: list[bytes] = []

@@ -121,6 +121,10 @@ class Alone:
 
     alone: bytes
 
+    @property
+    def above(self) -> Alone:
+        return self
+
 
 @pytest.mark.parametrize("qos", [0, 1])
 def test_large_packets_are_read_however_they_are_cut(qos: int) -> None:
