@@ -10,6 +10,7 @@ from iot_mqtt.devices.commands import Commands
 from iot_mqtt.devices.registry import Devices
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.devices.shadows import Shadows
+from iot_mqtt.devices.states import States
 
 __all__ = [
     "COMMAND_ID",
@@ -20,5 +21,6 @@ __all__ = [
     "DevicesSettings",
     "NewCommand",
     "Shadows",
+    "States",
     "command_id_of",
 ]

@@ -24,12 +24,14 @@ from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.publishing.path import Publishing
+    from iot_mqtt.broker.sessions.sessions import Sessions
     from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.elsewhere import Elsewhere
     from iot_mqtt.devices.telling import Telling
+    from iot_mqtt.ports.clock import Clock
     from iot_mqtt.topics import Match
 
 MAX_EXPIRY: Final = 0xFFFF_FFFF
@@ -38,11 +40,21 @@ MAX_EXPIRY: Final = 0xFFFF_FFFF
 class Accepting:
     """The way in."""
 
-    def __init__(self, broker: Broker, book: Book, telling: Telling, elsewhere: Elsewhere) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        book: Book,
+        telling: Telling,
+        elsewhere: Elsewhere,
+        publishing: Publishing,
+        sessions: Sessions,
+        clock: Clock,
+    ) -> None:
         self._book = book
         self._telling = telling
         self._elsewhere = elsewhere
+        self._publishing = publishing
+        self._sessions = sessions
+        self._clock = clock
         #: What the grid has under the id of the command that is published next; None: nothing.
         self.looked_up: StoredCommand | None = None
 
@@ -62,12 +74,10 @@ class Accepting:
                 continue
             outcome.receivers += own.receivers
             outcome.elsewhere |= own.elsewhere
-        outcome.ticket = self._broker.store.latest
         return outcome
 
     def accept(self, new: NewCommand, sender: str, connection: Connection | None) -> tuple[StoredCommand, Outcome]:
         """Take one; or say what became of the same one, which came before. Raises ``Refused``."""
-        broker = self._broker
         trouble = _wrong_with(new)
         known = self._book.get(new.id) if new.id else None
         known = known or self._book.same(new.target, new.idempotency_key)
@@ -78,7 +88,7 @@ class Accepting:
             trouble = f"the command id is in use for {before.target}"
         if trouble is None and self._book.full:
             raise Refused("too many commands are waiting", ReasonCode.QUOTA_EXCEEDED)
-        now = broker.clock.wall()
+        now = self._clock.wall()
         record = StoredCommand(
             id=new.id if new.id and trouble is None else token_hex(16),
             target=new.target,
@@ -104,19 +114,18 @@ class Accepting:
         return found if found is not None and found.id == new.id else None
 
     def _send(self, record: StoredCommand, new: NewCommand) -> tuple[StoredCommand, Outcome]:
-        broker = self._broker
         topic = DOWN + new.target.encode()
         if record.deadline is not None and record.deadline <= record.accepted_at:
             return self._over(record, State.EXPIRED, "its deadline was over before it came", new), _taken()
-        unreachable, gone = self._unreachable(record.owner, broker.routes.match(topic))
+        unreachable, gone = self._unreachable(record.owner, self._publishing.routes.match(topic))
         message = self._message(record, new, topic)
         if unreachable is not None:
             # Others who listen get it; the device that it is for does not.
-            outcome = _taken() if gone else broker.publishing.hand_on(publication_of(message, broker.clock.wall()))
+            outcome = _taken() if gone else self._publishing.hand_on(publication_of(message, self._clock.wall()))
             return self._over(record, State.FAILED, unreachable, new), outcome
         tracked = self._book.add(record) if self._elsewhere.is_home(record.owner) else None
         ticket = self._book.write(record, new.body)
-        outcome = broker.publishing.hand_on(publication_of(message, broker.clock.wall()))
+        outcome = self._publishing.hand_on(publication_of(message, self._clock.wall()))
         if tracked is None:
             self._elsewhere.accepted(record, ticket)
         elif outcome.wholly_refused():
@@ -125,7 +134,7 @@ class Accepting:
 
     def _unreachable(self, owner: str, match: Match[Session]) -> tuple[str | None, bool]:
         """Why the target cannot get it, if so; and whether nobody else may have it either."""
-        session = self._broker.sessions.get(owner)
+        session = self._sessions.get(owner)
         if session is not None:
             route = next((route for route in match.plain if route.receiver is session), None)
             if route is None:
@@ -154,7 +163,6 @@ class Accepting:
         self, new: NewCommand, record: StoredCommand, connection: Connection | None
     ) -> tuple[StoredCommand, Outcome]:
         self._telling.answer(record, self._response_topic(new, connection), new.correlation)
-        self._broker.turn.plan()
         return record, _taken()
 
     def _over(self, record: StoredCommand, state: State, why: str, new: NewCommand) -> StoredCommand:

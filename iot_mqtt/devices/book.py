@@ -15,15 +15,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.devices.telling import Telling
+from iot_mqtt.errors import Refused
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.devices import State, StoredCommand, replace
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
 
 #: After a start, or a death, what changed in so many seconds before the last change is told again.
 TOLD_AGAIN = 30.0
@@ -53,10 +52,10 @@ class Tracked:
 class Book:
     """By id, by owner and by idempotency key."""
 
-    def __init__(self, broker: Broker, changes: Changes, telling: Telling, settings: DevicesSettings) -> None:
-        self._broker = broker
+    def __init__(self, changes: Changes, telling: Telling, clock: Clock, settings: DevicesSettings) -> None:
         self._changes = changes
         self._telling = telling
+        self._clock = clock
         self._settings = settings
         self._by_id: dict[str, Tracked] = {}
         self._owners: dict[str, dict[str, Tracked]] = {}
@@ -113,14 +112,20 @@ class Book:
             self.add(record)
         return told_last(fresh)
 
+    def ends_at(self, record: StoredCommand) -> float:
+        """When it is given up at the latest."""
+        longest = record.accepted_at + self._settings.longest_command
+        return longest if record.deadline is None else min(longest, record.deadline)
+
+    def kept_until(self, record: StoredCommand) -> float:
+        """How long one that is over can be asked for."""
+        return record.changed_at + self._settings.keep_commands
+
     def _schedule(self, tracked: Tracked) -> None:
-        record, settings = tracked.record, self._settings
-        due = record.accepted_at + settings.longest_command
-        if record.deadline is not None:
-            due = min(due, record.deadline)
-        elif tracked.left and not tracked.ticket and not record.retry:
+        record, due = tracked.record, self.ends_at(tracked.record)
+        if record.deadline is None and tracked.left and not tracked.ticket and not record.retry:
             # It was sent in another life, over a connection that is gone.
-            due = min(due, self._broker.clock.wall() + settings.grace)
+            due = min(due, self._clock.wall() + self._settings.grace)
         self._set_due(tracked, due)
 
     def _set_due(self, tracked: Tracked, due: float) -> None:
@@ -162,7 +167,7 @@ class Book:
             state=state,
             detail=detail,
             values=values,
-            times={**before.times, state.value: self._broker.clock.wall()},
+            times={**before.times, state.value: self._clock.wall()},
             attempts=before.attempts if attempts is None else attempts,
         )
         ticket = self.write(record)
@@ -178,6 +183,15 @@ class Book:
         if not tracked.record.state.final:
             self.change(tracked, State.FAILED, why)
 
+    def cancel(self, command_id: str) -> StoredCommand:
+        """Take back what was not sent. Raises ``Refused``."""
+        tracked = self._by_id.get(command_id)
+        if tracked is None or tracked.record.state.final or tracked.record.attempts:
+            state = "unknown here" if tracked is None else tracked.record.state.value
+            raise Refused(f"the command is {state}: only one that was never sent can be taken back")
+        self.fail(tracked, "cancelled")
+        return tracked.record
+
     def give_up(self, tracked: Tracked, why: str) -> None:
         """It is not sent any more: nobody knows, if it was sent before."""
         if not tracked.record.state.final:
@@ -192,8 +206,7 @@ class Book:
             self.change(tracked, State.QUEUED, "the connection was lost; it will be sent again")
             tracked.ticket = 0
         elif record.deadline is None:
-            grace = self._broker.clock.wall() + self._settings.grace
-            self._set_due(tracked, min(grace, record.accepted_at + self._settings.longest_command))
+            self._set_due(tracked, min(self._clock.wall() + self._settings.grace, self.ends_at(record)))
 
     def end_session(self, owner: str) -> None:
         """The session that was to bring them has ended."""
@@ -214,7 +227,7 @@ class Book:
 
     def sweep(self) -> None:
         """Deal with everything that is due."""
-        now = self._broker.clock.wall()
+        now = self._clock.wall()
         due = self._due
         while due and due[0][0] <= now:
             at, command_id = heappop(due)

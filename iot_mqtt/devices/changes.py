@@ -11,20 +11,32 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, StoredDevice, StoredShadow
-from iot_mqtt.ports.store import CommitOrder
+from iot_mqtt.ports.store import CommitOrder, Store
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.turn import Turn
     from iot_mqtt.ports.grid import WriteBatch
 
 
 class Changes:
     """One node's."""
 
-    __slots__ = ("_broker", "_store", "_commands", "_bodies", "_devices", "_sequences", "_reported", "_waiting")
+    __slots__ = (
+        "_turn",
+        "_commits",
+        "_store",
+        "_commands",
+        "_bodies",
+        "_devices",
+        "_sequences",
+        "_reported",
+        "_waiting",
+    )
 
-    def __init__(self, broker: Broker, store: DeviceStore) -> None:
-        self._broker = broker
+    def __init__(self, turn: Turn, commits: Store, store: DeviceStore) -> None:
+        """``commits``: what the batches of the node go through."""
+        self._turn = turn
+        self._commits = commits
         self._store = store
         #: By owner and id; None: it is removed. A record is of a target, so that it can be removed.
         self._commands: dict[tuple[str, str], StoredCommand | None] = {}
@@ -37,46 +49,60 @@ class Changes:
 
     def begin(self) -> None:
         """Take part in commits from now on."""
-        self._broker.store.enlist(CommitOrder.DEVICES, self)
+        self._commits.enlist(CommitOrder.DEVICES, self)
 
     def command(self, command: StoredCommand, body: bytes | None = None) -> int:
         """A command is new or has changed; the ticket of its commit."""
         self._commands[command.target, command.id] = command
         if body is not None:
             self._bodies.append((command.target, command.id, body))
-        return self._broker.turn.reserve()
+        return self._turn.reserve()
 
     def forget_command(self, command: StoredCommand) -> None:
         """It has been kept long enough."""
         self._commands[command.target, command.id] = None
-        self._broker.turn.reserve()
+        self._turn.reserve()
 
     def device(self, device: StoredDevice) -> None:
         """A gateway or a device is new or has changed."""
         self._devices[device.gateway, device.device] = device
-        self._broker.turn.reserve()
+        self._turn.reserve()
 
     def forget_device(self, gateway: str, device: str) -> None:
         """There are too many."""
         self._devices[gateway, device] = None
-        self._broker.turn.reserve()
+        self._turn.reserve()
 
     def sequence(self, gateway: str, epoch: int, sequence: int) -> None:
         """Everything of a gateway up to this number is in the batch of this turn, or was safe before."""
         self._sequences[gateway] = (epoch, sequence)
-        self._broker.turn.reserve()
+        self._turn.reserve()
 
     def reported(self, target: str, shadow: StoredShadow) -> None:
         """A device reported something."""
         self._reported[target] = shadow
-        self._broker.turn.reserve()
+        self._turn.reserve()
 
     def after(self, ticket: int, call: Callable[[], None]) -> None:
         """Call it at the end of the turn in which this is committed, or of this one if it is."""
-        if ticket <= self._broker.store.committed:
-            self._broker.turn.call_soon(call)
+        if self.is_safe(ticket):
+            self._turn.call_soon(call)
         else:
             self._waiting.append((ticket, call))
+
+    @property
+    def latest(self) -> int:
+        """The commit of everything up to now."""
+        return self._commits.latest
+
+    def is_safe(self, ticket: int) -> bool:
+        """Whether this commit is over."""
+        return ticket <= self._commits.committed
+
+    async def settled(self) -> None:
+        """Everything up to now is committed when this returns."""
+        self._turn.plan()
+        await self._commits.settled()
 
     # As a participant in commits.
 
@@ -109,4 +135,4 @@ class Changes:
         """What waited goes on, but not in the middle of the commit's own end."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= ticket:
-            self._broker.turn.call_soon(waiting.popleft()[1])
+            self._turn.call_soon(waiting.popleft()[1])

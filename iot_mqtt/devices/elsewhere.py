@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from iot_mqtt.broker.driving import done, drive
 from iot_mqtt.devices.asked import bad_id
+from iot_mqtt.devices.book import told_last
 from iot_mqtt.errors import MqttError, Refused
 from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, owner_of, replace
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.session import Session
+    from iot_mqtt.broker.sessions.sessions import Sessions
     from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.changes import Changes
-    from iot_mqtt.devices.settings import DevicesSettings
     from iot_mqtt.devices.telling import Telling
+    from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -49,25 +50,23 @@ class Elsewhere:
 
     def __init__(
         self,
-        broker: Broker,
         store: DeviceStore,
         changes: Changes,
         book: Book,
         telling: Telling,
-        settings: DevicesSettings,
+        sessions: Sessions,
+        clock: Clock,
     ) -> None:
-        self._broker = broker
         self._store = store
         self._changes = changes
         self._book = book
         self._telling = telling
-        self._settings = settings
+        self._sessions = sessions
+        self._clock = clock
         self._asking: Asking | None = None
         #: (owner, id) of what was committed in this turn.
         self._news: list[tuple[str, str]] = []
         self._looking = False
-        self.found: Callable[[StoredCommand, Session], None] = _nobody
-        self.cancel_here: Callable[[str], object] = _nothing
 
     @property
     def clustered(self) -> bool:
@@ -76,7 +75,7 @@ class Elsewhere:
 
     def is_home(self, owner: str) -> bool:
         """Whether this node decides what becomes of a client's commands."""
-        return self._asking is None or self._broker.sessions.get(owner) is not None
+        return self._asking is None or self._sessions.get(owner) is not None
 
     def place_of(self, target: str, command_id: str) -> tuple[str, str] | None:
         """Owner and id under which the grid may have a command that another node accepted; None: nobody has to ask."""
@@ -99,7 +98,7 @@ class Elsewhere:
 
     def _committed(self, record: StoredCommand) -> None:
         if not self._news:
-            self._broker.turn.call_soon(self._tell)
+            self._changes.after(0, self._tell)
         self._news.append((record.owner, record.id))
 
     def _tell(self) -> None:
@@ -117,17 +116,48 @@ class Elsewhere:
         return b""
 
     def _look_at(self, news: list[tuple[str, str]]) -> None:
-        here = [(owner, one) for owner, one in news if self._broker.sessions.get(owner) is not None]
+        here = [(owner, one) for owner, one in news if self._sessions.get(owner) is not None]
         if here:
             drive(self._read(here), done, _unheard)
 
     async def _read(self, news: list[tuple[str, str]]) -> None:
         for owner, command_id in news:
-            home = self._broker.sessions.get(owner)
+            home = self._sessions.get(owner)
             if home is not None and self._book.get(command_id) is None:
                 record = await self._store.command(owner, command_id)
                 if record is not None:
                     self.found(record, home)
+
+    def found(self, record: StoredCommand, home: Session) -> None:
+        """A command of a client that is at home here, accepted elsewhere or before; unless it is known. ``home``: its
+        session when reading began. If it has another one now, the client was elsewhere meanwhile, and the record may be
+        older than what became of it there.
+        """
+        if self._book.get(record.id) is not None or self._sessions.get(record.owner) is not home:
+            return
+        same = self._book.same(record.target, record.idempotency_key)
+        tracked = self._book.add(record)
+        if same is not None and record.state is State.QUEUED:
+            self._book.fail(tracked, f"it repeats {same.record.id}, which is {same.record.state.value}")
+
+    # Clients come from other nodes.
+
+    def session_came(self, client_id: str, *, inherited: bool) -> None:
+        """Its session is here now; ``inherited``: the node that had it is dead."""
+        drive(self._load(client_id, inherited), done, partial(_not_loaded, client_id))
+
+    async def _load(self, client_id: str, inherited: bool) -> None:
+        home = self._sessions.get(client_id)
+        if home is None:
+            return
+        records = [record async for record in self._store.commands(client_id)]
+        for record in records:
+            self.found(record, home)
+        if inherited and self.is_home(client_id):
+            # The dead node may have committed these and not told them. What waits was told by whoever accepted it,
+            # perhaps long after that death.
+            for record in told_last(record for record in records if record.state is not State.QUEUED):
+                self._telling.tell(record)
 
     # Cancelling.
 
@@ -144,7 +174,7 @@ class Elsewhere:
         if self._book.get(command_id) is None:
             return b""
         try:
-            self.cancel_here(command_id)
+            self._book.cancel(command_id)
         except MqttError as error:
             return error.detail.encode()
         return b"cancelled"
@@ -168,7 +198,7 @@ class Elsewhere:
         async for record in self._store.commands():
             if self._book.get(record.id) is not None:
                 continue
-            if self._broker.sessions.get(record.owner) is not None:
+            if self._sessions.get(record.owner) is not None:
                 # Once more: the client may have come here since the page was read.
                 await self._read([(record.owner, record.id)])
             else:
@@ -176,15 +206,12 @@ class Elsewhere:
 
     async def _end(self, record: StoredCommand) -> None:
         """Its target has no session here; nobody else has dealt with it in time."""
-        now, settings = self._broker.clock.wall(), self._settings
+        now = self._clock.wall()
         if record.state.final:
-            if record.changed_at + settings.keep_commands + NOBODYS <= now:
+            if self._book.kept_until(record) + NOBODYS <= now:
                 self._changes.forget_command(record)
             return
-        last = record.accepted_at + settings.longest_command
-        if record.deadline is not None:
-            last = min(last, record.deadline)
-        if last + NOBODYS > now:
+        if self._book.ends_at(record) + NOBODYS > now:
             return
         state = State.UNCERTAIN if record.attempts else State.EXPIRED
         after = replace(
@@ -194,12 +221,9 @@ class Elsewhere:
             self._telling.tell(after)
 
 
-def _nobody(_: StoredCommand, __: Session) -> None:
-    """Nobody is there yet."""
-
-
-def _nothing(_: str) -> object:
-    return None
+def _not_loaded(client_id: str, error: BaseException) -> None:
+    what = "the commands of a client cannot be read; they are looked for again: %s"
+    log.error(what, error, extra={"client": client_id})
 
 
 def _unheard(error: BaseException) -> None:

@@ -31,8 +31,9 @@ from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.inbox import Inbox, InboxFacts, Letter
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.turn import Turn
     from iot_mqtt.devices.commands import Commands
+    from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -111,11 +112,12 @@ class LettersInfo:
 class Letters:
     """One node's. ``begin`` when the node is ready, so that every target's session is there."""
 
-    def __init__(self, broker: Broker, commands: Commands, inbox: Inbox, max_age: float) -> None:
+    def __init__(self, commands: Commands, inbox: Inbox, turn: Turn, clock: Clock, max_age: float) -> None:
         """``max_age``: a letter that is older is not done any more; in seconds."""
-        self._broker = broker
         self._commands = commands
         self._inbox = inbox
+        self._turn = turn
+        self._clock = clock
         self._max_age = max_age
         self._lanes: dict[int, _Lane] = {}
         #: By target: the one that is under way, and those behind it.
@@ -225,7 +227,7 @@ class Letters:
         """The command that a letter is. ``ValueError``: it is none."""
         if len(letter.value) > MAX_LETTER:
             raise ValueError(f"it has {len(letter.value)} bytes, more than {MAX_LETTER}")
-        now = self._broker.clock.wall()
+        now = self._clock.wall()
         # A clock that is ahead must not make a command live longer.
         written = now if letter.timestamp is None else min(letter.timestamp, now)
         new = read_order(Fields(read_object(letter.value)), written)
@@ -242,7 +244,7 @@ class Letters:
             return
         assert entry.new is not None
         if entry.began is None:
-            entry.began = self._broker.clock.wall()
+            entry.began = self._clock.wall()
         entry.running = True
         entry.lane.running += 1
         drive(self._commands.submit(entry.new), partial(self._submitted, entry), partial(self._not_submitted, entry))
@@ -294,7 +296,7 @@ class Letters:
         if not chain:
             del self._chains[target]
         else:
-            self._broker.turn.call_soon(partial(self._submit_next, chain[0]))
+            self._turn.call_soon(partial(self._submit_next, chain[0]))
 
     def _submit_next(self, entry: _Entry) -> None:
         """In a turn of its own: many in a row would be as many calls deep."""
@@ -310,9 +312,9 @@ class Letters:
             return
         self._held = why
         if self._held_since is None:
-            self._held_since = self._broker.clock.monotonic()
+            self._held_since = self._clock.monotonic()
         log.warning("commands wait in Kafka; trying again: %s", why)
-        self._broker.clock.call_later(self._pause, self._again)
+        self._clock.call_later(self._pause, self._again)
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     def _again(self) -> None:
@@ -345,7 +347,7 @@ class Letters:
         else:
             self._unburied = str(error)
             again = partial(self._inbox.bury, entry.letter, reason, partial(self._was_buried, entry, reason))
-            self._broker.clock.call_later(LONGEST_PAUSE / 5, again)
+            self._clock.call_later(LONGEST_PAUSE / 5, again)
 
     # What is settled.
 
@@ -387,7 +389,7 @@ class Letters:
         if (trouble := self._inbox.trouble) is not None:
             found.append(f"commands do not come from Kafka: {trouble}")
         since = self._held_since
-        if since is not None and self._broker.clock.monotonic() - since >= TELL_AFTER:
+        if since is not None and self._clock.monotonic() - since >= TELL_AFTER:
             found.append(f"commands from Kafka wait: {self._held or 'they are tried again'}")
         if self._unburied is not None:
             found.append(f"commands that nobody can do cannot be put aside: {self._unburied}")

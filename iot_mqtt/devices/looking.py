@@ -18,9 +18,10 @@ from iot_mqtt.devices.asked import command_id_of
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.turn import Turn
     from iot_mqtt.devices.accepting import Accepting
     from iot_mqtt.devices.elsewhere import Elsewhere
+    from iot_mqtt.ports.clock import Clock
 
 #: Of a command: its owner and its id.
 Place = tuple[str, str]
@@ -29,11 +30,14 @@ Place = tuple[str, str]
 class Looking:
     """Does nothing on a sole node, whose book has everything."""
 
-    def __init__(self, broker: Broker, store: DeviceStore, accepting: Accepting, elsewhere: Elsewhere) -> None:
-        self._broker = broker
+    def __init__(
+        self, store: DeviceStore, accepting: Accepting, elsewhere: Elsewhere, turn: Turn, clock: Clock
+    ) -> None:
         self._store = store
         self._accepting = accepting
         self._elsewhere = elsewhere
+        self._turn = turn
+        self._clock = clock
         #: What was looked for, and is published now.
         self._looked: Place | None = None
 
@@ -47,11 +51,11 @@ class Looking:
 
     def _look(self, place: Place, then: Callable[[], None]) -> None:
         def found(record: StoredCommand | None) -> None:
-            self._broker.turn.call_soon(partial(self._over, place, record, then))
+            self._turn.call_soon(partial(self._over, place, record, then))
 
         def failed(_: BaseException) -> None:
             # Not known is not "not there": the sender waits.
-            self._broker.clock.call_later(RETRY_SECONDS, partial(self._look, place, then))
+            self._clock.call_later(RETRY_SECONDS, partial(self._look, place, then))
 
         drive(self._store.command(*place), found, failed)
 

@@ -18,7 +18,8 @@ from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.ports.devices import DeviceStore, StoredDevice, replace
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.sessions.sessions import Sessions
+    from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,13 @@ MQTT: Final = "mqtt"
 class Devices:
     """Those that this node has seen. Nobody is told of here before the broker has let it in."""
 
-    def __init__(self, broker: Broker, store: DeviceStore, changes: Changes, settings: DevicesSettings) -> None:
-        self._broker = broker
+    def __init__(
+        self, store: DeviceStore, changes: Changes, sessions: Sessions, clock: Clock, settings: DevicesSettings
+    ) -> None:
         self._store = store
         self._changes = changes
+        self._sessions = sessions
+        self._clock = clock
         self._settings = settings
         self._seen = Remembered(settings.max_devices, settings.max_devices_behind)
         #: Who changed since it was written.
@@ -84,7 +88,7 @@ class Devices:
     def _not_read(self, gateway: str, then: Callable[[], None], error: BaseException) -> None:
         """Not ready is not absent: later again."""
         log.error("what is kept of a gateway cannot be read; trying again: %s", error, extra={"gateway": gateway})
-        self._broker.clock.call_later(RETRY_SECONDS, partial(self.known, gateway, then))
+        self._clock.call_later(RETRY_SECONDS, partial(self.known, gateway, then))
 
     def login(self, gateway: str, *, codec: str, version: str, peer: str, epoch: int = 0) -> int:
         """A gateway was let in. The highest sequence that is safe, 0 if none. ``epoch``: of its numbering; with another
@@ -114,7 +118,7 @@ class Devices:
         if seen is None:
             self._sequences.pop(gateway, None)
         elif seen.record.online:
-            seen.last_seen = self._broker.clock.wall()
+            seen.last_seen = self._clock.wall()
             seen.record = replace(seen.record, online=False)
             if gateway in self._clients:
                 self._dirty[key] = None
@@ -126,7 +130,7 @@ class Devices:
 
     def _arrived(self, name: str, codec: str, version: str, peer: str) -> Seen | None:
         """It is here from this address; None if there is no room to remember that."""
-        now = self._broker.clock.wall()
+        now = self._clock.wall()
         key = (name, "")
         self._present.setdefault(name, set()).add(peer)
         self._seen.connected(name)
@@ -171,7 +175,7 @@ class Devices:
         async for record in self._store.devices(gateway):
             if record.device:
                 return
-            adopted = gateway not in self._present and self._broker.sessions.get(gateway) is not None
+            adopted = gateway not in self._present and self._sessions.get(gateway) is not None
             if record.online and adopted:
                 self._changes.device(replace(record, online=False))
                 self._seen.forget((gateway, ""))
@@ -191,7 +195,7 @@ class Devices:
         """Something came of a device; ``at``: in milliseconds since 1970, None: now."""
         key = (gateway, device)
         seen = self._seen.get(key)
-        now = self._broker.clock.wall() if at is None else at / 1000
+        now = self._clock.wall() if at is None else at / 1000
         if seen is None:
             seen = Seen(StoredDevice(gateway, device, now, now))
             if not self._put(key, seen):
@@ -252,7 +256,7 @@ class Devices:
 
     def sweep(self) -> None:
         """Write what was seen, now and then, and not all of it in one turn."""
-        now = self._broker.clock.monotonic()
+        now = self._clock.monotonic()
         if now < self._next_write or not self._dirty:
             return
         for key in list(self._dirty)[:WRITTEN_AT_ONCE]:
@@ -303,7 +307,7 @@ class Devices:
 
     async def _shown(self, gateway: str | None) -> AsyncIterator[StoredDevice]:
         """Each gateway comes before its devices. These are online while it is, as long as they are heard of."""
-        heard_since = self._broker.clock.wall() - self._settings.silent_after
+        heard_since = self._clock.wall() - self._settings.silent_after
         online = ""
         async for record in self._store.devices(gateway):
             seen = self._seen.get((record.gateway, record.device))

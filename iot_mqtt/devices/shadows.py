@@ -24,9 +24,10 @@ from iot_mqtt.ports.devices import DeviceStore, StoredShadow, owner_of
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
     from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.publishing.path import Publishing
+    from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +43,13 @@ Delta = dict[str, Any]
 class Shadows:
     """Of the devices that report here."""
 
-    def __init__(self, broker: Broker, store: DeviceStore, changes: Changes, settings: DevicesSettings) -> None:
-        self._broker = broker
+    def __init__(
+        self, store: DeviceStore, changes: Changes, publishing: Publishing, clock: Clock, settings: DevicesSettings
+    ) -> None:
         self._store = store
         self._changes = changes
+        self._publishing = publishing
+        self._clock = clock
         self._settings = settings
         self._reported: dict[str, StoredShadow] = {}
         #: Reported since the last write: tag → (value, milliseconds).
@@ -71,7 +75,7 @@ class Shadows:
 
     def sweep(self) -> None:
         """Write what was reported, now and then."""
-        now = self._broker.clock.monotonic()
+        now = self._clock.monotonic()
         if self._writing or not self._pending or now < self._next_write:
             return
         self._next_write = now + self._settings.shadow_interval
@@ -140,7 +144,7 @@ class Shadows:
             merged = {tag: value for tag, value in {**before.values, **values}.items() if value is not None}
             if _size(merged) > self._settings.max_shadow_bytes:
                 raise Refused(f"a shadow has at most {self._settings.max_shadow_bytes} bytes")
-            now = round(self._broker.clock.wall() * 1000)
+            now = round(self._clock.wall() * 1000)
             times = {tag: now if tag in values else before.times.get(tag, now) for tag in merged}
             after = StoredShadow(before.version + 1, merged, times)
             if await self._store.swap_desired(target, after):
@@ -161,7 +165,7 @@ class Shadows:
         body = {"version": desired.version, "delta": delta}
         payload = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         properties = passed_on(Properties(content_type="application/json"))
-        self._broker.publishing.send(Message(SHADOW + target.encode() + b"/delta", payload, 1, properties=properties))
+        self._publishing.send(Message(SHADOW + target.encode() + b"/delta", payload, 1, properties=properties))
 
     async def get(self, target: str) -> tuple[StoredShadow, StoredShadow]:
         """(reported, desired)"""
@@ -183,7 +187,7 @@ class Shadows:
                 self.refused += 1
                 log.warning("a shadow is not understood", extra={"client": publication.publisher, "target": target})
             elif what == "reported" and owner_of(target) == publication.publisher:
-                self.report(target, body, round(self._broker.clock.wall() * 1000))
+                self.report(target, body, round(self._clock.wall() * 1000))
             elif what == "desired":
                 version = body.pop("version", None) if "desired" in body else None
                 values = body.get("desired", body)
@@ -194,7 +198,7 @@ class Shadows:
         """Whoever set it is told where differences are told, too."""
         detail = error.detail if isinstance(error, MqttError) else "the store does not answer"
         payload = json.dumps({"error": detail}).encode()
-        self._broker.publishing.send(Message(SHADOW + target.encode() + b"/refused", payload, 1))
+        self._publishing.send(Message(SHADOW + target.encode() + b"/refused", payload, 1))
 
 
 def difference(reported: StoredShadow, desired: StoredShadow) -> Delta:

@@ -17,7 +17,7 @@ from iot_mqtt.topics import is_reserved
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+    from iot_mqtt.broker.publishing.path import Publishing
 
 STATUS = "status/"
 
@@ -48,10 +48,10 @@ def may_answer_to(topic: str) -> bool:
 class Telling:
     """Publishes states as the node."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ("_publishing",)
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, publishing: Publishing) -> None:
+        self._publishing = publishing
 
     def tell(self, command: StoredCommand) -> None:
         """Everybody who wants to know, and the sender."""
@@ -68,4 +68,4 @@ class Telling:
 
     def _publish(self, topic: str, payload: bytes, correlation: bytes) -> None:
         properties = passed_on(Properties(content_type="application/json", correlation_data=correlation or None))
-        self._broker.publishing.send(Message(topic.encode("utf-8", "replace"), payload, 1, properties=properties))
+        self._publishing.send(Message(topic.encode("utf-8", "replace"), payload, 1, properties=properties))

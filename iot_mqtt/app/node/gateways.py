@@ -70,7 +70,7 @@ class Gateways:
             self._config.node.id,
             self.plugins,
             accompanied.devices,
-            accompanied.commands,
+            accompanied.states,
             self.counters,
             self.captures,
             now=self._now,

@@ -31,4 +31,4 @@ def make_letters(
         max_age=told.max_age,
     )
     inbox = KafkaInbox(settings, cross, broker.clock.monotonic, broker.clock.wall)
-    return Letters(broker, accompanied.commands, inbox, told.max_age)
+    return Letters(accompanied.commands, inbox, broker.turn, broker.clock, told.max_age)

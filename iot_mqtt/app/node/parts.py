@@ -13,6 +13,7 @@ from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
+from iot_mqtt.devices import Accompanied, DevicesSettings
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import GridLog, LogSettings
@@ -29,6 +30,7 @@ from iot_mqtt.pipeline import (
     WebSocketSettings,
 )
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.devices import DeviceStore
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.grid import Grid
@@ -71,6 +73,22 @@ def log_settings(config: LogConfig) -> LogSettings:
         retention_seconds=config.retention,
         topics=tuple(retention_of(entry) for entry in config.topics),
         page_cache_bytes=config.page_cache,
+    )
+
+
+def make_accompanied(broker: Broker, store: DeviceStore, settings: DevicesSettings) -> Accompanied:
+    """Commands, devices and shadows beside a broker."""
+    return Accompanied(
+        store=store,
+        settings=settings,
+        clock=broker.clock,
+        turn=broker.turn,
+        commits=broker.store,
+        publishing=broker.publishing,
+        budget=broker.budget,
+        sessions=broker.sessions,
+        outflow=broker.outflow,
+        max_levels=broker.settings.max_topic_levels,
     )
 
 

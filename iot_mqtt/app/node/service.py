@@ -30,6 +30,7 @@ from iot_mqtt.app.node.parts import (
     bound,
     budget_settings,
     disk_meter,
+    make_accompanied,
     make_grid,
     make_layout,
     make_listener_settings,
@@ -47,7 +48,7 @@ from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.views.view import View
-from iot_mqtt.devices import SWEEP_SECONDS, Accompanied
+from iot_mqtt.devices import SWEEP_SECONDS
 from iot_mqtt.devices.letters import Letters, LettersInfo
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
@@ -142,7 +143,7 @@ class Service:
         else:
             await self._cluster.enter(self.broker, self.view)
             self.accompanied.join(self._cluster.questions)
-        await self.accompanied.load()
+        await self.accompanied.load(self.broker.accompany)
         letters = make_letters(self._config, self.broker, self.accompanied, self._reactor.callFromThread)
         if letters is not None:
             self.accompanied.letters = letters
@@ -204,7 +205,7 @@ class Service:
             call_soon=self._reactor.call_at_turn_end,
         )
         self._access.on_changed = self.broker.rights.changed
-        self.accompanied = Accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
+        self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
         self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
 
     async def _config_now(self) -> Config:

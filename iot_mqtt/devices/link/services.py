@@ -46,7 +46,7 @@ class KnownDevices(Protocol):
 
 
 class CommandStates(Protocol):
-    """``iot_mqtt.devices.Commands``, likewise."""
+    """``iot_mqtt.devices.States``, likewise."""
 
     def begin(self, command_id: str, done: Callable[[Verdict], None]) -> None: ...
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from iot_mqtt.app.node.parts import make_accompanied
 from iot_mqtt.codec import Ack, PacketType, Publish
-from iot_mqtt.devices import Accompanied, DevicesSettings
+from iot_mqtt.devices import DevicesSettings
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.ports.devices import StoredCommand
@@ -24,8 +25,8 @@ class DeviceNode(Node):
     def _begin(self) -> None:
         super()._begin()
         self.kept = GridDeviceStore(self.grid)
-        self.accompanied = Accompanied(self.broker, self.kept, self.devices_settings)
-        run(self.accompanied.load())
+        self.accompanied = make_accompanied(self.broker, self.kept, self.devices_settings)
+        run(self.accompanied.load(self.broker.accompany))
         self.turn()
 
     def pass_time(self, seconds: float) -> None:
@@ -71,7 +72,7 @@ class DeviceNode(Node):
     def begin(self, command_id: str) -> list[Verdict]:
         """What a gateway's link is told."""
         told: list[Verdict] = []
-        self.accompanied.commands.begin(command_id, told.append)
+        self.accompanied.states.begin(command_id, told.append)
         self.turn()
         return told
 

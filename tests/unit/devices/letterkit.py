@@ -91,7 +91,7 @@ class LetterNode(DeviceNode):
 
     def _begin(self) -> None:
         super()._begin()
-        self.letters = Letters(self.broker, self.accompanied.commands, self.inbox, MAX_AGE)
+        self.letters = Letters(self.accompanied.commands, self.inbox, self.broker.turn, self.clock, MAX_AGE)
         self.letters.begin()
 
     def order(self, target: str = "d1", body: object = None, *, partition: int = 0, **fields: object) -> Letter:

@@ -416,19 +416,19 @@ def test_qos_0_and_retained_are_messages_like_others() -> None:
 def test_it_can_be_cancelled_until_it_is_sent() -> None:
     """The device never gets it; later it is refused."""
     node = DeviceNode()
-    commands = node.accompanied.commands
+    book = node.accompanied.book
     node.device().lose()
     order(node.connect("s"), "d1")
     order(node.connect("s"), "d1", id="c2")
     node.broker.turn.call_soon(lambda: None)
-    commands.cancel_here("c1")
+    book.cancel("c1")
     node.turn()
     record = node.record("c1")
     assert (record.state, record.detail) == ("failed", "cancelled")
     device = node.connect("d1", clean=False, expiry=3600)
     assert [command_of(message) for message in device.messages()] == ["c2"]
     with pytest.raises(Refused, match="sent"):
-        commands.cancel_here("c2")
+        book.cancel("c2")
     assert node.dropped() == {"command_over": 1}
 
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
+from iot_mqtt.app.node.parts import make_accompanied
 from iot_mqtt.broker.publishing.accompanying import Unaccompanied
 from iot_mqtt.codec import PacketType
-from iot_mqtt.devices.accompanied import Accompanied
 from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, StoredDevice, replace
 from iot_mqtt.ports.grid import WriteBatch
@@ -93,9 +93,9 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
     node.broker.accompaniment.by = Unaccompanied()
     del node.store._participants[CommitOrder.DEVICES]
     store = Meanwhile(node.kept, lambda: node.broker.sessions.hand_over(node.session("d1")))
-    starting = Accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)
+    starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)
     starting.join(Other())
-    run(starting.load())
+    run(starting.load(node.broker.accompany))
     node.accompanied = starting
     node.pass_time(6)
     assert (node.state("for-d1"), node.state("for-d2")) == ("queued", "expired")
@@ -167,7 +167,7 @@ def test_a_command_that_is_read_before_it_is_known_is_looked_up() -> None:
     sender = node.connect("s")
     for name in ("open", "over", "sent"):
         order(sender, "d1", id=name)
-    node.accompanied.commands.cancel_here("over")
+    node.accompanied.book.cancel("over")
     node.turn()
     among_others(node)
     book = node.accompanied.book

@@ -1,0 +1,180 @@
+"""What becomes of commands, by those that they are for: gateways over their links, and MQTT devices.
+
+A link asks before it sends one (``begin``). What confirms or refuses the message, or says so on ``reply/<id>``, answers
+for an MQTT device; of a device behind a gateway only its link does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.devices.book import Book, Tracked
+from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.devices import State, StoredCommand
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.publication import Publication
+    from iot_mqtt.broker.publishing.path import Publishing
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.devices.changes import Changes
+    from iot_mqtt.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+REPLY = b"reply/"
+
+
+class States:
+    """Of the commands whose target is at home on this node."""
+
+    def __init__(self, book: Book, changes: Changes, publishing: Publishing, clock: Clock) -> None:
+        self._book = book
+        self._changes = changes
+        self._publishing = publishing
+        self._clock = clock
+        #: Replies that could not be understood.
+        self.bad_replies = 0
+
+    # For links (``link.services.CommandStates``).
+
+    def begin(self, command_id: str, done: Callable[[Verdict], None]) -> None:
+        """Commit ``sent``, then ``done(Verdict(send=True))``; or at once why it is not to be sent.
+
+        ``Verdict(send=False)``: confirm the message that brought it, and forget it.
+        """
+        tracked = self._book.get(command_id)
+        if tracked is None:
+            done(Verdict(send=False, why="unknown"))
+            return
+        record = tracked.record
+        if record.state is State.QUEUED and is_late(record, self._clock.wall()):
+            self._book.give_up(tracked, "its deadline was over before it was sent")
+        elif record.state is State.SENT and not record.retry:
+            self._book.give_up(tracked, "the connection was lost before it was answered")
+        record = tracked.record
+        if record.state.final:
+            done(Verdict(send=False, why=record.state.value))
+            return
+        ticket = self._book.sent(tracked)
+        tracked.left = True
+        self._changes.after(ticket, partial(self._begun, tracked, done))
+
+    @staticmethod
+    def _begun(tracked: Tracked, done: Callable[[Verdict], None]) -> None:
+        """It may have been given up while the commit was under way."""
+        state = tracked.record.state
+        done(Verdict(send=False, why=state.value) if state.final else Verdict(send=True))
+
+    def answered(self, command_id: str, ok: bool, detail: str = "", values: Mapping[str, Any] | None = None) -> None:
+        """The device said what became of it. An answer that comes late settles what was uncertain; what is settled
+        stays as it is.
+        """
+        tracked = self._book.get(command_id)
+        if tracked is not None and tracked.record.state in (State.QUEUED, State.SENT, State.UNCERTAIN):
+            self._book.change(tracked, State.ACKED if ok else State.FAILED, detail, values)
+
+    def failed(self, command_id: str, reason: str) -> None:
+        """The gateway cannot be told such a thing: nothing was written."""
+        tracked = self._book.get(command_id)
+        if tracked is not None:
+            self._book.fail(tracked, reason)
+
+    def link_lost(self, command_ids: Iterable[str]) -> None:
+        """The connection that they were sent on is gone, and they were not answered."""
+        for command_id in command_ids:
+            tracked = self._book.get(command_id)
+            if tracked is not None:
+                self._book.lost(tracked)
+
+    def allows_retry(self, command_id: str) -> bool:
+        """Whether it may be sent twice: then confirm its message only when it is answered."""
+        tracked = self._book.get(command_id)
+        return tracked is not None and tracked.record.retry
+
+    def deadline(self, command_id: str) -> int | None:
+        """Milliseconds since 1970, if it has one."""
+        tracked = self._book.get(command_id)
+        deadline = None if tracked is None else tracked.record.deadline
+        return None if deadline is None else round(deadline * 1000)
+
+    # For MQTT devices.
+
+    def replied(self, publication: Publication) -> Outcome | None:
+        """What its device says of a command; None: that is a message like others."""
+        command_id = publication.topic[len(REPLY) :].decode()
+        tracked = self._book.get(command_id)
+        if tracked is None or tracked.record.owner != publication.publisher or publication.run.retain:
+            return None
+        outcome = Outcome()
+        outcome.receivers = publication.count
+        for message in publication.messages:
+            self._publishing.hand_on(publication_of(message, self._clock.wall()))
+            reply = _read_reply(message.payload)
+            if reply is None:
+                self.bad_replies += 1
+                log.warning("a reply is not understood", extra={"client": publication.publisher, "command": command_id})
+                continue
+            ok, detail, values = reply
+            self.answered(command_id, ok, detail, values)
+        return outcome
+
+    def confirmed(self, session: Session, command: str) -> None:
+        tracked = self._mqtt(session, command)
+        if tracked is not None and not tracked.record.wants_reply:
+            self.answered(command, ok=True)
+
+    def refused(self, session: Session, command: str) -> None:
+        tracked = self._mqtt(session, command)
+        if tracked is not None:
+            self._book.fail(tracked, "the device refused it")
+
+    def dropped(self, session: Session, command: str, reason: Drop) -> None:
+        tracked = self._book.get(command)
+        if tracked is None or tracked.record.owner != session.client_id or tracked.record.state.final:
+            return
+        if reason is Drop.EXPIRED and tracked.record.attempts <= 1:
+            self._book.change(tracked, State.EXPIRED, "its deadline was over before it was sent")
+        elif tracked.record.attempts > 1:
+            self._book.change(tracked, State.UNCERTAIN, f"it could not be sent again: {reason.value}")
+        elif reason is not Drop.COMMAND_OVER:
+            self._book.fail(tracked, f"it could not be sent: {reason.value}")
+
+    def _mqtt(self, session: Session, command: str) -> Tracked | None:
+        """A command of an MQTT device, which answers for itself."""
+        tracked = self._book.get(command)
+        if tracked is None or is_gateway(session) or tracked.record.owner != session.client_id:
+            return None
+        return tracked
+
+
+def is_late(record: StoredCommand, now: float) -> bool:
+    """Its deadline is over."""
+    return record.deadline is not None and record.deadline <= now
+
+
+def is_gateway(session: Session) -> bool:
+    """PUBACK from it says nothing of the device behind it."""
+    return session.connection is not None and session.connection.patient
+
+
+def _read_reply(payload: bytes) -> tuple[bool, str, Mapping[str, Any] | None] | None:
+    """What a device says: nothing (done), or {"ok": …, "detail": …, "values": {…}}."""
+    if not payload:
+        return True, "", None
+    try:
+        reply = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(reply, dict):
+        return None
+    ok, detail, values = reply.get("ok", True), reply.get("detail", ""), reply.get("values")
+    if not isinstance(ok, bool) or not isinstance(detail, str) or not isinstance(values, dict | None):
+        return None
+    return ok, detail, values
