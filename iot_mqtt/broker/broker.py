@@ -144,7 +144,7 @@ class Broker:
         self.progress.groups = self.groups
         self.outflow.read_on = partial(read_on, self.groups)
         self.census = Census(self.reading, log, self.routes, self.sessions, self.groups)
-        self.upkeep = Upkeep(self)
+        self.upkeep = Upkeep(log, self.census, self.turn, clock)
         self.budget = Budget(budget or BudgetSettings(), disk, store, counters, call_soon)
         self.retention = Retention(self)
         self.outflow.read_retained = self.retention.read_on
@@ -307,6 +307,7 @@ class Broker:
         """Something feeds the data platform from the log from now on."""
         self.uplink, self.holding = uplink, uplink.holding
         self.store.enlist(CommitOrder.UPLINK, uplink)
+        self.upkeep.followers.append(uplink)
         self.steps.add(SendUp(uplink, self.recording, self.budget, self.counters, self.store, self.turn))
 
     # What goes wrong.

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.readers.census import Census
+from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.log import Log
 
 logger = logging.getLogger(__name__)
+
+
+class Follower(Protocol):
+    """Who reads the whole log, at a pace of its own."""
+
+    async def write_off(self, generation: int) -> None:
+        """Count what it loses with a generation, and read no further until ``go_on``."""
+        ...
+
+    def go_on(self) -> None: ...
 
 
 class Upkeep:
     """Never two at once: a generation is written off and dropped before the next is looked at."""
 
-    __slots__ = ("_broker", "_busy")
+    __slots__ = ("followers", "_log", "_census", "_turn", "_clock", "_busy")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, log: Log, census: Census, turn: Turn, clock: Clock) -> None:
+        self._log = log
+        self._census = census
+        self._turn = turn
+        self._clock = clock
         self._busy = False
+        self.followers: list[Follower] = []
 
     def begin(self) -> None:
         """Drop what is due, in the background. Called every few seconds; a failure is tried again then."""
@@ -37,29 +52,27 @@ class Upkeep:
         logger.error("the log's retention failed; trying again: %s", error)
 
     async def _retain(self) -> None:
-        broker = self._broker
-        due = broker.log.due(broker.clock.wall())
+        due = self._log.due(self._clock.wall())
         # Closing a generation is a change that has to be committed.
-        broker.turn.plan()
+        self._turn.plan()
         for generation in due:
             await self._drop(generation.id)
 
     async def _drop(self, generation: int) -> None:
         # Nothing is read of a generation whose dropping has begun: when it is repeated, nothing is lost once more.
-        uplink = self._broker.uplink
-        await self._broker.census.write_off(generation)
+        await self._census.write_off(generation)
         try:
-            if uplink is not None:
-                await uplink.write_off(generation)
-            await self._broker.log.drop(generation)
+            for follower in self.followers:
+                await follower.write_off(generation)
+            await self._log.drop(generation)
         finally:
-            if uplink is not None:
-                uplink.go_on()
+            for follower in self.followers:
+                follower.go_on()
         logger.info("a generation of the log was dropped", extra={"generation": generation})
 
     async def drop(self, generation: int) -> bool:
         """Drop a closed generation by order; False if there is none of that number."""
-        found = next((one for one in self._broker.log.generations() if one.id == generation), None)
+        found = next((one for one in self._log.generations() if one.id == generation), None)
         if found is None:
             return False
         if not found.closed:

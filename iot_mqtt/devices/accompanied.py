@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.sending.commands import DOWN, Leave
 from iot_mqtt.broker.publishing.accompanying import Accompanying
+from iot_mqtt.broker.sending.commands import DOWN, Leave
 from iot_mqtt.codec import Properties
 from iot_mqtt.devices.accepting import Accepting
 from iot_mqtt.devices.book import Book
