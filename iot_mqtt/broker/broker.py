@@ -10,11 +10,24 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
-from iot_mqtt.broker.cluster.clustering import Clustering
-from iot_mqtt.broker.cluster.other_logs import Follow
+from iot_mqtt.broker.cluster.arrivals import Arrivals
+from iot_mqtt.broker.cluster.beginnings import Beginnings, LogEnds
+from iot_mqtt.broker.cluster.claims import Claims
+from iot_mqtt.broker.cluster.clustering import Clustering, OwnSessions, ThisNode
+from iot_mqtt.broker.cluster.departed import Departed
+from iot_mqtt.broker.cluster.forwarding import Forwarding
+from iot_mqtt.broker.cluster.homes import Homes, Loading
+from iot_mqtt.broker.cluster.interest import OwnInterest
+from iot_mqtt.broker.cluster.links import Links
+from iot_mqtt.broker.cluster.other_logs import Follow, OtherLogs
+from iot_mqtt.broker.cluster.peers import PeerRoutes
+from iot_mqtt.broker.cluster.presence import Presence
 from iot_mqtt.broker.cluster.references import References
+from iot_mqtt.broker.cluster.releases import Releases
+from iot_mqtt.broker.cluster.retained_sync import RetainedSync
 from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
 from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.connections.handlers import early_table, table
@@ -37,6 +50,7 @@ from iot_mqtt.broker.readers.room import read_on
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
+from iot_mqtt.broker.sessions.loading import load, load_session
 from iot_mqtt.broker.sessions.owners import Owners
 from iot_mqtt.broker.sessions.rights import Rights
 from iot_mqtt.broker.sessions.sessions import Sessions
@@ -106,7 +120,6 @@ class Broker:
         self.methods = dict(methods or {})
         self.call_soon = call_soon
         self.turn = Turn(store, call_soon)
-        self.turn.at_end, self.turn.at_commit = (self._end_turn,), (self._committed,)
         self.steps = Steps()
         self._new_id = new_id
         self.handlers = table()
@@ -146,6 +159,7 @@ class Broker:
         self.census = Census(self.reading, log, self.routes, self.sessions, self.groups)
         self.upkeep = Upkeep(log, self.census, self.turn, clock)
         self.budget = Budget(budget or BudgetSettings(), disk, store, counters, call_soon)
+        self.turn.at_end, self.turn.at_commit = (self.budget.weigh,), (self.outflow.committed,)
         self.retention = Retention(self)
         self.outflow.read_retained = self.retention.read_on
         self.recording = Recording(log, clock, self.budget)
@@ -178,16 +192,6 @@ class Broker:
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
 
-    def _end_turn(self) -> None:
-        if self.clustering is not None:
-            self.clustering.end_turn()
-        self.budget.weigh()
-
-    def _committed(self) -> None:
-        if self.clustering is not None:
-            self.clustering.committed(self.store.committed)
-        self.outflow.committed()
-
     def take_part(self) -> None:
         """In commits from now on: the log is open, and what the store has is about to be read."""
         self.loaded = True
@@ -199,17 +203,45 @@ class Broker:
 
     def join(self, peers: Peers, follow: Follow) -> Clustering:
         """Be one node of several from now on; before anything is loaded."""
-        self.clustering = self.reading.links = Clustering(self, peers, follow)
-        self.store.enlist(CommitOrder.FORWARDING, self.clustering.routes)
-        self.retention.share(RetainedVersions(self.clock, peers))
+        turn, store, clock, sessions, groups = self.turn, self.store, self.clock, self.sessions, self.groups
+        routes = PeerRoutes(peers, self.routes, groups, self.counters, turn.plan)
+        store.enlist(CommitOrder.FORWARDING, routes)
+        groups.join(peers, routes)
+        own = OwnInterest(peers, routes, groups, store, turn, clock)
+        logs = OtherLogs(self.logs, clock, follow)
+        beginnings = Beginnings(
+            LogEnds(peers, logs, self.elsewhere), self.subscriptions.remove, store, self.progress, turn, clock
+        )
+        self.reading.links = links = Links(peers, own)
+        forwarding = Forwarding(peers, own, routes, groups, store, turn)
+        retained = RetainedSync(self.retention, clock)
+        self.retention.share(RetainedVersions(clock, peers))
+        departed = Departed(peers, sessions, store, turn, clock)
+        loading = SimpleNamespace(load=partial(load, self), load_session=partial(load_session, self))
+        homes = Homes(sessions, own, groups.leadership, departed, cast(Loading, loading), turn)
+        node = ThisNode(
+            log=self.log,
+            own=own,
+            forwarding=forwarding,
+            logs=logs,
+            links=links,
+            arrivals=Arrivals(self.publishing, sessions, groups, logs, links, turn),
+            presence=Presence(routes, groups, logs, self.elsewhere, links, retained),
+            retained=retained,
+            owners=self.owners,
+            homes=homes,
+            releases=Releases(sessions, own, groups.leadership, departed, sessions.hand_over, sessions.end),
+        )
+        claims = Claims(peers, sessions, self.owners, departed, homes)
+        self.clustering = Clustering(node, own, homes, claims, OwnSessions(own, beginnings, departed), links)
+        turn.at_end = (forwarding.end_turn, *turn.at_end)
+        turn.at_commit = (departed.committed, forwarding.committed, *turn.at_commit)
         return self.clustering
 
     def changed(self, session: Session) -> None:
         """Whether a session is connected, or kept, has changed: it may matter to other nodes."""
         if self.clustering is not None:
-            self.clustering.own.settle(session)
-            if session.ended:
-                self.clustering.homes.ended(session.client_id)
+            self.clustering.sessions.changed(session)
 
     # Connections come and go.
 

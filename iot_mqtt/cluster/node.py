@@ -6,7 +6,7 @@ What it says to peers is in ``conversation``; this is what holds that, the regis
     place = await enter(grid, node_id)               # number and boot; what earlier lives wrote is finished
     ...                                              # build the store, the log of that number, and the broker
     cluster = ClusterNode(place, ...)
-    cluster.attach(broker.join(cluster, follow))
+    cluster.attach(broker.join(cluster, follow).node)
     clients = await cluster.start()                  # in the list; who is at home here
     await load(broker, clients.__contains__)
     cluster.loaded()                                 # others are told what we want, and may ask for clients

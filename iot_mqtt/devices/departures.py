@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
-from iot_mqtt.broker.publishing.accompanying import DOWN, Leave
+from iot_mqtt.broker.sending.commands import DOWN, Leave
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.asked import command_id_of
 from iot_mqtt.devices.book import Book, Tracked

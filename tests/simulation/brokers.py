@@ -17,7 +17,6 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import Layout, MqttCodecStage, TimingWheel
-from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.counters import Counters
 from tests.simulation.messaging import NodeClock
 from tests.simulation.sharedgrid import GridDoor
@@ -104,13 +103,8 @@ class BrokerLife:
         door.on_fenced = cluster.end_life
         cluster.on_life_over = self._over
         clustering = broker.join(cluster, self._follow)
-        cluster.attach(clustering)
-        wanted: dict[int, list[Interest]] = {}
-        async for number, filter in store.routes():
-            wanted.setdefault(number, []).append(Interest(filter, kept=True))
-        clustering.own.stored = [one.filter for one in wanted.pop(place.number, [])]
-        for number, interest in wanted.items():
-            clustering.routes.wants(number, interest, full=True)
+        cluster.attach(clustering.node)
+        await clustering.own.load()
         clients = await cluster.start()
         await load(broker, clients.__contains__)
         clustering.homes.begin(clients)

@@ -32,7 +32,6 @@ from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Gateway
 from iot_mqtt.grid.log import FollowedLog, GridLog, PageCache, drop_over
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.registry import Registry
@@ -82,9 +81,9 @@ class Clustered:
         )
         node.on_life_over = self._on_over
         clustering = broker.join(node, self._follow)
-        node.attach(clustering)
+        node.attach(clustering.node)
         view.cluster.join(node, self._registry)
-        await self._load_routes(broker)
+        await clustering.own.load()
         if isinstance(self._registry, StaticRegistry):
             timeout = self._config.registry.static.timeout
             self._beacon = Beacon(self._registry, self.grid.gateway, self._clock, timeout)
@@ -99,16 +98,6 @@ class Clustered:
         registry = self._config.registry
         silence = registry.static.timeout if registry.kind == "static" else registry.zookeeper.session_timeout
         return silence * 1.5 + 1.0
-
-    async def _load_routes(self, broker: Broker) -> None:
-        """What durable sessions at home on other nodes want, those that are down now included."""
-        assert self._place is not None and broker.clustering is not None
-        wanted: dict[int, list[Interest]] = {}
-        async for number, filter in broker.store.routes():
-            wanted.setdefault(number, []).append(Interest(filter, kept=True))
-        broker.clustering.own.stored = [one.filter for one in wanted.pop(self._place.number, [])]
-        for number, interest in wanted.items():
-            broker.clustering.routes.wants(number, interest, full=True)
 
     async def _follow(self, number: int) -> FollowedLog:
         reader = FollowedLog(self.grid, self._settings, number, self._pages)

@@ -18,23 +18,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred, gatherResults
 
+from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
+from iot_mqtt.broker.readers.elsewhere import Elsewhere
+from iot_mqtt.broker.readers.progress import Progress
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster import Peers
+from iot_mqtt.ports.store import Store
 from iot_mqtt.values import Subscription
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.cluster.other_logs import OtherLogs
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.cluster import Peers
 
 log = logging.getLogger(__name__)
 
 #: Subscriptions by session.
-_Begun = dict["Session", list[Subscription]]
+_Begun = dict[Session, list[Subscription]]
 
 
 class _Waiting(NamedTuple):
@@ -43,18 +45,58 @@ class _Waiting(NamedTuple):
     call: Callable[[], None]
 
 
+class LogEnds:
+    """Where the logs of all other nodes end, as the grid has them."""
+
+    def __init__(self, peers: Peers, logs: OtherLogs, readers: Elsewhere) -> None:
+        self._peers = peers
+        self._logs = logs
+        self._readers = readers
+        #: Number → the boot at whose end its log was looked at: it does not grow before that node begins again.
+        self._ended: dict[int, int] = {}
+
+    async def look(self) -> dict[int, int]:
+        """By number."""
+        known = dict(await self._peers.numbers())
+        found = await gatherResults(
+            [Deferred.fromCoroutine(self._end(number, ended)) for number, ended in known.items()], consumeErrors=True
+        )
+        return dict(zip(known, found, strict=True))
+
+    async def _end(self, number: int, ended: int | None) -> int:
+        reader = await self._logs.open(number)
+        if ended is None:
+            return await reader.look()
+        if self._ended.get(number) != ended:
+            # Nobody will announce it.
+            await reader.refresh()
+            self._readers.grew(number)
+            self._ended[number] = ended
+        return reader.end
+
+
 class Beginnings:
     """The subscriptions whose claims on other nodes' logs are not fixed yet."""
 
-    def __init__(self, broker: Broker, peers: Peers, logs: OtherLogs) -> None:
-        self._broker = broker
-        self._peers = peers
-        self._logs = logs
+    def __init__(
+        self,
+        ends: LogEnds,
+        remove: Callable[[Session, str], object],
+        store: Store,
+        progress: Progress,
+        turn: Turn,
+        clock: Clock,
+    ) -> None:
+        """``remove`` takes a subscription from a session."""
+        self._ends = ends
+        self._remove = remove
+        self._store = store
+        self._progress = progress
+        self._turn = turn
+        self._clock = clock
         self._sessions: dict[Session, None] = {}
         self._waiting: list[_Waiting] = []
         self._looking = False
-        #: Number → the boot at whose end its log was looked at: it does not grow before that node begins again.
-        self._ended: dict[int, int] = {}
 
     def begin(self, session: Session, subscription: Subscription) -> None:
         """A durable session has a plain subscription that it did not have."""
@@ -64,7 +106,7 @@ class Beginnings:
         for cursor in (session.elsewhere or {}).values():
             cursor.hold()
         self._sessions[session] = None
-        self._broker.turn.call_soon(self._look)
+        self._turn.call_soon(self._look)
 
     def when_fixed(self, session: Session, call: Callable[[], None]) -> None:
         """``call`` when the claims of all subscriptions that the session has now are fixed, and staged."""
@@ -79,26 +121,7 @@ class Beginnings:
         self._looking = True
         sessions, self._sessions = self._sessions, {}
         begun = {session: list(session.beginning.values()) for session in sessions if session.beginning}
-        drive(self._ends(), partial(self._found, begun), partial(self._not_found, begun))
-
-    async def _ends(self) -> dict[int, int]:
-        """Where the log of every node ends."""
-        known = dict(await self._peers.numbers())
-        found = await gatherResults(
-            [Deferred.fromCoroutine(self._end(number, ended)) for number, ended in known.items()], consumeErrors=True
-        )
-        return dict(zip(known, found, strict=True))
-
-    async def _end(self, number: int, ended: int | None) -> int:
-        reader = await self._logs.open(number)
-        if ended is None:
-            return await reader.look()
-        if self._ended.get(number) != ended:
-            # Nobody will announce it.
-            await reader.refresh()
-            self._broker.elsewhere.grew(number)
-            self._ended[number] = ended
-        return reader.end
+        drive(self._ends.look(), partial(self._found, begun), partial(self._not_found, begun))
 
     def _not_found(self, begun: _Begun, error: BaseException) -> None:
         log.warning("where the logs of other nodes end cannot be found, trying again: %s", error)
@@ -108,9 +131,9 @@ class Beginnings:
             if session.connection is None:
                 # Nobody was told that they are in force, and nobody waits for it any more.
                 for filter in list(session.beginning or ()):
-                    self._broker.subscriptions.remove(session, filter)
+                    self._remove(session, filter)
         self._answer()
-        self._broker.clock.call_later(RETRY_SECONDS, self._look)
+        self._clock.call_later(RETRY_SECONDS, self._look)
 
     def _found(self, begun: _Begun, ends: dict[int, int]) -> None:
         self._looking = False
@@ -127,10 +150,9 @@ class Beginnings:
                 self._waiting.append(one)
             else:
                 one.call()
-        self._broker.turn.plan()
+        self._turn.plan()
 
     def _fix(self, session: Session, subscriptions: list[Subscription], ends: dict[int, int]) -> None:
-        broker = self._broker
         for subscription in subscriptions:
             if not _is_beginning(session, subscription):
                 continue
@@ -140,11 +162,11 @@ class Beginnings:
             for writer, cursor in (session.elsewhere or {}).items():
                 cursor.begin(filter, ends.get(writer, 0))
             if session.durable:
-                broker.store.save_subscription(session.client_id, subscription, session.since(filter))
+                self._store.save_subscription(session.client_id, subscription, session.since(filter))
         if session.durable:
-            broker.progress.moved(session)
+            self._progress.moved(session)
         for cursor in (session.elsewhere or {}).values():
-            broker.turn.call_soon(cursor.read_on)
+            self._turn.call_soon(cursor.read_on)
 
 
 def _is_beginning(session: Session, subscription: Subscription) -> bool:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from iot_mqtt.ports.cluster import Interest
+from iot_mqtt.broker.cluster.peers import PeerRoutes
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster import Interest, Peers
+from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import parse_replay, parse_shared
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.cluster import Peers
 
 #: Seconds that the filters of a session that moved away are still counted here: its new home has told everybody
 #: of them long before.
@@ -44,9 +44,15 @@ class _Counts:
 class OwnInterest:
     """The counts of a node in a cluster; a sole node has none."""
 
-    def __init__(self, broker: Broker, peers: Peers) -> None:
-        self._broker = broker
+    def __init__(
+        self, peers: Peers, routes: PeerRoutes, groups: SharedGroups, store: Store, turn: Turn, clock: Clock
+    ) -> None:
         self._peers = peers
+        self._routes = routes
+        self._groups = groups
+        self._store = store
+        self._turn = turn
+        self._clock = clock
         self._counts: dict[str, _Counts] = {}
         # What each session is counted as: (connected, durable).
         self._counted: dict[Session, tuple[bool, bool]] = {}
@@ -55,7 +61,7 @@ class OwnInterest:
         #: Filters of sessions that have moved away, and of how many.
         self._lingering: Counter[str] = Counter()
         #: What earlier lives have noted in the store.
-        self.stored: list[str] = []
+        self._stored: list[str] = []
         #: The newest version that anything was told in.
         self.version = 0
 
@@ -65,9 +71,26 @@ class OwnInterest:
         """
         return list(self._told.values())
 
+    def interest(self) -> list[Interest]:
+        """See ``ports.cluster.Node``."""
+        # A peer forgets whatever is not in this: what was loaded a moment ago must be.
+        self.tell()
+        return self.all()
+
+    async def load(self) -> None:
+        """What durable sessions at home on other nodes want, those that are down now included; and what those of
+        earlier lives wanted. Before anything is published.
+        """
+        wanted: dict[int, list[Interest]] = {}
+        async for number, filter in self._store.routes():
+            wanted.setdefault(number, []).append(Interest(filter, kept=True))
+        self._stored = [one.filter for one in wanted.pop(self._peers.number, [])]
+        for number, interest in wanted.items():
+            self._routes.wants(number, interest, full=True)
+
     def loaded(self) -> None:
         """After the sessions were loaded: what earlier lives had stored for sessions that others have taken lingers."""
-        stored, self.stored = self.stored, []
+        stored, self._stored = self._stored, []
         self._linger(stored)
 
     # Sessions come, change and go.
@@ -110,7 +133,7 @@ class OwnInterest:
             self._lingering[filter] += 1
         self._record_for(filters, kept=True)
         if filters:
-            self._broker.clock.call_later(LINGER_SECONDS, lambda: self._linger_over(filters))
+            self._clock.call_later(LINGER_SECONDS, lambda: self._linger_over(filters))
 
     def _linger_over(self, filters: list[str]) -> None:
         for filter in filters:
@@ -120,15 +143,14 @@ class OwnInterest:
         for filter in over:
             self._lingering.pop(filter, None)
         self._record_for(over, kept=False)
-        self._broker.turn.plan()
+        self._turn.plan()
 
     def _record_for(self, filters: list[str], *, kept: bool) -> None:
         """Nobody here has these filters any more: this node keeps them for itself as it does for others."""
-        clustering = self._broker.clustering
-        if clustering is not None and filters:
+        if filters:
             replays = {filter: parse_replay(filter) for filter in filters}
             plain = {filter if replay is None else replay[1] for filter, replay in replays.items()}
-            clustering.routes.wants(self._peers.number, [Interest(filter, kept=kept) for filter in plain])
+            self._routes.wants(self._peers.number, [Interest(filter, kept=kept) for filter in plain])
 
     def _count(self, session: Session | None, subscribed: str, state: tuple[bool, bool], sign: int) -> None:
         connected, durable = state
@@ -143,9 +165,9 @@ class OwnInterest:
         if durable:
             counts.kept += sign
             if sign > 0 and counts.kept == 1:
-                self._broker.store.save_route(self._peers.number, filter)
+                self._store.save_route(self._peers.number, filter)
             elif not counts.kept:
-                self._broker.store.remove_route(self._peers.number, filter)
+                self._store.remove_route(self._peers.number, filter)
         if connected:
             counts.live += sign
             if session is not None and parse_shared(filter) is not None:
@@ -156,13 +178,13 @@ class OwnInterest:
         if not counts.live and not counts.kept:
             del self._counts[filter]
         self._changed[filter] = None
-        self._broker.turn.plan()
+        self._turn.plan()
 
     # Telling.
 
     def when_known(self, call: Callable[[], None]) -> None:
         """``call`` once everybody acts on everything up to now, or after a bounded time."""
-        self._broker.groups.when_open(lambda: self._peers.when_known(self.tell(), call))
+        self._groups.when_open(lambda: self._peers.when_known(self.tell(), call))
 
     def tell(self) -> int:
         """Tell the peers what changed; returns the version that has everything up to now."""

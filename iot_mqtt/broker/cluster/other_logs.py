@@ -8,14 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
+from iot_mqtt.broker.readers.logs import Logs
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.log import Followed
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.readers.logs import Logs
-    from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +58,18 @@ class OtherLogs:
         reader = self._logs.of(number)
         assert reader is not None, "a node's own log is not opened here"
         return reader
+
+    def ended(self, number: int, found: Callable[[int], None]) -> None:
+        """A node is dead, so its log has an end: ``found`` is called when that is known to its reader."""
+        reader = self._logs.of(number)
+        if reader is None:
+            self.follow(number)
+        else:
+            drive(reader.refresh(), lambda _: found(number), partial(self._end_not_found, number, found))
+
+    def _end_not_found(self, number: int, found: Callable[[int], None], error: BaseException) -> None:
+        log.error("the end of node %d's log cannot be read, trying again: %s", number, error)
+        self._clock.call_later(RETRY_SECONDS, partial(self.ended, number, found))
 
     def _not_open(self, number: int, error: BaseException) -> None:
         self._opening.discard(number)

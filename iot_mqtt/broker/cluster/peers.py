@@ -13,22 +13,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.fanout import FanOut
+from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.shared_groups import GroupKeeper, RemoteMember
-from iot_mqtt.ports.cluster import Forwarded, Interest
+from iot_mqtt.broker.shared_groups import GroupKeeper, RemoteMember, SharedGroups
+from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Counters, LinkDrop
-from iot_mqtt.topics import parse_shared
+from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.topics import Routes, parse_shared
 from iot_mqtt.values import Subscription
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.publication import Publication
-    from iot_mqtt.broker.publishing.fanout import FanOut
-    from iot_mqtt.broker.publishing.outcome import Outcome
-    from iot_mqtt.ports.cluster import Peers
-    from iot_mqtt.ports.grid import WriteBatch
 
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
@@ -135,9 +131,20 @@ class Peer:
 class PeerRoutes:
     """What every other node wants, kept in this node's routing table."""
 
-    def __init__(self, broker: Broker, peers: Peers) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        peers: Peers,
+        routes: Routes[Session],
+        groups: SharedGroups,
+        counters: Counters,
+        plan: Callable[[], None],
+    ) -> None:
+        """``plan`` makes sure that this turn's end comes."""
         self._peers = peers
+        self._routes = routes
+        self._groups = groups
+        self._counters = counters
+        self._plan = plan
         self._by_number: dict[int, Peer] = {}
         self._wants: dict[int, dict[str, Interest]] = {}
         self._keepers: dict[int, Keeper] = {}
@@ -155,7 +162,7 @@ class PeerRoutes:
             peer.end_turn(ticket)
 
     def committed(self, ticket: int) -> None:
-        """``Clustering.committed`` forwards."""
+        """``Forwarding.committed`` forwards."""
 
     def __iter__(self) -> Iterator[Peer]:
         return iter(self._by_number.values())
@@ -164,7 +171,7 @@ class PeerRoutes:
         """The peer of a number, whether or not it has been heard of."""
         peer = self._by_number.get(number)
         if peer is None:
-            peer = self._by_number[number] = Peer(number, self._peers, self._broker.counters, self._broker.turn.plan)
+            peer = self._by_number[number] = Peer(number, self._peers, self._counters, self._plan)
             self._wants[number] = {}
         return peer
 
@@ -218,7 +225,7 @@ class PeerRoutes:
             self._set(peer, now.filter, present=now.live)
 
     def _apply_shared(self, peer: Peer, before: Interest, now: Interest) -> None:
-        filter, groups = now.filter, self._broker.groups
+        filter, groups = now.filter, self._groups
         if now.kept != before.kept:
             self._keep_group(peer.number, filter, now.kept)
         for client_id in before.members:
@@ -234,7 +241,7 @@ class PeerRoutes:
                 groups.entered(filter)
 
     def _keep_group(self, number: int, filter: str, kept: bool) -> None:
-        groups = self._broker.groups
+        groups = self._groups
         if kept:
             keeper = self._group_keepers[number, filter] = GroupKeeper(f"\0keeper-{number}")
             self._set(keeper, filter, present=True)
@@ -244,8 +251,7 @@ class PeerRoutes:
             groups.emptied(filter)
 
     def _set(self, receiver: Keeper | GroupKeeper | Peer | RemoteMember, filter: str, *, present: bool) -> None:
-        routes = self._broker.routes
         if present:
-            routes.subscribe(cast(Session, receiver), Subscription(filter, qos=2))
+            self._routes.subscribe(cast(Session, receiver), Subscription(filter, qos=2))
         else:
-            routes.unsubscribe(cast(Session, receiver), filter)
+            self._routes.unsubscribe(cast(Session, receiver), filter)

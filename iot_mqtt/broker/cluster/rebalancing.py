@@ -15,14 +15,12 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from iot_mqtt.broker.cluster.references import LeastLoaded
+from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.facade import MAX_RATE, ShareInfo
 from iot_mqtt.ports.registry import Member
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.cluster.references import LeastLoaded
 
 #: The question by this name.
 REBALANCE = "rebalance"
@@ -55,14 +53,16 @@ class Rebalancing:
 
     def __init__(
         self,
-        broker: Broker,
+        draining: Draining,
+        clients: Callable[[], int],
         node_id: str,
         number: int,
         asking: Asking,
         members: Callable[[], Iterable[Member]],
         references: LeastLoaded,
     ) -> None:
-        self._broker = broker
+        self._draining = draining
+        self._clients = clients
         self._node_id = node_id
         self._number = number
         self._asking = asking
@@ -81,7 +81,7 @@ class Rebalancing:
 
     def here(self, rate: int | None, *, dry_run: bool) -> ShareInfo:
         """This node's part."""
-        draining, clients = self._broker.draining, self._broker.clients
+        draining, clients = self._draining, self._clients()
         if draining.active:
             return self._own(clients, clients, 0, "it is being drained")
         others = [

@@ -62,13 +62,13 @@ class Subscriptions:
             session.subscriptions[filter] = subscription
             broker.routes.subscribe(session, subscription)
         if begins and broker.clustering is not None:
-            broker.clustering.beginnings.begin(session, subscription)
+            broker.clustering.sessions.begin(session, subscription)
         elif session.durable:
             since = session.since(filter) or {broker.log.writer: end}
             broker.store.save_subscription(session.client_id, subscription, since)
             broker.progress.moved(session)
         if known is None and broker.clustering is not None:
-            broker.clustering.own.added(session, filter)
+            broker.clustering.sessions.added(session, filter)
         self.remove(session, twin(filter))
 
     def _begins(self, session: Session, filter: str, known: Subscription | None) -> bool:
@@ -93,7 +93,7 @@ class Subscriptions:
         if subscription is None:
             return False
         if broker.clustering is not None:
-            broker.clustering.own.removed(session, filter)
+            broker.clustering.sessions.removed(session, filter)
         if session.replays is not None and filter in session.replays:
             self._remove_replay(session, filter, Drop.UNSUBSCRIBED)
         else:

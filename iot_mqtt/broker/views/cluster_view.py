@@ -64,7 +64,15 @@ class ClusterView:
         references = LeastLoaded(members, node.number, broker.clock, broker.settings.server_reference)
         broker.references = references
         broker.draining.on_change = tell
-        self._rebalancing = Rebalancing(broker, self._node_id, node.number, node.questions, members, references)
+        self._rebalancing = Rebalancing(
+            broker.draining,
+            lambda: broker.clients,
+            self._node_id,
+            node.number,
+            node.questions,
+            members,
+            references,
+        )
 
     # Clients on their way.
 

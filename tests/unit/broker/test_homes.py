@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from iot_mqtt.broker.cluster.homes import MAX_WAITING, Homes
+from iot_mqtt.broker.cluster.claims import MAX_WAITING, Claims
+from iot_mqtt.broker.cluster.departed import Departed
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.cluster import Claim
@@ -40,11 +41,11 @@ class Asking:
 
     patient, ctx = False, None
 
-    def __init__(self, homes: Homes, user: str) -> None:
+    def __init__(self, claims: Claims, user: str) -> None:
         self.principal = Principal("c", user)
         self.closed = self.opened = False
         self.told: ReasonCode | None = None
-        homes.claim(cast(Any, self), "c", self._open)
+        claims.claim(cast(Any, self), "c", self._open)
 
     def _open(self) -> None:
         self.opened = True
@@ -53,22 +54,18 @@ class Asking:
         self.told, self.closed = error.reason, True
 
 
-class Settling:
-    """Nobody else is interested."""
-
-    def settle(self, session: object) -> None:
-        """It is here now."""
-
-
 class Town:
     """One node, asked by several users."""
 
     def __init__(self) -> None:
         self.peers = Peers()
-        self.homes = Homes(Node().broker, cast(Any, self.peers), cast(Any, Settling()), cast(Any, None))
+        node, peers = Node(), cast(Any, self.peers)
+        sessions, owners = node.broker.sessions, node.broker.owners
+        departed = Departed(peers, sessions, node.store, node.broker.turn, node.clock)
+        self.claims = Claims(peers, sessions, owners, departed, cast(Any, None))
 
     def ask(self, user: str) -> Asking:
-        return Asking(self.homes, user)
+        return Asking(self.claims, user)
 
 
 @pytest.fixture

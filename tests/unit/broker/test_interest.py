@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.ports.cluster import Interest, Peers
@@ -32,7 +32,8 @@ class Told:
 def test_a_peer_that_begins_between_a_change_and_its_way_back_believes_what_is_true() -> None:
     """A client comes back in the turn in which it went: nothing is told of either, to nobody."""
     node, peer = Node(number=1), Told()
-    own = OwnInterest(node.broker, cast(Peers, peer))
+    broker, none = node.broker, cast(Any, None)
+    own = OwnInterest(cast(Peers, peer), none, none, node.store, broker.turn, node.clock)
     reader = durable(node)
     reader.subscribe("t", qos=1)
     own.settle(node.session("reader"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 from twisted.internet.defer import Deferred, succeed
@@ -75,7 +76,10 @@ class Two:
         for number, node, line in zip((1, 2), self.nodes, self.lines, strict=True):
             references = LeastLoaded(lambda: self.members, number, node.clock)
             node.broker.references = references
-            self.parts.append(Rebalancing(node.broker, f"n{number}", number, line, lambda: self.members, references))
+            clients = partial(getattr, node.broker, "clients")
+            self.parts.append(
+                Rebalancing(node.broker.draining, clients, f"n{number}", number, line, lambda: self.members, references)
+            )
         self.lines[1].others[1] = self.lines[0]
         self.lines[0].others[2] = self.lines[1]
         self.clients = [self.nodes[0].connect(f"c{number}") for number in range(4)]

@@ -78,7 +78,7 @@ def admit(connection: Connection, principal: Principal, permissions: Permissions
     if broker.clustering is None or (assigned and not broker.sessions.interval(connect)):
         _open(connection, will, assigned, data)
     else:
-        broker.clustering.homes.claim(
+        broker.clustering.claims.claim(
             connection, assigned or client_id, partial(_open, connection, will, assigned, data)
         )
 

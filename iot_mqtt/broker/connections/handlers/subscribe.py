@@ -64,7 +64,7 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
     else:
         # SUBACK says that it is in force wherever something is published. What was kept is read then: a message that
         # another node keeps before it knows of the subscription is not forwarded.
-        broker.clustering.when_in_force(session, partial(_answer, connection, answer, readers))
+        broker.clustering.sessions.when_in_force(session, partial(_answer, connection, answer, readers))
 
 
 def _answer(connection: Connection, answer: Suback, readers: list[RetainedReader]) -> None:

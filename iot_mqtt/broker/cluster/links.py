@@ -1,0 +1,41 @@
+"""Which readers of another node's log are offered what comes, and which wait until they are told to read on."""
+
+from __future__ import annotations
+
+from iot_mqtt.broker.cluster.interest import OwnInterest
+from iot_mqtt.broker.readers.cursors import SessionCursor
+from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor
+from iot_mqtt.ports.cluster import Peers
+
+
+class Links:
+    """With all other nodes, as the readers of sessions here know them."""
+
+    def __init__(self, peers: Peers, own: OwnInterest) -> None:
+        self._peers = peers
+        self._own = own
+        #: Cursors that have read everything and wait until a peer acts on what their session wants.
+        self._resting: dict[int, dict[SessionCursor, None]] = {}
+        #: Those that have read all that was announced, and wait for more that is known to be there.
+        self._short: dict[int, dict[ElsewhereCursor, None]] = {}
+
+    def rests(self, cursor: SessionCursor, writer: int) -> bool:
+        """Whether a cursor that has read all there is of another node's log can rely on being offered what comes."""
+        if self._peers.known_by(writer, self._own.tell()):
+            return True
+        self._resting.setdefault(writer, {})[cursor] = None
+        return False
+
+    def wants_more(self, cursor: ElsewhereCursor) -> None:
+        """It has read up to the end that was announced, and may not rest there."""
+        self._short.setdefault(cursor.log.writer, {})[cursor] = None
+
+    def acts(self, peer: int) -> None:
+        """A peer acts on what is wanted here, or is not there."""
+        for cursor in self._resting.pop(peer, ()):
+            cursor.read_on()
+
+    def grew(self, writer: int) -> None:
+        """The end of a log is further than it was."""
+        for cursor in self._short.pop(writer, ()):
+            cursor.read_on()

@@ -1,0 +1,57 @@
+"""Other nodes come, go and die, and links with them break: who here has to know."""
+
+from __future__ import annotations
+
+from iot_mqtt.broker.cluster.links import Links
+from iot_mqtt.broker.cluster.other_logs import OtherLogs
+from iot_mqtt.broker.cluster.peers import PeerRoutes
+from iot_mqtt.broker.cluster.retained_sync import RetainedSync
+from iot_mqtt.broker.readers.elsewhere import Elsewhere
+from iot_mqtt.broker.shared_groups import SharedGroups
+
+
+class Presence:
+    """Of all peers; see ``ports.cluster.Node``."""
+
+    def __init__(
+        self,
+        routes: PeerRoutes,
+        groups: SharedGroups,
+        logs: OtherLogs,
+        readers: Elsewhere,
+        links: Links,
+        retained: RetainedSync,
+    ) -> None:
+        self._routes = routes
+        self._groups = groups
+        self._logs = logs
+        self._readers = readers
+        self._links = links
+        self._retained = retained
+
+    def peer_up(self, peer: int) -> None:
+        self._routes.peer(peer).up = True
+        self._logs.follow(peer)
+        self._groups.peer_up(peer)
+
+    def peer_down(self, peer: int) -> None:
+        self._routes.down(peer)
+        self._groups.peer_down(peer)
+        self._links.acts(peer)
+
+    def stream_broken(self, peer: int) -> None:
+        self._readers.stream_broken(peer)
+        self._retained.missed()
+        self._groups.stream_broken(peer)
+
+    def node_gone(self, number: int) -> None:
+        self._routes.down(number)
+        self._groups.node_gone(number)
+        self._readers.stream_broken(number)
+        self._logs.ended(number, self._found_end)
+
+    def _found_end(self, number: int) -> None:
+        self._readers.grew(number)
+        self._groups.grew(number)
+        self._links.grew(number)
+        self._links.acts(number)
