@@ -10,7 +10,7 @@ from iot_mqtt.app.config.folders import uplink_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.uplink import Uplink
+from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Sink
@@ -36,6 +36,7 @@ class Uplinked(NamedTuple):
         broker.store.enlist(CommitOrder.RULES, self.book)
         self.book.changed = broker.routes.forget
         await self.uplink.attach()
+        broker.feed(self.uplink)
         self.book.safe = lambda: self.uplink.safe_position
         broker.turn.reserve()
 
@@ -57,7 +58,12 @@ def make_uplink(
     sink = _make_sink(config, cross)
     reserved = _reserved(config)
     book = RuleBook(grid, number, config.node.id, reserved)
-    uplink = Uplink(broker, book, sink, GridPlaces(grid, number), hold=told.ack == "kafka")
+    clock, turn = broker.clock, broker.turn
+    ledger = Ledger(GridPlaces(grid, number), broker.log, clock, turn.reserve)
+    holding = None
+    if told.ack == "kafka":
+        holding = Holding(ledger, broker.budget, turn.call_soon, broker.settings.receive_maximum)
+    uplink = Uplink(book, sink, ledger, broker.log, clock, turn.call_soon, holding)
     return Uplinked(uplink, book, RuleDesk(broker, book, read, told.kind, reserved))
 
 

@@ -14,15 +14,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from iot_mqtt.broker.publishing.budget import Pause
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import ReasonCode
 
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connections.connection import Connection
+
+class Publisher(Protocol):
+    """Whose acknowledgements wait: a connection."""
+
+    closed: bool
+
+    @property
+    def session(self) -> Session | None: ...
+
+    def answer_after(self, ticket: int, type: PacketType, ids: list[int], reason: ReasonCode, /) -> None:
+        """Acknowledge when a commit is over."""
+        ...
+
+    def disconnect(self, reason: ReasonCode, detail: str, /) -> None:
+        """Close it, with the reason."""
+        ...
+
+
+class Budget(Protocol):
+    """Who holds publishers off."""
+
+    def pause(self, connection: Any, why: Pause, items: list[object]) -> None:
+        """Read no further from a connection."""
+        ...
+
+    def resume(self, connection: Any, why: Pause) -> None:
+        """Read on from a connection, if this was why it was not read from."""
+        ...
 
 
 class HeldAnswer(NamedTuple):
@@ -79,12 +106,17 @@ class Held:
 
 
 class Holding:
-    """All of a node. ``safe`` says how far everything is safe in the sink."""
+    """All of a node."""
 
-    def __init__(self, broker: Broker, safe: Callable[[], int]) -> None:
-        self._broker = broker
-        self._safe = safe
-        self._held: dict[Connection, Held] = {}
+    def __init__(
+        self, ledger: Ledger, budget: Budget, call_soon: Callable[[Callable[[], None]], None], most: int
+    ) -> None:
+        """``most``: messages held for one connection before it is not read from."""
+        self._ledger = ledger
+        self._budget = budget
+        self._call_soon = call_soon
+        self._most = most
+        self._held: dict[Publisher, Held] = {}
         self._planned = False
 
     @property
@@ -97,10 +129,10 @@ class Holding:
         """That are not acknowledged for that."""
         return sum(held.count for held in self._held.values())
 
-    def hold(self, connection: Connection, answer: HeldAnswer) -> bool:
+    def hold(self, connection: Publisher, answer: HeldAnswer) -> bool:
         """Keep an acknowledgement for later, if that is what it has to wait for."""
         held = self._held.get(connection)
-        if answer.position <= self._safe() and (held is None or not held.keeps(answer.type)):
+        if answer.position <= self._ledger.safe_to and (held is None or not held.keeps(answer.type)):
             return False
         if held is None:
             held = self._held[connection] = Held()
@@ -108,19 +140,19 @@ class Holding:
         session = connection.session
         if answer.type is PacketType.PUBACK and session is not None:
             session.inbound.unacknowledged += len(answer.ids)
-        if held.count > self._broker.settings.receive_maximum:
-            self._broker.budget.pause(connection, Pause.UPLINK, [])
+        if held.count > self._most:
+            self._budget.pause(connection, Pause.UPLINK, [])
         return True
 
     def moved(self) -> None:
         """More is safe than before: let go of what waited for it, at the end of this turn."""
         if self._held and not self._planned:
             self._planned = True
-            self._broker.turn.call_soon(self._release)
+            self._call_soon(self._release)
 
     def _release(self) -> None:
         self._planned = False
-        safe = self._safe()
+        safe = self._ledger.safe_to
         for connection, held in list(self._held.items()):
             if connection.closed or self._held.get(connection) is not held:
                 continue
@@ -135,8 +167,8 @@ class Holding:
                     session.inbound.unacknowledged -= len(answer.ids)
                 # It may still have to wait for a commit.
                 connection.answer_after(answer.ticket, answer.type, answer.ids, answer.reason)
-            if held.count * 2 <= self._broker.settings.receive_maximum:
-                self._broker.budget.resume(connection, Pause.UPLINK)
+            if held.count * 2 <= self._most:
+                self._budget.resume(connection, Pause.UPLINK)
 
     def give_up(self, end: int) -> None:
         """What is before this position may be lost: close whoever waits for that. It comes back and sends again."""
@@ -145,6 +177,6 @@ class Holding:
                 connection.disconnect(ReasonCode.UNSPECIFIED_ERROR, "retention has dropped what was not sent up")
                 self.forget(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Publisher) -> None:
         """The connection is gone."""
         self._held.pop(connection, None)

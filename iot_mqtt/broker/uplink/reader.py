@@ -19,20 +19,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, done, drive
 from iot_mqtt.broker.uplink.fresh import Fresh
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.broker.uplink.watching import Watch
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
-from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.ports.status import UplinkInfo
-from iot_mqtt.ports.uplink import Mode, Places, Plan, Record, Sink
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+from iot_mqtt.ports.uplink import Mode, Plan, Record, Sink
 
 logger = logging.getLogger(__name__)
 
@@ -50,14 +47,25 @@ TURN_SECONDS = 0.005
 class Uplink:
     """One per node. ``attach`` it before anything is published, ``begin`` when what was loaded is committed."""
 
-    def __init__(self, broker: Broker, plan: Plan, sink: Sink, places: Places, *, hold: bool = False) -> None:
-        """``hold``: acknowledgements wait for the sink."""
-        self._broker = broker
+    def __init__(
+        self,
+        plan: Plan,
+        sink: Sink,
+        ledger: Ledger,
+        log: Log,
+        clock: Clock,
+        call_soon: Callable[[Callable[[], None]], None],
+        holding: Holding | None = None,
+    ) -> None:
+        """``holding``: acknowledgements wait for the sink, in there."""
         self._plan = plan
         self._sink = sink
-        self._ledger = ledger = Ledger(places, broker.log, broker.clock, broker.turn.reserve)
-        self.holding = Holding(broker, lambda: ledger.safe_to) if hold else None
-        self._watch = Watch(ledger, sink, self.holding, broker.log, broker.clock)
+        self._ledger = ledger
+        self._log = log
+        self._clock = clock
+        self._call_soon = call_soon
+        self.holding = holding
+        self._watch = Watch(ledger, sink, holding, log, clock)
         self._open = self._reading = self._full = self._held = self._stopped = False
         #: Moves when the sink forgets what it was sent.
         self._epoch = 0
@@ -72,12 +80,11 @@ class Uplink:
     # Life.
 
     async def attach(self) -> None:
-        """Find the place, and take part in the broker's turns from now on."""
-        log = self._broker.log
+        """Find the place. It is to take part in the broker's turns from now on (``Broker.feed``)."""
         await self._ledger.load()
         # What there is already has to be read; what comes is heard of. The end of the former is not known.
-        self.end, self._fresh = log.end, Fresh(log.end)
-        self._broker.feed(self)
+        end = self.end = self._log.end
+        self._fresh = Fresh(end)
         self._ledger.touch()
 
     def begin(self) -> None:
@@ -108,7 +115,7 @@ class Uplink:
     async def _begin(self) -> None:
         ledger = self._ledger
         position = await self._sink.open(ledger.place)
-        if position > self._broker.log.committed_end:
+        if position > self._log.committed_end:
             logger.warning("the uplink's sink is ahead of the log, which has lost messages; it begins with a new spool")
             ledger.new_spool(ledger.place.position)
             position = await self._sink.open(ledger.place)
@@ -123,7 +130,7 @@ class Uplink:
 
     def _later(self, call: Callable[[], None]) -> None:
         if not self._stopped:
-            self._broker.clock.call_later(RETRY_SECONDS, call)
+            self._clock.call_later(RETRY_SECONDS, call)
 
     # What is recorded.
 
@@ -160,17 +167,17 @@ class Uplink:
         """Read what there is, at the end of this turn, unless that is being done or the sink can't take it."""
         if not self._planned and self._may_read():
             self._planned = True
-            self._broker.turn.call_soon(self._read_some)
+            self._call_soon(self._read_some)
 
     def _may_read(self) -> bool:
         if self._reading or not self._open or self._full or self._held or self._stopped:
             return False
-        return self._ledger.position < self._broker.log.committed_end and self._ledger.batches < MAX_UNSAFE
+        return self._ledger.position < self._log.committed_end and self._ledger.batches < MAX_UNSAFE
 
     def _read_some(self) -> None:
         """What was recorded a moment ago is at hand; anything else is read from the log. No more than others bear."""
         self._planned = False
-        clock = self._broker.clock
+        clock = self._clock
         until = clock.monotonic() + TURN_SECONDS
         while self._may_read():
             position = self._ledger.position
@@ -178,14 +185,14 @@ class Uplink:
                 self._reading = True
                 drive(self._read(), done, self._not_read)
                 return
-            end = self._broker.log.committed_end
+            end = self._log.committed_end
             self._hand_over(*self._fresh.take(position, end, FRESH_MESSAGES, READ_BYTES))
             if clock.monotonic() >= until:
                 self.read_on()
                 return
 
     async def _read(self) -> None:
-        log, version = self._broker.log, self._version
+        log, version = self._log, self._version
         # What is not committed may never have been, after a crash, and its positions be those of other messages.
         safe_end = log.committed_end
         reading = await log.read(self._plan.filters, self._ledger.position, READ_MESSAGES, READ_BYTES)
@@ -253,7 +260,7 @@ class Uplink:
         """A generation of the log will be dropped: count what the sink did not get of it. Nothing is read until
         ``go_on``.
         """
-        info = next((one for one in self._broker.log.generations() if one.id == generation), None)
+        info = next((one for one in self._log.generations() if one.id == generation), None)
         if info is None or info.end <= self._ledger.position:
             return
         self._held = True
@@ -273,21 +280,20 @@ class Uplink:
         """It was dropped, or will be tried again."""
         if self._held:
             self._held = False
-            self._broker.turn.call_soon(self.read_on)
+            self._call_soon(self.read_on)
 
     async def _count(self, generation: int) -> tuple[int, int]:
         """Messages, and bytes, of a generation that go up and were not read."""
-        broker = self._broker
         messages = size = seen = 0
-        begin, end = self._ledger.position, broker.log.committed_end
-        async for run in broker.log.scan(generation, begin):
+        begin, end = self._ledger.position, self._log.committed_end
+        async for run in self._log.scan(generation, begin):
             if run.position < end and self._plan.goes_up(run):
                 left = run.behind(begin)
                 messages += left.reference.length
                 size += len(left.run.wire)
             seen += 1
             if seen % RUNS_A_TURN == 0:
-                await breath(broker.turn.call_soon)
+                await breath(self._call_soon)
         return messages, size
 
     # What is told.

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from iot_mqtt.broker.uplink import Uplink
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
 from iot_mqtt.codec.runs import run_of
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.log import LogRun, Reference
-from iot_mqtt.ports.uplink import Done, Place, Record
+from iot_mqtt.ports.uplink import Done, Place, Places, Plan, Record, Sink
 from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rules, rule_of
@@ -89,6 +90,14 @@ def _nobody() -> None:
     """The reader puts its own there."""
 
 
+def make_uplink(broker: Broker, plan: Plan, sink: Sink, places: Places, *, hold: bool = False) -> Uplink:
+    """What a node composes; ``hold``: acknowledgements wait for the sink."""
+    log, clock, turn = broker.log, broker.clock, broker.turn
+    ledger = Ledger(places, log, clock, turn.reserve)
+    holding = Holding(ledger, broker.budget, turn.call_soon, broker.settings.receive_maximum) if hold else None
+    return Uplink(plan, sink, ledger, log, clock, turn.call_soon, holding)
+
+
 class UplinkedNode:
     """A node with an uplink; ``restart`` gives it another life and another sink on what is safe."""
 
@@ -103,8 +112,9 @@ class UplinkedNode:
     def begin(self, *, feed: bool = True) -> None:
         node = self.node
         plan, places = RulePlan(self._rules, "n1"), GridPlaces(node.grid, node.number)
-        self.uplink = Uplink(node.broker, plan, self.sink, places, hold=self._hold)
+        self.uplink = make_uplink(node.broker, plan, self.sink, places, hold=self._hold)
         run(self.uplink.attach())
+        node.broker.feed(self.uplink)
         node.turn()
         if feed:
             self.uplink.begin()

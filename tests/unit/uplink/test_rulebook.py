@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.settings import LogUse
-from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.codec.runs import run_of
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import LogRun, Reference
@@ -19,7 +18,7 @@ from iot_mqtt.uplink.rulebook import MAX_STRETCHES, RuleBook, difference
 from iot_mqtt.uplink.rules import Rule, Rules, rule_of
 from iot_mqtt.values import CodecId, Origin
 from tests.unit.broker.harness import run
-from tests.unit.uplink.sinkkit import UplinkedNode
+from tests.unit.uplink.sinkkit import UplinkedNode, make_uplink
 
 UP: dict[str, object] = {"filter": "up/#"}
 DOWN: dict[str, object] = {"filter": "other/#", "to": "iot.other"}
@@ -36,11 +35,12 @@ class BookedNode(UplinkedNode):
     def begin(self, *, feed: bool = True) -> None:
         broker = self.node.broker
         self.book = RuleBook(self.node.grid, self.node.number, "n1")
-        self.uplink = Uplink(broker, self.book, self.sink, GridPlaces(self.node.grid, self.node.number))
+        self.uplink = make_uplink(broker, self.book, self.sink, GridPlaces(self.node.grid, self.node.number))
         run(self.book.load([rule_of(entry) for entry in self.entries], broker.log.end))
         broker.store.enlist(CommitOrder.RULES, self.book)
         self.book.changed = broker.routes.forget
         run(self.uplink.attach())
+        broker.feed(self.uplink)
         self.book.safe = lambda: self.uplink.safe_position
         self.node.turn()
         if feed:
