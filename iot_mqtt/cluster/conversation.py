@@ -26,6 +26,7 @@ from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Forwarded, Interest, Node
 from iot_mqtt.ports.cluster_status import PeerStatus
+from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member
@@ -319,8 +320,9 @@ class Conversation:
         link = self.links.links[number]
         theirs = self._theirs.get(number) or Theirs()
         heartbeat = link.heartbeat
-        figures = link.figures
-        return PeerStatus(
+        return made_of(
+            PeerStatus,
+            link.figures,
             number=number,
             node_id=member.node_id if member is not None else "",
             boot=link.peer_boot,
@@ -338,16 +340,6 @@ class Conversation:
             routes_version=theirs.version,
             routes_agree=heartbeat is not None and theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest),
             acts_on=self.ours.acknowledged_by(number),
-            repairs_asked=figures.repairs_asked,
-            repairs_served=figures.repairs_served,
-            gaps=figures.gaps,
-            items_missed=figures.items_missed,
-            datagrams_sent=figures.datagrams_sent,
-            items_sent=figures.items_sent,
-            bytes_sent=figures.bytes_sent,
-            datagrams_received=figures.datagrams_received,
-            items_received=figures.items_received,
-            bytes_received=figures.bytes_received,
         )
 
 

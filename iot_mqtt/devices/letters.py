@@ -28,7 +28,8 @@ from iot_mqtt.devices.fields import Fields, read_object
 from iot_mqtt.devices.order import read_order
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
 from iot_mqtt.ports.devices import State, StoredCommand
-from iot_mqtt.ports.inbox import Inbox, InboxFacts, Letter
+from iot_mqtt.ports.fields import made_of
+from iot_mqtt.ports.inbox import Inbox, Letter
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.turn import Turn
@@ -397,17 +398,13 @@ class Letters:
 
     def info(self) -> LettersInfo:
         """Figures."""
-        facts: InboxFacts = self._inbox.facts()
         alarms = self.alarms
-        return LettersInfo(
+        return made_of(
+            LettersInfo,
+            self._inbox.facts(),
             state="alarm" if alarms else "ok",
             alarms=alarms,
             trouble=self._inbox.trouble,
-            topic=facts.topic,
-            group=facts.group,
-            joined=facts.joined,
-            partitions=facts.partitions,
-            lag=facts.lag,
             under_way=self._under_way,
             received=self._received,
             accepted=self._accepted,
@@ -415,8 +412,6 @@ class Letters:
             expired=self._expired,
             buried=self._buried,
             postponed=self._postponed,
-            commits=facts.commits,
-            restarts=facts.restarts,
         )
 
 

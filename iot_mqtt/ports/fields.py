@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 
 def made_of(cls: type[Value], *sources: object, **rest: Any) -> Value:
-    """A value of the class: each field as ``rest`` says, else as the first source that has an attribute of its name.
+    """A value of the class: each field as ``rest`` says, else as the source that has an attribute of its name.
 
-    What no source has keeps its default; a field without one is a ``TypeError``.
+    What no source has keeps its default. ``TypeError``: a field has none, or two sources have the name.
     """
-    for field in fields(cls):
-        for source in sources if field.name not in rest else ():
-            if hasattr(source, field.name):
-                rest[field.name] = getattr(source, field.name)
-                break
+    for name in [field.name for field in fields(cls) if field.name not in rest]:
+        found = [getattr(source, name) for source in sources if hasattr(source, name)]
+        if len(found) > 1:
+            raise TypeError(f"{name} of {cls.__name__} is an attribute of more than one source")
+        if found:
+            rest[name] = found[0]
     return cls(**rest)
