@@ -50,7 +50,7 @@ from iot_mqtt.auth.files import FileError
 from iot_mqtt.auth.names import NameRule, checked_pattern, decide_name
 from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.access import OF_NAMES, Action, Principal
-from iot_mqtt.topics.filters import covers, matches, parse_replay, parse_shared, validate_filter
+from iot_mqtt.topics.filters import covers, matches, overlaps, parse_replay, parse_shared, validate_filter
 
 _SENDING = frozenset({Action.PUBLISH})
 _RECEIVING = frozenset({Action.SUBSCRIBE, Action.READ})
@@ -170,23 +170,6 @@ def decide(rules: Iterable[AnyRule], who: Principal, action: Action, asked: str)
         if isinstance(rule, Rule) and rule.decides(who, action, asked):
             return rule.allow
     return False
-
-
-def overlaps(one: str, other: str) -> bool:
-    """True if some topic is matched by both filters."""
-    if (one[0] == "$") != (other[0] == "$") and (one[0] in "+#" or other[0] in "+#"):
-        return False  # [MQTT-4.7.2-1]
-    left, right = one.split("/"), other.split("/")
-    for here, there in zip(left, right, strict=False):
-        if "#" in (here, there):
-            return True
-        if here != there and "+" not in (here, there):
-            return False
-    if len(left) == len(right):
-        return True
-    # "a/#" includes "a" itself; "/#" would include "", which is no topic [MQTT-4.7.3-1].
-    longer, both = max(left, right, key=len), min(len(left), len(right))
-    return longer[both] == "#" and longer[:both] != [""]
 
 
 def parse_rules(text: str, path: str) -> Rules:

@@ -128,3 +128,20 @@ def covers(outer: str, inner: str) -> bool:
         if asked == "#" or allowed not in ("+", asked):
             return False
     return len(wide) == len(narrow) or (len(wide) == len(narrow) + 1 and wide[-1] == "#")
+
+
+def overlaps(one: str, other: str) -> bool:
+    """True if some topic is matched by both filters."""
+    if (one[0] == "$") != (other[0] == "$") and (one[0] in "+#" or other[0] in "+#"):
+        return False  # [MQTT-4.7.2-1]
+    left, right = one.split("/"), other.split("/")
+    for here, there in zip(left, right, strict=False):
+        if "#" in (here, there):
+            return True
+        if here != there and "+" not in (here, there):
+            return False
+    if len(left) == len(right):
+        return True
+    # "a/#" includes "a" itself; "/#" would include "", which is no topic [MQTT-4.7.3-1].
+    longer, both = max(left, right, key=len), min(len(left), len(right))
+    return longer[both] == "#" and longer[:both] != [""]

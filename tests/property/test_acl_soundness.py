@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from iot_mqtt.auth.acl import Rule, decide, overlaps, parse_rules
+from iot_mqtt.auth.acl import Rule, decide, parse_rules
 from iot_mqtt.auth.names import NameRule
 from iot_mqtt.ports.access import Action, Principal
-from iot_mqtt.topics.filters import covers
+from iot_mqtt.topics.filters import covers, overlaps
 
 # Few names, so that filters and topics meet; "$" both where it is special and where it is not; empty levels.
 NAMES = st.sampled_from(["a", "b", "", "$S", "%c", "%u"])

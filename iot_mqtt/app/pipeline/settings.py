@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def settings_of(config: Config, base: str | None = None) -> Json:
     """The content of ``settings.json``; ``base`` stands for ``pipeline.dir``."""
     told, kafka = config.pipeline, uses_kafka(config)
     base = (base or str(pipeline_dir(config))).rstrip("/")
+    sections = {"clean": asdict(told.clean), "aggregate": asdict(told.aggregate), "alarm": asdict(told.alarm)}
     return {
         "source": {
             "kind": source_kind(config),
@@ -58,22 +60,15 @@ def settings_of(config: Config, base: str | None = None) -> Json:
         "status": f"{base}/status",
         "trigger_seconds": told.trigger_seconds,
         "watermark_minutes": told.watermark_minutes,
-        "clean": {
-            "topic": told.clean.topic if kafka else None,
-            "invalid_topic": told.clean.invalid_topic if kafka else None,
-            "future_seconds": told.clean.future_seconds,
-        },
-        "aggregate": {
-            "window_seconds": told.aggregate.window_seconds,
-            "lateness_seconds": told.aggregate.lateness_seconds,
-        },
-        "alarm": {
-            "topic": told.alarm.topic if kafka else None,
-            "commands_topic": told.alarm.commands_topic if kafka else None,
-        },
+        **{job: _of_job(section, kafka) for job, section in sections.items()},
         "rules": read_rules(told.rules),
         "master": told.master,
     }
+
+
+def _of_job(section: Json, kafka: bool) -> Json:
+    """Without Kafka there are no topics to write to."""
+    return {name: None if name.endswith("topic") and not kafka else value for name, value in section.items()}
 
 
 def read_rules(path: str | None) -> Json:

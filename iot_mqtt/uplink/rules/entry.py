@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.uplink import Mode
 from iot_mqtt.topics import matches, parse_shared, validate_filter
+from iot_mqtt.topics.filters import overlaps
 from iot_mqtt.uplink.rules.expression import Condition, parse
 from iot_mqtt.uplink.rules.patterns import Pattern
 from iot_mqtt.uplink.rules.templates import MAX_NAME, Template, sanitised
@@ -146,27 +147,13 @@ def rules_of(entries: Sequence[Mapping[str, object]]) -> tuple[list[Rule], list[
         if not rule.unconditional:
             conditional.append((number, rule))
         elif rule.mode is Mode.ONLY:
-            before = next((at for at, other in conditional if overlap(other.filter, rule.filter)), None)
+            before = next((at for at, other in conditional if overlaps(other.filter, rule.filter)), None)
             if before is not None:
                 wrong.append(
                     f"entry {number}: mode only, but entry {before}, which has conditions, comes first for some of its "
                     "topics: whether subscribers get a message would depend on what it says; put this entry before it"
                 )
     return rules, wrong
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether two filters have a topic in common."""
-    left, right = one.split("/"), other.split("/")
-    for first, second in zip(left, right, strict=False):
-        if "#" in (first, second):
-            return True
-        if first != second and "+" not in (first, second):
-            return False
-    shorter = min(len(left), len(right))
-    longer = left if len(left) > shorter else right
-    # ``a/#`` has ``a``, too.
-    return len(longer) == shorter or longer[shorter] == "#"
 
 
 def _text(entry: Mapping[str, object], key: str, default: str) -> str:

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from iot_mqtt.ports.uplink import Mode
+from iot_mqtt.topics.filters import overlaps
 from iot_mqtt.uplink.rules import MAX_NAMES, MAX_TOPICS, MISSING, Facts, Rule, Rules, client_key, rule_of, rules_of
-from iot_mqtt.uplink.rules.entry import MAX_RULES, overlap
+from iot_mqtt.uplink.rules.entry import MAX_RULES
 from iot_mqtt.uplink.rules.patterns import MAX_TEXT, Pattern
 
 
@@ -104,7 +105,7 @@ def test_only_behind_a_condition_is_refused_where_it_matters() -> None:
 )  # fmt: skip
 def test_filters_that_have_topics_in_common(one: str, other: str, common: bool) -> None:
     """Either way round."""
-    assert overlap(one, other) is overlap(other, one) is common
+    assert overlaps(one, other) is overlaps(other, one) is common
 
 
 def test_the_first_rule_that_matches_counts() -> None:
