@@ -5,19 +5,34 @@ A codec that a listener names needs no entry: it is enabled with the defaults.
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.plugins.settings import Limits, PluginSettings
+from iot_mqtt.sdk.config import BadConfig, config_from
 
-KEYS = ("name", "enabled", "isolation", "config", "limits")
-ISOLATIONS = ("inline", "process")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LIMITS = {field.name: field.type for field in dataclasses.fields(Limits)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """As it is written."""
+
+    name: str
+    enabled: bool = True
+    isolation: Literal["inline", "process"] | None = None
+    config: dict[object, object] | None = None
+    limits: Limits | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"needs a name of letters, digits, '.', '_' and '-', not {self.name!r}")
+        for key, value in asdict(self.limits or Limits()).items():
+            if value <= 0:
+                raise ValueError(f"limits.{key}: must be greater than 0, not {value!r}")
 
 
 def plugin_settings(config: Config) -> dict[str, PluginSettings]:
@@ -31,44 +46,9 @@ def plugin_settings(config: Config) -> dict[str, PluginSettings]:
 
 def entry_of(entry: Mapping[str, object]) -> tuple[str, PluginSettings]:
     """One entry. ValueError says what is wrong with it."""
-    _known(entry, KEYS)
-    name = entry.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"needs a name of letters, digits, '.', '_' and '-', not {name!r}")
-    enabled = entry.get("enabled", True)
-    if not isinstance(enabled, bool):
-        raise ValueError(f"enabled must be true or false, not {enabled!r}")  # noqa: TRY004 - a wrong value
-    isolation = entry.get("isolation")
-    if isolation is not None and isolation not in ISOLATIONS:
-        raise ValueError(f"isolation must be one of {', '.join(ISOLATIONS)}, not {isolation!r}")
-    config = entry.get("config") or {}
-    if not isinstance(config, Mapping):
-        raise ValueError("config must have keys below it")  # noqa: TRY004 - likewise
-    return name, PluginSettings(
-        enabled=enabled,
-        isolation=None if isolation is None else str(isolation),
-        config={str(key): value for key, value in config.items()},
-        limits=_limits(entry.get("limits") or {}),
-    )
-
-
-def _limits(entry: object) -> Limits:
-    if not isinstance(entry, Mapping):
-        raise ValueError("limits must have keys below it")  # noqa: TRY004 - likewise
-    _known(entry, tuple(_LIMITS))
-    for key, value in entry.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise ValueError(f"limits.{key} must be a number greater than 0, not {value!r}")
-    changes: dict[str, Any] = {
-        key: int(value) if _LIMITS[key] in (int, "int") else float(value) for key, value in entry.items()
-    }
-    return dataclasses.replace(Limits(), **changes)
-
-
-def _known(entry: Mapping[str, object], keys: Iterable[str]) -> None:
-    keys = tuple(keys)
-    for key in entry:
-        if key not in keys:
-            close = get_close_matches(str(key), keys, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(keys)}"
-            raise ValueError(f"unknown key {key!r}; {hint}")
+    try:
+        told = config_from(_Entry, entry)
+    except BadConfig as error:
+        raise ValueError("; ".join(error.lines)) from None
+    config = {str(key): value for key, value in (told.config or {}).items()}
+    return told.name, PluginSettings(told.enabled, told.isolation, config, told.limits or Limits())

@@ -35,7 +35,7 @@ def test_what_is_below_a_name_is_that_plugins(tmp_path: Path) -> None:
     ("setting", "words"),
     [
         ("plugins.acme.isolaton=process", "did you mean isolation?"),
-        ("plugins.acme.isolation=thread", "isolation must be one of"),
+        ("plugins.acme.isolation=thread", "isolation: must be one of"),
         ("plugins.acme=3", "unknown key"),
     ],
 )
