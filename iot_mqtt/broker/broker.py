@@ -38,6 +38,7 @@ from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.publishing.recording import KeptForReplays, Recording
+from iot_mqtt.broker.publishing.retained_reading import RetainedReading, read_retained
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.publishing.steps import Steps
 from iot_mqtt.broker.readers.census import Census
@@ -160,8 +161,9 @@ class Broker:
         self.upkeep = Upkeep(log, self.census, self.turn, clock)
         self.budget = Budget(budget or BudgetSettings(), disk, store, counters, call_soon)
         self.turn.at_end, self.turn.at_commit = (self.budget.weigh,), (self.outflow.committed,)
-        self.retention = Retention(self)
-        self.outflow.read_retained = self.retention.read_on
+        self.retention = Retention(settings, store, self.budget, self.turn)
+        self.retained_reading = RetainedReading(self.retention, self.outflow, counters, clock)
+        self.outflow.read_retained = read_retained
         self.recording = Recording(log, clock, self.budget)
         self.fan_out = FanOut(counters, store, self.recording, self.outflow, self.groups)
         self.publishing = Publishing(

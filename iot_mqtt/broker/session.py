@@ -14,7 +14,7 @@ from iot_mqtt.values import NEVER, Subscription, Will
 if TYPE_CHECKING:
     from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.log_cursor import LogCursor
-    from iot_mqtt.broker.publishing.retention import RetainedReader
+    from iot_mqtt.broker.publishing.retained_reading import RetainedReader
     from iot_mqtt.broker.readers.cursors import SessionCursor
     from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor, Unfollowed
     from iot_mqtt.broker.readers.replay import ReplayCursor

@@ -22,6 +22,8 @@ MAX_REMOVED = 100_000
 class RetainedVersions:
     """The version of every topic that has a retained message, or had one lately."""
 
+    shared = True
+
     def __init__(self, clock: Clock, peers: Peers) -> None:
         self._clock = clock
         self._peers = peers

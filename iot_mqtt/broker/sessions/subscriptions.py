@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from iot_mqtt.broker.publishing.retained_reading import stop_reading
 from iot_mqtt.broker.readers.replay import ReplayCursor, twin
 from iot_mqtt.broker.session import Session
 from iot_mqtt.errors import ReasonCode, Refused
@@ -103,7 +104,7 @@ class Subscriptions:
             else:
                 for cursor in session.plain_cursors():
                     cursor.unsubscribed(subscription, cursor.log.end)
-        broker.retention.stop_reading(session, filter)
+        stop_reading(session, filter)
         if session.beginning:
             session.beginning.pop(filter, None)
         if session.durable:

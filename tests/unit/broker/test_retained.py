@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.broker.publishing import retention
+from iot_mqtt.broker.publishing import retained_reading
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Ack, PacketType, Publish, Request, Suback, encode
 from iot_mqtt.errors import ReasonCode
@@ -201,7 +201,7 @@ def test_reading_at_qos_0_follows_the_outbox(topics: list[str]) -> None:
     reader = node.connect("reader")
     reader.wire.link.capacity = 0
     reader.send(subscribe(1, "r/#"))
-    one_page = retention.PAGE * len(b"\x30\x10\x00\x07r/00000\x00r/00000")
+    one_page = retained_reading.PAGE * len(b"\x30\x10\x00\x07r/00000\x00r/00000")
     assert 0 < reader.wire.channel.outbox.pending < one_page * 1.1
     reader.wire.link.drain()
     node.turn()
@@ -329,7 +329,7 @@ def test_a_page_ends_where_its_messages_are_many_bytes(qos: int) -> None:
     reader = node.connect("reader")
     reader.wire.link.capacity = 0
     reader.send(subscribe(1, "t/#", qos=qos))
-    assert 0 < reader.wire.channel.outbox.pending < retention.PAGE_BYTES + 61_000
+    assert 0 < reader.wire.channel.outbox.pending < retained_reading.PAGE_BYTES + 61_000
     reader.wire.link.drain()
     node.turn()
     assert len(reader.drain()) == 12

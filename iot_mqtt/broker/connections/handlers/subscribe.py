@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from iot_mqtt.broker.publishing.retention import RetainedReader
 from iot_mqtt.broker.readers.cursors import is_plain
 from iot_mqtt.broker.readers.replay import PROPERTY, beginning, by_property
 from iot_mqtt.codec import Request, Suback, Subscribe
@@ -46,7 +45,7 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
         # Before anything is done that could not be answered.
         connection.written_to_fit(Suback(packet_id=packet.packet_id, reasons=(0,) * len(packet.filters)))
     reasons: list[int] = []
-    readers: list[RetainedReader] = []
+    wanted: list[Subscription] = []
     for request in packet.filters:
         try:
             asked = _understood(connection, request, packet)
@@ -56,26 +55,26 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
             continue
         reasons.append(subscription.qos)
         if _wants_retained(subscription, is_new):
-            readers.append(RetainedReader(subscription))
+            wanted.append(subscription)
     broker.accompaniment.by.client_came(connection)
     answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
     if broker.clustering is None:
-        _answer(connection, answer, readers)
+        _answer(connection, answer, wanted)
     else:
         # SUBACK says that it is in force wherever something is published. What was kept is read then: a message that
         # another node keeps before it knows of the subscription is not forwarded.
-        broker.clustering.sessions.when_in_force(session, partial(_answer, connection, answer, readers))
+        broker.clustering.sessions.when_in_force(session, partial(_answer, connection, answer, wanted))
 
 
-def _answer(connection: Connection, answer: Suback, readers: list[RetainedReader]) -> None:
+def _answer(connection: Connection, answer: Suback, wanted: list[Subscription]) -> None:
     broker, session = connection.broker, connection.session
     if session is not None and not connection.closed:
         connection.reply(answer, broker.store.latest if session.durable else 0)
         # Meanwhile it may have been replaced, or given up.
         known = broker.subscriptions.known
-        readers = [one for one in readers if known(session, one.subscription.filter) == one.subscription]
-        if readers:
-            broker.retention.read_for(session, readers)
+        wanted = [one for one in wanted if known(session, one.filter) == one]
+        if wanted:
+            broker.retained_reading.read_for(session, wanted)
 
 
 def _identifier(connection: Connection, packet: Subscribe) -> int | None:

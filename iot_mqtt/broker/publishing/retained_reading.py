@@ -1,0 +1,185 @@
+"""Retained messages for new subscriptions, page by page.
+
+A reader holds a position, not messages, and reads on only as far as its client's window and outbox allow:
+a hundred thousand retained messages for one slow client cost one page of memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import groupby, repeat
+
+from iot_mqtt.broker.publication import hop_properties
+from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.sending.commands import DOWN
+from iot_mqtt.broker.sending.outflow import Outflow
+from iot_mqtt.broker.session import Session
+from iot_mqtt.codec import encode_messages
+from iot_mqtt.codec.wire import varint
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters, Drop
+from iot_mqtt.session import Delivery
+from iot_mqtt.values import Message, Subscription
+
+PAGE = 500
+#: Bytes of content after which a page ends.
+PAGE_BYTES = 256 * 1024
+#: What a packet has around topic, payload, passed-on properties and identifiers, at most: first byte, two lengths of
+#: four bytes, the topic's length, packet id, expiry.
+MOST_AROUND = 1 + 4 + 4 + 2 + 2 + 5
+
+
+class RetainedReading:
+    """Reads the retained messages of this node for its sessions."""
+
+    __slots__ = ("retention", "outflow", "counters", "clock")
+
+    def __init__(self, retention: Retention, outflow: Outflow, counters: Counters, clock: Clock) -> None:
+        self.retention = retention
+        self.outflow = outflow
+        self.counters = counters
+        self.clock = clock
+
+    def read_for(self, session: Session, subscriptions: Iterable[Subscription]) -> None:
+        """Let new subscriptions read; a reader of the same filter starts anew."""
+        for subscription in subscriptions:
+            stop_reading(session, subscription.filter)
+            if session.readers is None:
+                session.readers = deque()
+            session.readers.append(RetainedReader(self, subscription))
+        self.outflow.pump(session)
+
+
+def read_retained(session: Session) -> bool:
+    """Send a session that reads its next page; False when nothing more can be done now."""
+    assert session.readers is not None
+    return session.readers[0].read_on(session)
+
+
+def stop_reading(session: Session, filter: str) -> None:
+    """A subscription is gone or replaced."""
+    if session.readers:
+        session.readers = deque(one for one in session.readers if one.subscription.filter != filter) or None
+
+
+class RetainedReader:
+    """How far one subscription has read."""
+
+    __slots__ = ("subscription", "_reading", "_after")
+
+    def __init__(self, reading: RetainedReading, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self._reading = reading
+        self._after: bytes | None = None
+
+    def read_on(self, session: Session) -> bool:
+        """Send the next page; False when nothing more can be done now, with no reader or no room left."""
+        connection = session.connection
+        assert connection is not None
+        subscription = self.subscription
+        limit = PAGE
+        if subscription.qos:
+            limit = min(PAGE, session.outbound.room)
+            if limit <= 0:
+                return False
+        page, self._after = self._reading.retention.index.scan(subscription.filter, self._after, limit)
+        page = self._present(self._cut(page))
+        self._reading.counters.messages_matched += len(page)
+        identifiers = () if subscription.identifier is None else (subscription.identifier,)
+        at_once = self._takes_at_once(session, page, identifiers)
+        for qos, same in groupby(page, lambda message: min(message.qos, subscription.qos)):
+            messages = list(same)
+            if qos and not at_once:
+                for message in messages:
+                    self._accept(session, message, qos, identifiers)
+            elif at_once:
+                self._send_all(session, messages, qos, identifiers)
+            else:
+                for message in messages:
+                    self._send(session, Delivery(message, 0, retain=True, identifiers=identifiers))
+        if self._after is None:
+            self._finish(session)
+        # Make the outbox take what gathered, so that its state tells whether to read on.
+        connection.write_out()
+        return True
+
+    def _cut(self, page: list[Message]) -> list[Message]:
+        """The beginning of a page that is not too much for the outbox; the rest is of the next page."""
+        size = 0
+        for number, message in enumerate(page, 1):
+            size += message.size
+            if size > PAGE_BYTES and number < len(page):
+                self._after = message.topic
+                return page[:number]
+        return page
+
+    def _present(self, page: list[Message]) -> list[Message]:
+        """Without those whose time is over; they are forgotten."""
+        wall = self._reading.clock.wall()
+        gone = [one for one in page if one.expires_at is not None and one.expires_at <= wall]
+        for message in gone:
+            self._reading.retention.expire(message.topic)
+        return [one for one in page if one.expires_at is None or one.expires_at > wall] if gone else page
+
+    @staticmethod
+    def _takes_at_once(session: Session, page: list[Message], identifiers: tuple[int, ...]) -> bool:
+        """Whether a page can be written in one go: for a session that keeps nothing, and to which nothing is on its
+        way that comes first. A command is looked at before it leaves, and what may be too large one by one.
+        """
+        connection = session.connection
+        if connection is None or session.expiry_interval or session.queue or session.sending or not connection.writable:
+            return False
+        if any(message.topic.startswith(DOWN) for message in page):
+            return False
+        limit = connection.max_packet_size
+        return not limit or all(message.size + MOST_AROUND + 5 * len(identifiers) <= limit for message in page)
+
+    def _send_all(self, session: Session, messages: list[Message], qos: int, identifiers: tuple[int, ...]) -> None:
+        """Messages of one QoS as one write. They get no aliases: each topic comes once."""
+        connection = session.connection
+        assert connection is not None
+        ids: Sequence[int] = range(len(messages))
+        if qos:
+            allowed = [message for message in messages if connection.may_receive(message.topic)]
+            if len(allowed) < len(messages):
+                session.drop(self._reading.counters, Drop.NOT_AUTHORIZED, len(messages) - len(allowed))
+                messages = allowed
+            ids = session.outbound.reserve(len(messages))
+            session.outbound.mark(ids, qos)
+        else:
+            session.delivered += len(messages)
+            self._reading.counters.messages_delivered += len(messages)
+        blocks: Iterable[bytes] = repeat(b"")
+        if connection.five:
+            wall = self._reading.clock.wall()
+            blocks = [_properties(message, wall, identifiers) for message in messages]
+        connection.send(encode_messages(messages, blocks, ids, qos=qos, retain=True))
+
+    def _send(self, session: Session, delivery: Delivery) -> None:
+        assert session.connection is not None
+        if session.connection.send_delivery(delivery):
+            session.delivered += 1
+            self._reading.counters.messages_delivered += 1
+        else:
+            session.count_drop(Drop.TOO_LARGE)
+            self._reading.counters.dropped[Drop.TOO_LARGE] += 1
+
+    def _accept(self, session: Session, message: Message, qos: int, identifiers: tuple[int, ...]) -> None:
+        reason = self._reading.outflow.accept(session, message, qos, retain=True, identifiers=identifiers, origin=None)
+        if reason is not None:
+            session.count_drop(reason)
+            self._reading.counters.dropped[reason] += 1
+
+    def _finish(self, session: Session) -> None:
+        assert session.readers is not None
+        session.readers.popleft()
+        if not session.readers:
+            session.readers = None
+
+
+def _properties(message: Message, wall: float, identifiers: tuple[int, ...]) -> bytes:
+    """The property block that a receiver of v5 gets, with its length."""
+    expiry = None if message.expires_at is None else max(1, round(message.expires_at - wall))  # [MQTT-3.3.2-6]
+    properties = hop_properties(message.properties, expiry=expiry, identifiers=identifiers)
+    return varint(len(properties)) + properties if properties else b"\0"
