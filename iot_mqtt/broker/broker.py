@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from secrets import token_hex
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.cluster.arrivals import Arrivals
 from iot_mqtt.broker.cluster.beginnings import Beginnings, LogEnds
@@ -19,7 +18,7 @@ from iot_mqtt.broker.cluster.claims import Claims
 from iot_mqtt.broker.cluster.clustering import Clustering, OwnSessions, ThisNode
 from iot_mqtt.broker.cluster.departed import Departed
 from iot_mqtt.broker.cluster.forwarding import Forwarding
-from iot_mqtt.broker.cluster.homes import Homes, Loading
+from iot_mqtt.broker.cluster.homes import Homes
 from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.broker.cluster.links import Links
 from iot_mqtt.broker.cluster.other_logs import Follow, OtherLogs
@@ -50,13 +49,25 @@ from iot_mqtt.broker.readers.replay_turns import ReplayTurns
 from iot_mqtt.broker.readers.room import read_on
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.attaching import Attaching
 from iot_mqtt.broker.sessions.attempts import Attempts
-from iot_mqtt.broker.sessions.loading import load, load_session
+from iot_mqtt.broker.sessions.ending import Ending
+from iot_mqtt.broker.sessions.expiry import Expiry
+from iot_mqtt.broker.sessions.keeping import Keeping
+from iot_mqtt.broker.sessions.loading import Arriving, Loading, Restoring, Starting
+from iot_mqtt.broker.sessions.moving import Moving
 from iot_mqtt.broker.sessions.owners import Owners
+from iot_mqtt.broker.sessions.passing_on import PassingOn
+from iot_mqtt.broker.sessions.records import SessionRecords
+from iot_mqtt.broker.sessions.replays import Replays
+from iot_mqtt.broker.sessions.restoring import SessionRestoring
+from iot_mqtt.broker.sessions.restoring_clocks import ClockRestoring
+from iot_mqtt.broker.sessions.restoring_messages import MessageRestoring
 from iot_mqtt.broker.sessions.rights import Rights
+from iot_mqtt.broker.sessions.session_readers import SessionReaders
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
-from iot_mqtt.broker.sessions.wills import Wills
+from iot_mqtt.broker.sessions.wills import WillPublishing, Wills
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
@@ -129,12 +140,10 @@ class Broker:
             pick=POLICIES[settings.shared_policy], class_of=class_of, steps_of=self.steps.of
         )
         self.steps.watch(self.routes.forget)
-        self.sessions = Sessions(self)
+        self.sessions = Sessions(settings)
         #: Whose sessions are; ``clean_for_others``: see ``Owners``.
         self.owners = Owners(self.sessions, counters, clean=clean_for_others)
-        self.rights = Rights(self)
-        self.logs = Logs(log, self.sessions.follow)
-        self.subscriptions = Subscriptions(self)
+        self.logs = Logs(log)
         log_use = log_use or LogUse()
         self.accompaniment = Accompaniment()
         self.progress = Progress(store, log, self.turn, clock, log_use.progress_delay)
@@ -171,7 +180,10 @@ class Broker:
         )
         if log_use.record:
             self.steps.add(KeptForReplays(log_use.record, self.recording, self.budget, counters))
-        self.wills = Wills(self)
+        #: A set in the order of accepting; a dictionary needs half of a set's room.
+        self.connections: dict[Connection, None] = {}
+        self.attempts = Attempts(clock.wall)
+        self._make_sessions()
         #: Why no client is let in now; None: they are.
         self.refusing: Refused | None = None
         self.draining = Draining(self)
@@ -183,23 +195,45 @@ class Broker:
         self.uplink: Uplink | None = None
         #: What it makes acknowledgements wait for, if they are to.
         self.holding: Holding | None = None
-        self.attempts = Attempts(clock.wall)
-        #: A set in the order of accepting; a dictionary needs half of a set's room.
-        self.connections: dict[Connection, None] = {}
         self.connect_timeouts = ConnectTimeouts(wheel, settings.connect_timeout)
         self.clients = self.most_clients = 0
         self._closed_bytes = [0, 0]
-        #: What the store has was read, or is being read.
-        self.loaded = False
         self.announcement = announcement_of(settings)
         self.usual_connacks = usual_connacks(self.announcement)
 
-    def take_part(self) -> None:
+    def _make_sessions(self) -> None:
+        """How sessions begin, come back, and end."""
+        sessions, store, clock, counters, turn = self.sessions, self.store, self.clock, self.counters, self.turn
+        routes, groups, logs, wheel = self.routes, self.groups, self.logs, self.wheel
+        replays = Replays(self.reading, self.log, routes)
+        records = SessionRecords(store, logs, self.progress, self.outflow)
+        self.subscriptions = Subscriptions(sessions, routes, groups, records, replays)
+        self.rights = Rights(self.connections, self.authorizer, self.subscriptions.remove, counters, turn)
+        publish = WillPublishing(self.publishing, self.rights.of, counters, clock).publish
+        self.wills = Wills(store, self.budget, clock, wheel, publish)
+        readers = SessionReaders(sessions, self.reading, logs, replays, self.census)
+        logs.added = readers.follow
+        keeping = Keeping(records, readers, groups)
+        passing_on = PassingOn(groups, self.fan_out, counters, clock)
+        self.ending = Ending(sessions, self.subscriptions, keeping, self.wills, passing_on, self.accompaniment)
+        expiry = Expiry(self.ending, self.attempts, wheel, turn)
+        self.attaching = Attaching(sessions, self.ending, keeping, self.wills, expiry, clock)
+        self.moving = Moving(sessions, self.subscriptions, self.progress, self.accompaniment, counters, turn)
+        restoring = Restoring(
+            SessionRestoring(sessions, routes, self.reading, replays, logs, store),
+            MessageRestoring(sessions, groups, store, counters),
+            ClockRestoring(sessions, records, expiry, self.wills, clock),
+        )
+        starting = Starting(restoring, store, sessions, groups, self.retention, turn)
+        arriving = Arriving(restoring, store, sessions, self.accompaniment, self.census, turn)
+        self.loading = Loading(starting, arriving, self._take_part)
+
+    def _take_part(self) -> int:
         """In commits from now on: the log is open, and what the store has is about to be read."""
-        self.loaded = True
         self.store.enlist(CommitOrder.PROGRESS, self.progress)
         self.store.enlist(CommitOrder.GROUPS, self.groups.records)
         self.store.enlist(CommitOrder.BUDGET, self.budget)
+        return self.log.writer
 
     # Among other nodes.
 
@@ -219,8 +253,7 @@ class Broker:
         retained = RetainedSync(self.retention, clock)
         self.retention.share(RetainedVersions(clock, peers))
         departed = Departed(peers, sessions, store, turn, clock)
-        loading = SimpleNamespace(load=partial(load, self), load_session=partial(load_session, self))
-        homes = Homes(sessions, own, groups.leadership, departed, cast(Loading, loading), turn)
+        homes = Homes(sessions, own, groups.leadership, departed, self.loading, turn)
         node = ThisNode(
             log=self.log,
             own=own,
@@ -232,18 +265,14 @@ class Broker:
             retained=retained,
             owners=self.owners,
             homes=homes,
-            releases=Releases(sessions, own, groups.leadership, departed, sessions.hand_over, sessions.end),
+            releases=Releases(sessions, own, groups.leadership, departed, self.moving.hand_over, self.ending.end),
         )
         claims = Claims(peers, sessions, self.owners, departed, homes)
-        self.clustering = Clustering(node, own, homes, claims, OwnSessions(own, beginnings, departed), links)
+        self.sessions.others = others = OwnSessions(own, beginnings, departed)
+        self.clustering = Clustering(node, own, homes, claims, others, links)
         turn.at_end = (forwarding.end_turn, *turn.at_end)
         turn.at_commit = (departed.committed, forwarding.committed, *turn.at_commit)
         return self.clustering
-
-    def changed(self, session: Session) -> None:
-        """Whether a session is connected, or kept, has changed: it may matter to other nodes."""
-        if self.clustering is not None:
-            self.clustering.sessions.changed(session)
 
     # Connections come and go.
 
@@ -310,7 +339,7 @@ class Broker:
             return
         self.clients -= 1
         self.counters.disconnects[reason] += 1
-        self.sessions.detach(session, connection, reason)
+        self.attaching.detach(session, connection, reason)
         self.accompaniment.by.client_left(connection)
         if session.ended:
             self.attempts.ended(session.client_id, session.username, reason, connection)

@@ -4,21 +4,97 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.codec import Connect, PacketType
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.pipeline import Context, Timeout
+from iot_mqtt.ports.access import Permissions, Principal
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import StoredSession
-from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece
+from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, OutboundAliases, Piece
 from iot_mqtt.values import NEVER, Subscription, Will
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.log_cursor import LogCursor
     from iot_mqtt.broker.publishing.retained_reading import RetainedReader
     from iot_mqtt.broker.readers.cursors import SessionCursor
     from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor, Unfollowed
     from iot_mqtt.broker.readers.replay import ReplayCursor
-    from iot_mqtt.pipeline import Timeout
+
+
+class ClientConnection(Protocol):
+    """Where a session's client is connected, as sessions and what sends to them know it."""
+
+    writable: bool
+
+    @property
+    def patient(self) -> bool:
+        """A gateway."""
+        ...
+
+    @property
+    def principal(self) -> Principal | None: ...
+
+    @property
+    def permissions(self) -> Permissions | None: ...
+
+    @property
+    def connect(self) -> Connect | None: ...
+
+    @property
+    def ctx(self) -> Context | None: ...
+
+    @property
+    def five(self) -> bool:
+        """Speaks version 5."""
+        ...
+
+    @property
+    def plain(self) -> int:
+        """3 or 5 when runs of that family may pass as they are, 0 when each must be looked at."""
+        ...
+
+    @property
+    def max_packet_size(self) -> int: ...
+
+    @property
+    def outbound_aliases(self) -> OutboundAliases | None: ...
+
+    def may_receive(self, topic: bytes) -> bool: ...
+
+    def send(self, data: bytes) -> None:
+        """Add bytes to this turn's write."""
+        ...
+
+    def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None: ...
+
+    def send_now(self, publication: Publication, qos: int, retain: bool, identifiers: tuple[int, ...]) -> int:
+        """As much as can be sent without keeping it; how many messages that is."""
+        ...
+
+    def send_delivery(self, delivery: Delivery) -> bool:
+        """False when it is larger than the client takes."""
+        ...
+
+    def send_piece(self, piece: Piece, *, dup: bool) -> list[int]:
+        """Returns the packet ids of messages that are larger than the client takes."""
+        ...
+
+    def send_pubrel(self, ids: list[int]) -> None: ...
+
+    def answer(self, type: PacketType, ids: list[int], ticket: int = 0) -> None:
+        """Acknowledge once ``ticket`` is committed."""
+        ...
+
+    def write_out(self) -> None:
+        """Write what gathered."""
+        ...
+
+    def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
+        """Close from our side."""
+        ...
 
 
 class Session:
@@ -81,7 +157,7 @@ class Session:
         self.disconnected_at: float | None = None
         self.last_disconnect: str | None = None
         self.epoch = 0
-        self.connection: Connection | None = None
+        self.connection: ClientConnection | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.inbound = Inbound(receive_maximum)
         self.outbound = Outbound(0)
@@ -127,6 +203,13 @@ class Session:
         yield from self.plain_cursors()
         if self.replays:
             yield from self.replays.values()
+
+    def close_readers(self) -> None:
+        """It is over: nobody reads for it any more."""
+        for cursor in self.cursors():
+            cursor.closed = True
+        self.cursor = self.elsewhere = self.unfollowed = self.beginning = None
+        self.replays = None
 
     def plain_cursors(self) -> Iterator[SessionCursor]:
         """Those for the plain subscriptions, one for each log."""

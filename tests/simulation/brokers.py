@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
-from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.node import ClusterNode
@@ -106,7 +105,7 @@ class BrokerLife:
         cluster.attach(clustering.node)
         await clustering.own.load()
         clients = await cluster.start()
-        await load(broker, clients.__contains__)
+        await broker.loading.load(clients.__contains__)
         clustering.homes.begin(clients)
         cluster.loaded()
         await store.settled()

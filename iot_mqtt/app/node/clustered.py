@@ -18,7 +18,6 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
@@ -89,7 +88,7 @@ class Clustered:
             self._beacon = Beacon(self._registry, self.grid.gateway, self._clock, timeout)
             await self._beacon.start()
         clients = await node.start()
-        await load(broker, clients.__contains__)
+        await broker.loading.load(clients.__contains__)
         clustering.homes.begin(clients)
         node.loaded()
 

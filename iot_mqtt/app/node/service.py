@@ -44,7 +44,6 @@ from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
-from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.views.view import View
@@ -139,7 +138,7 @@ class Service:
         await messages.open()
         uplink = await self._attach_uplink(number)
         if self._cluster is None:
-            await load(self.broker)
+            await self.broker.loading.load()
         else:
             await self._cluster.enter(self.broker, self.view)
             self.accompanied.join(self._cluster.questions)

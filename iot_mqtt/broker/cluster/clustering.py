@@ -31,6 +31,8 @@ from iot_mqtt.values import Subscription
 class OwnSessions:
     """What other nodes are to know of the sessions of this one."""
 
+    alone = False
+
     def __init__(self, own: OwnInterest, beginnings: Beginnings, departed: Departed) -> None:
         self._own = own
         self._beginnings = beginnings

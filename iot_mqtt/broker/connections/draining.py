@@ -25,12 +25,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.facade import DEFAULT_RATE, DrainInfo
 from iot_mqtt.errors import ReasonCode, Refused
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.ports.clock import Timer
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,12 @@ class Draining:
             session = self._broker.sessions.get(self._queue.popleft())
             connection = session.connection if session is not None else None
             # One that waits for its CONNACK is looked at again later.
-            if connection is None or connection.closed or connection.connecting or connection in self._leaving:
+            if (
+                not isinstance(connection, Connection)
+                or connection.closed
+                or connection.connecting
+                or connection in self._leaving
+            ):
                 continue
             self._allowance -= 1
             room -= 1

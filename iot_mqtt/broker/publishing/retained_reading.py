@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby, repeat
 
 from iot_mqtt.broker.publication import hop_properties
@@ -30,16 +31,14 @@ PAGE_BYTES = 256 * 1024
 MOST_AROUND = 1 + 4 + 4 + 2 + 2 + 5
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RetainedReading:
     """Reads the retained messages of this node for its sessions."""
 
-    __slots__ = ("retention", "outflow", "counters", "clock")
-
-    def __init__(self, retention: Retention, outflow: Outflow, counters: Counters, clock: Clock) -> None:
-        self.retention = retention
-        self.outflow = outflow
-        self.counters = counters
-        self.clock = clock
+    retention: Retention
+    outflow: Outflow
+    counters: Counters
+    clock: Clock
 
     def read_for(self, session: Session, subscriptions: Iterable[Subscription]) -> None:
         """Let new subscriptions read; a reader of the same filter starts anew."""

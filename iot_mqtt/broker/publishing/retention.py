@@ -112,10 +112,12 @@ class Retention:
         else:
             self.remove(topic)
 
-    def restore(self, message: Message, version: int) -> None:
-        """Put back what the store had at start."""
-        self.index.set(message.topic, message)
-        self._versions.note(message.topic, version)
+    async def load(self) -> None:
+        """Put back what the store has, at start."""
+        async for message, version in self._store.retained():
+            self.index.set(message.topic, message)
+            self._versions.note(message.topic, version)
+        self.index.settle()
 
     # Among other nodes.
 

@@ -15,7 +15,7 @@ from iot_mqtt.ports.log import Followed, Log, LogReader, LogRun, Reference
 class Logs:
     """Readers by writer number."""
 
-    __slots__ = ("own", "others", "missed", "_added")
+    __slots__ = ("own", "others", "missed", "added")
 
     def __init__(self, own: Log, added: Callable[[Followed], None] | None = None) -> None:
         self.own = own
@@ -23,7 +23,8 @@ class Logs:
         self.others: dict[int, Followed] = {}
         #: Told the number of a node whose log was wanted, and is not read here.
         self.missed: Callable[[int], None] | None = None
-        self._added = added
+        #: Told of a log that is read from now on.
+        self.added = added
 
     def __iter__(self) -> Iterator[LogReader]:
         yield self.own
@@ -49,8 +50,8 @@ class Logs:
         """Read another node's log from now on; it is open. A second one of the same writer is passed over."""
         if reader.writer != self.own.writer and reader.writer not in self.others:
             self.others[reader.writer] = reader
-            if self._added is not None:
-                self._added(reader)
+            if self.added is not None:
+                self.added(reader)
 
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
         """Messages again, whichever log they are in, in the order asked for; None where retention has removed them."""

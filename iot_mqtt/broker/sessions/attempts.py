@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.codec import Connect
+from iot_mqtt.pipeline import Context
 from iot_mqtt.ports.addresses import source_of
 from iot_mqtt.ports.endings import end_text
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
 
 __all__ = ["Attempts", "MemoryBounds"]
 
@@ -26,6 +25,16 @@ _Fields = tuple[str, str, float, str, str, str | None, str, str]
 LONGEST = 256
 #: Bytes of an entry beside its texts, about.
 AROUND = 600
+
+
+class Attempt(Protocol):
+    """A connection that had a session, or asked for one."""
+
+    @property
+    def connect(self) -> Connect | None: ...
+
+    @property
+    def ctx(self) -> Context | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +72,18 @@ class Attempts:
             AttemptInfo(*self._entries[number][0]) for number in reversed(self._by_client.get(client_id[:LONGEST], {}))
         ]
 
-    def refused(self, connection: Connection, reason: str, detail: str) -> None:
+    def refused(self, connection: Attempt, reason: str, detail: str) -> None:
         """A CONNECT was not accepted."""
         connect = connection.connect
         if connect is not None:
             self._note(connection, "refused", connect.client_id, connect.username, reason, detail or end_text(reason))
 
-    def ended(self, client_id: str, username: str | None, end: str, connection: Connection | None = None) -> None:
+    def ended(self, client_id: str, username: str | None, end: str, connection: Attempt | None = None) -> None:
         """A session is no more."""
         self._note(connection, "ended", client_id, username, end, end_text(end))
 
     def _note(
-        self, connection: Connection | None, kind: str, client_id: str, username: str | None, reason: str, text: str
+        self, connection: Attempt | None, kind: str, client_id: str, username: str | None, reason: str, text: str
     ) -> None:
         channel = connection.ctx.channel if connection is not None and connection.ctx is not None else None
         peer, listener = ("", "") if channel is None else (channel.peer, channel.listener)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.ports.store import (
+    Store,
     StoredDelivery,
     StoredFlight,
     StoredProgress,
@@ -15,9 +16,6 @@ from iot_mqtt.ports.store import (
     StoredWill,
 )
 from iot_mqtt.values import Subscription
-
-if TYPE_CHECKING:
-    from iot_mqtt.ports.store import Store
 
 T = TypeVar("T")
 #: Whose records are looked at, by client id.

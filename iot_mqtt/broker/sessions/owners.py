@@ -12,16 +12,12 @@ of a gateway that is connected, and no gateway the session of another user.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.session import ClientConnection, Session
+from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action
 from iot_mqtt.ports.counters import Counters
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.broker.sessions.sessions import Sessions
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +36,7 @@ class Owners:
         self._counters = counters
         self._clean = clean
 
-    def check_name(self, connection: Connection, client_id: str) -> None:
+    def check_name(self, connection: ClientConnection, client_id: str) -> None:
         """Raise ``Refused`` unless this client may use the id that it brought, or the name of its gateway."""
         if not may_be_called(connection, client_id):
             self._counters.denied[_asked(connection).value] += 1
@@ -51,7 +47,7 @@ class Owners:
         session = self._sessions.get(client_id)
         return session is None or not is_foreign(session, owner) or self._may_end(session)
 
-    def check(self, connection: Connection, client_id: str) -> bool:
+    def check(self, connection: ClientConnection, client_id: str) -> bool:
         """Whether the client must begin with nothing, because the session that is there is another's; ``Refused``."""
         session = self._sessions.get(client_id)
         if session is None or not is_foreign(session, owner_of(connection)):
@@ -65,28 +61,28 @@ class Owners:
         """Whether it may end for another user; that of a gateway that is connected never does."""
         return self._clean and not (session.connection is not None and session.connection.patient)
 
-    def refusal(self, connection: Connection, client_id: str) -> Refused:
+    def refusal(self, connection: ClientConnection, client_id: str) -> Refused:
         """What a client is told that asked for another's session; it is counted and logged."""
         self._counters.denied["session"] += 1
         return self._refusal(connection, client_id, "the session of another user was asked for")
 
-    def _refusal(self, connection: Connection, client_id: str, what: str) -> Refused:
+    def _refusal(self, connection: ClientConnection, client_id: str, what: str) -> Refused:
         logger.warning(what, extra=whose(connection, client_id))
         return Refused(_REFUSAL, ReasonCode.NOT_AUTHORIZED)
 
 
-def may_be_called(connection: Connection, client_id: str) -> bool:
+def may_be_called(connection: ClientConnection, client_id: str) -> bool:
     """Whether the rules give this name to the client of a connection; its rights are known."""
     permissions = connection.permissions
     assert permissions is not None
     return permissions.unrestricted or permissions.allows(_asked(connection), client_id)
 
 
-def _asked(connection: Connection) -> Action:
+def _asked(connection: ClientConnection) -> Action:
     return Action.GATEWAY if connection.patient else Action.CLIENT
 
 
-def owner_of(connection: Connection) -> str:
+def owner_of(connection: ClientConnection) -> str:
     """Who the client of a connection is, as an owner; its rights are known."""
     assert connection.principal is not None
     return connection.principal.owner
@@ -104,7 +100,7 @@ def adopt(session: Session, owner: str) -> None:
     session.owner = owner
 
 
-def whose(connection: Connection, client_id: str | None) -> dict[str, object]:
+def whose(connection: ClientConnection, client_id: str | None) -> dict[str, object]:
     """Who asked for which name, for the log: the user is a verified one."""
     peer = connection.ctx.channel.peer if connection.ctx is not None else "?"
     return {"client": client_id, "user": owner_of(connection) or None, "peer": peer}

@@ -15,19 +15,18 @@ client whose name is not its user's any more is disconnected.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
 
 from iot_mqtt.broker.driving import breath, done, drive
+from iot_mqtt.broker.session import ClientConnection, Session
 from iot_mqtt.broker.sessions.owners import may_be_called, whose
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.ports.access import Action, Authorizer, Permissions, Principal
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import parse_replay, parse_shared
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connections.connection import Connection
-    from iot_mqtt.broker.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -35,20 +34,45 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 200
 
 
+class Client(ClientConnection, Protocol):
+    """A connection whose rights may change."""
+
+    connect: Connect | None
+    connecting: bool
+    closed: bool
+    #: Of the rights that its subscriptions were held against.
+    rights_version: int
+
+    @property
+    def session(self) -> Session | None: ...
+
+
 class Rights:
     """The rights of this node's clients."""
 
-    __slots__ = ("_broker", "_stale", "_checking")
+    __slots__ = ("_connections", "_authorizer", "_withdraw", "_counters", "_turn", "_stale", "_checking")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        connections: Iterable[Client],
+        authorizer: Authorizer,
+        withdraw: Callable[[Session, str], object],
+        counters: Counters,
+        turn: Turn,
+    ) -> None:
+        """``connections``: those that there are, whenever it is asked; ``withdraw`` takes a session's subscription."""
+        self._connections = connections
+        self._authorizer = authorizer
+        self._withdraw = withdraw
+        self._counters = counters
+        self._turn = turn
         #: Something has changed since the last round over all connections began.
         self._stale = False
         self._checking = False
 
     def changed(self, gone: Collection[str]) -> None:
         """Users or rules are others now; ``gone``: users who were deleted or disabled."""
-        for connection in list(self._broker.connections) if gone else ():
+        for connection in list(self._connections) if gone else ():
             principal = connection.principal
             if principal is not None and principal.owner in gone and not connection.closed:
                 _log("a client was disconnected: its user was deleted or disabled", connection)
@@ -61,17 +85,17 @@ class Rights:
     async def _recheck_all(self) -> None:
         while self._stale:
             self._stale = False
-            for count, connection in enumerate(list(self._broker.connections), 1):
+            for count, connection in enumerate(list(self._connections), 1):
                 self.recheck(connection)
                 if count % AT_ONCE == 0:
-                    await breath(self._broker.turn.call_soon)
+                    await breath(self._turn.call_soon)
         self._checking = False
 
     def _failed(self, error: BaseException) -> None:
         self._checking = False
         logger.error("rights could not be asked again", exc_info=error)
 
-    def recheck(self, connection: Connection) -> None:
+    def recheck(self, connection: Client) -> None:
         """Withdraw what the client of a connection is subscribed to and may not be any more."""
         session, permissions = connection.session, connection.permissions
         if session is None or session.connection is not connection or permissions is None:
@@ -85,16 +109,16 @@ class Rights:
             return
         lost = [filter for filter in session.subscriptions if not _may_subscribe(permissions, filter)]
         for filter in lost:
-            self._broker.counters.denied["withdrawn"] += 1
+            self._counters.denied["withdrawn"] += 1
             session.count_denied("withdrawn")
             _log("a subscription was withdrawn: its right is gone", connection, filter=filter)
         if any(map(parse_shared, lost)) and not connection.connecting:
             connection.disconnect(ReasonCode.NOT_AUTHORIZED, "a shared subscription is not allowed any more")
         for filter in lost:
             if not session.ended:
-                self._broker.subscriptions.remove(session, filter)
+                self._withdraw(session, filter)
         if lost:
-            self._broker.turn.plan()
+            self._turn.plan()
 
     def of(
         self, session: Session, then: Callable[[Permissions], None], failed: Callable[[BaseException], None]
@@ -102,10 +126,10 @@ class Rights:
         """Call ``then`` with the rights that a session's owner has now, connected or not."""
         owner = session.owner or ""
         principal = Principal(session.client_id, owner or None, anonymous=not owner)
-        drive(self._broker.authorizer.permissions(principal), then, failed)
+        drive(self._authorizer.permissions(principal), then, failed)
 
 
-def _brought_its_name(connection: Connection) -> bool:
+def _brought_its_name(connection: Client) -> bool:
     """Whether its name is to be asked for again: CONNECT asks for itself, and an id that the broker gave is free."""
     return connection.connect is not None and bool(connection.connect.client_id) and not connection.connecting
 
@@ -116,6 +140,6 @@ def _may_subscribe(permissions: Permissions, filter: str) -> bool:
     return parse_replay(filter) is None or permissions.allows(Action.REPLAY, filter)
 
 
-def _log(what: str, connection: Connection, **more: object) -> None:
+def _log(what: str, connection: Client, **more: object) -> None:
     client_id = None if connection.session is None else connection.session.client_id
     logger.warning(what, extra=whose(connection, client_id) | more)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.session import Session
+from iot_mqtt.pipeline import TimingWheel
 from iot_mqtt.ports.access import Action, Permissions
-from iot_mqtt.ports.store import StoredWill
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.store import Store, StoredWill
 from iot_mqtt.values import Message, Will
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
+#: Calls the second with the rights that a session's owner has now, or the third.
+RightsOf = Callable[[Session, Callable[[Permissions], None], Callable[[BaseException], None]], None]
 
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Wills:
     """The wills of this node's sessions.
 
@@ -24,10 +31,11 @@ class Wills:
     is killed has broken the connections, and its next start publishes what they left.
     """
 
-    __slots__ = ("_broker",)
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    store: Store
+    budget: Budget
+    clock: Clock
+    wheel: TimingWheel
+    publish: Callable[[Session, Will], None]
 
     def set(self, session: Session, will: Will | None) -> None:
         """A CONNECT brought a will or none; one that waits out its delay is not sent [MQTT-3.1.3-9]."""
@@ -35,8 +43,8 @@ class Wills:
             self.cancel(session)
         session.will = will
         if will is not None:
-            self._broker.store.save_will(session.client_id, StoredWill(will, None, session.owner))
-            self._broker.budget.added(len(will.message.payload))
+            self.store.save_will(session.client_id, StoredWill(will, None, session.owner))
+            self.budget.added(len(will.message.payload))
 
     def cancel(self, session: Session) -> None:
         """Forget the will [MQTT-3.1.2-10]."""
@@ -45,7 +53,7 @@ class Wills:
             session.will_timer = None
         if session.will is not None:
             session.will = None
-            self._broker.store.remove_will(session.client_id)
+            self.store.remove_will(session.client_id)
 
     def connection_lost(self, session: Session) -> None:
         """Publish it, now or after its delay (never later than the session ends) [MQTT-3.1.2-8]."""
@@ -53,53 +61,61 @@ class Wills:
         if will is None:
             return
         if will.delay == 0:
-            self._publish(session)
+            self._go(session)
             return
-        broker = self._broker
-        broker.store.save_will(session.client_id, StoredWill(will, broker.clock.wall() + will.delay, session.owner))
+        self.store.save_will(session.client_id, StoredWill(will, self.clock.wall() + will.delay, session.owner))
         self.publish_after(session, will.delay)
 
     def publish_after(self, session: Session, seconds: float) -> None:
         """Publish unless the client is back by then."""
-        session.will_timer = self._broker.wheel.schedule(max(0.0, seconds), lambda: self._publish(session))
+        session.will_timer = self.wheel.schedule(max(0.0, seconds), lambda: self._go(session))
 
     def session_ended(self, session: Session) -> None:
         """No session, no delay."""
-        if session.will is not None:
-            self._publish(session)
+        self._go(session)
 
-    def _publish(self, session: Session) -> None:
+    def _go(self, session: Session) -> None:
         will = session.will
-        if will is None:
-            return
-        self.cancel(session)
+        if will is not None:
+            self.cancel(session)
+            self.publish(session, will)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WillPublishing:
+    """Publishes wills whose time has come, unless the right to it is gone since CONNECT."""
+
+    publishing: Publishing
+    rights_of: RightsOf
+    counters: Counters
+    clock: Clock
+
+    def publish(self, session: Session, will: Will) -> None:
+        """Publish one that is not the session's any more."""
         client_id, owner = session.client_id, session.owner
         if owner is None:
             # Kept before there were owners; it was allowed at CONNECT.
-            self._go(client_id, will, "")
+            self._send(client_id, will, "")
         else:
-            # Rights may be gone since CONNECT.
-            self._broker.rights.of(
-                session, partial(self._judged, client_id, owner, will), partial(self._not_judged, client_id)
-            )
+            self.rights_of(session, partial(self._judged, client_id, owner, will), partial(self._not_judged, client_id))
 
     def _judged(self, client_id: str, owner: str, will: Will, permissions: Permissions) -> None:
         topic = will.message.topic.decode()
         if permissions.unrestricted or permissions.allows(Action.PUBLISH, topic):
-            self._go(client_id, will, owner)
+            self._send(client_id, will, owner)
             return
-        self._broker.counters.denied["will"] += 1
+        self.counters.denied["will"] += 1
         logger.warning(
             "a will was not published: the right to it is gone",
             extra={"client": client_id, "user": owner or None, "topic": topic},
         )
 
     def _not_judged(self, client_id: str, error: BaseException) -> None:
-        self._broker.counters.denied["will"] += 1
+        self.counters.denied["will"] += 1
         logger.error("a will was not published: nobody says who may: %s", error, extra={"client": client_id})
 
-    def _go(self, client_id: str, will: Will, owner: str) -> None:
-        self._broker.publishing.send(will_message(will, client_id, self._broker.clock.wall()), owner)
+    def _send(self, client_id: str, will: Will, owner: str) -> None:
+        self.publishing.send(will_message(will, client_id, self.clock.wall()), owner)
 
 
 def will_message(will: Will, client_id: str, now: float) -> Message:

@@ -118,13 +118,13 @@ class View:
         return [
             _client(session.connection, session)
             for session in _page(connected, _client_id, after, limit)
-            if session.connection is not None
+            if isinstance(session.connection, Connection)
         ]
 
     def client(self, client_id: str) -> ClientInfo | None:
         """One connected client."""
         session = self._broker.sessions.get(client_id)
-        if session is None or session.connection is None:
+        if session is None or not isinstance(session.connection, Connection):
             return None
         return _client(session.connection, session)
 
@@ -211,7 +211,7 @@ class View:
         self._broker.attempts.ended(
             client_id, session.username, by_node(ReasonCode.ADMINISTRATIVE_ACTION), session.connection
         )
-        self._broker.sessions.end(session, ReasonCode.ADMINISTRATIVE_ACTION)
+        self._broker.ending.end(session, ReasonCode.ADMINISTRATIVE_ACTION)
         self._broker.turn.plan()
         await self._broker.store.settled()
         return True

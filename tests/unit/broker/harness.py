@@ -25,7 +25,6 @@ from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.sessions.loading import load
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.codec import (
@@ -170,7 +169,7 @@ class Node:
         run(self.log.open())
         for number in self.follows:
             self.follow(number)
-        run(load(self.broker, self.at_home))
+        run(self.broker.loading.load(self.at_home))
         self.broker.census.begin()
         self.turn()
 

@@ -329,7 +329,7 @@ def test_a_group_whose_last_session_ends_is_no_more() -> None:
     assert broker is not None
     session = broker.sessions.get("m1")
     assert session is not None
-    broker.sessions.end(session, ReasonCode.SUCCESS)
+    broker.ending.end(session, ReasonCode.SUCCESS)
     world.wait(1.0)
     assert not broker.groups.parts()
     assert not world.records(CacheName.GROUPS, *SHARES)

@@ -9,7 +9,6 @@ import pytest
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.sessions.loading import load, load_session
 from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties, Publish
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.grid import CacheName
@@ -79,7 +78,7 @@ def alone(number: int = 1) -> tuple[Node, Neighbour]:
 
 def move(session: Session, node: Node) -> None:
     """Its node lets go of it."""
-    node.broker.sessions.hand_over(session)
+    node.broker.moving.hand_over(session)
     node.turn()
     assert node.store.latest == node.store.committed
 
@@ -96,10 +95,10 @@ def test_one_session_comes_back_as_all_do_at_a_start() -> None:
     assert records(node) == kept
     assert node.broker.sessions.get("reader") is None
     assert not node.broker.routes.match(b"t").plain
-    restored = run(load_session(node.broker, "reader"))
+    restored = run(node.broker.loading.load_session("reader"))
     assert restored is node.session("reader")
     assert state(restored) == before
-    assert run(load_session(node.broker, "reader")) is restored
+    assert run(node.broker.loading.load_session("reader")) is restored
     node.restart()
     assert state(node.session("reader")) == before
     reader = durable(node, window=4)
@@ -128,10 +127,10 @@ def test_what_was_staged_in_the_same_turn_is_kept() -> None:
     session = node.session("reader")
     assert session.connection is not None
     session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER)
-    node.broker.sessions.hand_over(session)
+    node.broker.moving.hand_over(session)
     node.release()
     other.publish(FAR[0])
-    restored = run(load_session(node.broker, "reader"))
+    restored = run(node.broker.loading.load_session("reader"))
     assert restored is not None
     assert len(restored.outbound) == 3
     assert sorted(durable(node).drain()) == [*numbers(0, 5), FAR[0]]
@@ -159,7 +158,7 @@ def test_it_goes_on_at_another_node_and_comes_back() -> None:
         move(here.session("reader"), here)
         here, there = there, here
         _announce(here, there)
-        assert run(load_session(here.broker, "reader")) is not None
+        assert run(here.broker.loading.load_session("reader")) is not None
         reader = durable(here, window=3)
         got += _take(reader, 6)
     got += _take(reader, 1000)
@@ -230,7 +229,7 @@ def run_turns(node: Node, wanted: Any) -> None:
     def failed(error: BaseException) -> None:
         raise error
 
-    drive(load(node.broker, wanted), done.append, failed)
+    drive(node.broker.loading.load(wanted), done.append, failed)
     node.turn()
     assert done
 
@@ -242,11 +241,11 @@ def test_a_client_without_a_session_leaves_a_will_perhaps() -> None:
     watcher.subscribe("gone", qos=1)
     node.connect("c", will=ConnectWill(b"gone", b"will", 1, False, Properties()))
     del node.broker.sessions._by_id["c"]
-    assert run(load_session(node.broker, "c")) is None
+    assert run(node.broker.loading.load_session("c")) is None
     node.turn()
     assert watcher.drain() == [b"will"]
     assert node.records(CacheName.WILLS) == 0
-    assert run(load_session(node.broker, "nobody")) is None
+    assert run(node.broker.loading.load_session("nobody")) is None
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -262,7 +261,7 @@ def test_a_group_stays_when_a_member_moves_away(last: bool) -> None:
     move(node.session("reader"), node)
     assert node.records(CacheName.GROUPS) == 1
     assert len(list(node.broker.groups)) == (0 if last else 1)
-    restored = run(load_session(node.broker, "reader"))
+    restored = run(node.broker.loading.load_session("reader"))
     assert restored is not None
     (group,) = node.broker.groups
     assert restored in group.group.members

@@ -92,7 +92,7 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
         put(node, queued(f"for-{name}", name, now, deadline=now + 5))
     node.broker.accompaniment.by = Unaccompanied()
     del node.store._participants[CommitOrder.DEVICES]
-    store = Meanwhile(node.kept, lambda: node.broker.sessions.hand_over(node.session("d1")))
+    store = Meanwhile(node.kept, lambda: node.broker.moving.hand_over(node.session("d1")))
     starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)
     starting.join(Other())
     run(starting.load(node.broker.accompany))

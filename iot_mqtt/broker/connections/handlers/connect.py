@@ -92,7 +92,7 @@ def _open(connection: Connection, will: Will | None, assigned: str | None, data:
     foreign = before is not None and broker.owners.check(connection, client_id)
     replaces = before is not None and before.durable
     connection.connected_at = broker.clock.wall()
-    session, present = broker.sessions.open(connection, connect, client_id, anew=foreign)
+    session, present = broker.attaching.open(connection, connect, client_id, anew=foreign)
     connection.session = session
     connection.handlers = broker.handlers
     connection.take_batches()

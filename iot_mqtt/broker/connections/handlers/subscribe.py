@@ -58,12 +58,9 @@ def on_subscribe(connection: Connection, packet: Subscribe) -> None:
             wanted.append(subscription)
     broker.accompaniment.by.client_came(connection)
     answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
-    if broker.clustering is None:
-        _answer(connection, answer, wanted)
-    else:
-        # SUBACK says that it is in force wherever something is published. What was kept is read then: a message that
-        # another node keeps before it knows of the subscription is not forwarded.
-        broker.clustering.sessions.when_in_force(session, partial(_answer, connection, answer, wanted))
+    # SUBACK says that it is in force wherever something is published. What was kept is read then: a message that
+    # another node keeps before it knows of the subscription is not forwarded.
+    broker.sessions.others.when_in_force(session, partial(_answer, connection, answer, wanted))
 
 
 def _answer(connection: Connection, answer: Suback, wanted: list[Subscription]) -> None:
