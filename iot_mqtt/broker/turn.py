@@ -60,6 +60,11 @@ class Turn:
         self.plan()
         return self._store.reserve()
 
+    async def settled(self) -> None:
+        """All that is staged by now is committed when this returns."""
+        self.plan()
+        await self._store.settled()
+
     def mark_dirty(self, writer: Writer) -> None:
         """It has bytes for this turn's end."""
         self._dirty.append(writer)

@@ -101,8 +101,7 @@ class Changes:
 
     async def settled(self) -> None:
         """Everything up to now is committed when this returns."""
-        self._turn.plan()
-        await self._commits.settled()
+        await self._turn.settled()
 
     # As a participant in commits.
 

@@ -17,6 +17,7 @@ from iot_mqtt import __version__
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
+from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
@@ -81,7 +82,7 @@ class Clustered:
         node.on_life_over = self._on_over
         clustering = broker.join(node, self._follow)
         node.attach(clustering.node)
-        view.cluster.join(node, self._registry)
+        join(broker, view.cluster, self._config.node.id, node, self._registry)
         await clustering.own.load()
         if isinstance(self._registry, StaticRegistry):
             timeout = self._config.registry.static.timeout

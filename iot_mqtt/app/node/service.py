@@ -39,6 +39,7 @@ from iot_mqtt.app.node.parts import (
 )
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
+from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.pipeline.status import read_status
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.service import Access
@@ -205,7 +206,7 @@ class Service:
         )
         self._access.on_changed = self.broker.rights.changed
         self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
-        self.view = View(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
+        self.view = make_view(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
 
     async def _config_now(self) -> Config:
         """As it is written; as it was at the start if it came from nowhere."""

@@ -43,8 +43,7 @@ class Departed:
 
     async def settled(self) -> None:
         """What is staged by now is in the grid."""
-        self._turn.plan()
-        await self._store.settled()
+        await self._turn.settled()
 
     def left(self, client_id: str) -> None:
         """Its session is about to leave the memory; what is staged for that may be in the next batch."""

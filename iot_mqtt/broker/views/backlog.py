@@ -6,21 +6,17 @@ How many messages wait is counted as they come. Their bytes are not: who asks fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.facade import BacklogInfo, ClaimInfo
 from iot_mqtt.broker.log_cursor import READ_BYTES, LogCursor
 from iot_mqtt.broker.readers.cursors import SessionCursor
 from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.log import TURN_BITS
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.log import TURN_BITS, Log, LogRun
 
 #: Bytes of the log that are looked at for one answer, and how often a message is compared with a filter.
 LOOK_BYTES = 64 * 1024 * 1024
@@ -53,10 +49,10 @@ class Tally:
         self.furthest = max(self.furthest, (cursor.log.end >> TURN_BITS) - (cursor.position >> TURN_BITS))
 
 
-def tally(broker: Broker) -> Tally:
+def tally(sessions: Iterable[Session], groups: SharedGroups) -> Tally:
     """One pass over everything; a session for which nothing waits costs a few comparisons."""
     found = Tally()
-    for session in broker.sessions:
+    for session in sessions:
         found.queued += len(session.queue)
         if session.outbound.entries:
             found.inflight += len(session.outbound)
@@ -72,18 +68,10 @@ def tally(broker: Broker) -> Tally:
             for replay in session.replays.values():
                 if not replay.live:
                     found.add(replay)
-    for group in broker.groups:
+    for group in groups:
         if not group.live:
             found.add(group)
     return found
-
-
-def position_of(broker: Broker, session: Session) -> int | None:
-    """How far a session has read this node's log."""
-    cursor = session.cursor
-    if cursor is None:
-        return None
-    return cursor.place(broker.log.end)
 
 
 def lag_of(session: Session) -> int:
@@ -93,25 +81,6 @@ def lag_of(session: Session) -> int:
         if not cursor.live:
             found.add(cursor)
     return found.furthest
-
-
-async def backlog_of(broker: Broker, session: Session) -> BacklogInfo:
-    """What waits for a session, the log read for it as far as is reasonable."""
-    counted = session.backlog
-    look = Look(broker, LOOK_COMPARISONS, LOOK_BYTES)
-    elsewhere = await waiting_elsewhere(session, look)
-    if counted is not None and elsewhere is not None:
-        counted = max(counted, here_of(session) + elsewhere)
-    for cursor in list(session.cursors()):
-        if not isinstance(cursor, ElsewhereCursor) or cursor.live:
-            await look.at(cursor)
-    return BacklogInfo(
-        client_id=session.client_id,
-        messages=None if counted is None else counted + len(session.queue),
-        bytes=look.bytes + session.queue.bytes,
-        complete=look.complete,
-        claims=list(_claims(broker, session, look.found)),
-    )
 
 
 def here_of(session: Session) -> int:
@@ -136,8 +105,8 @@ async def waiting_elsewhere(session: Session, look: Look) -> int | None:
 class Look:
     """Adds up what readers will take, in the order of the log, until it has seen enough."""
 
-    def __init__(self, broker: Broker, comparisons: int, size: int) -> None:
-        self._broker = broker
+    def __init__(self, call_soon: Callable[[Callable[[], None]], None], comparisons: int, size: int) -> None:
+        self._call_soon = call_soon
         self._comparisons = comparisons
         self._read = size
         self.messages = self.bytes = 0
@@ -159,7 +128,7 @@ class Look:
                 self._read -= len(run.run.wire)
                 self._add(cursor, run)
             position, at_end = reading.position, reading.at_end
-            await breath(self._broker.turn.call_soon)
+            await breath(self._call_soon)
 
     def _add(self, cursor: LogCursor, run: LogRun) -> None:
         if isinstance(cursor, SessionCursor):
@@ -175,35 +144,68 @@ class Look:
         self.bytes += len(run.topic) * run.reference.length + sum(map(len, run.run.payloads()))
 
 
-def _claims(broker: Broker, session: Session, found: Counter[str]) -> Iterator[ClaimInfo]:
-    cursor = session.cursor
-    if cursor is not None:
-        for filter, since in cursor.since.items():
-            yield _claim(broker, cursor, filter, "subscription", found[filter], since)
-        for past in cursor.past or ():
-            filter = past.subscription.filter
-            yield _claim(broker, cursor, filter, "ended", found[filter], past.since, past.until)
-    for group in broker.groups.of_member(session):
-        yield _claim(broker, group, group.filter, "shared", group.backlog)
-    for filter, replay in (session.replays or {}).items():
-        yield _claim(broker, replay, filter, "replay", found[filter])
+class Backlogs:
+    """Of the sessions of one node, each by itself."""
 
+    def __init__(self, groups: SharedGroups, log: Log, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        self._groups = groups
+        self._log = log
+        self._call_soon = call_soon
 
-def _claim(
-    broker: Broker,
-    cursor: LogCursor,
-    filter: str,
-    kind: str,
-    messages: int | None,
-    since: int | None = None,
-    until: int | None = None,
-) -> ClaimInfo:
-    return ClaimInfo(
-        filter=filter,
-        kind=kind,
-        since=since,
-        until=until,
-        position=cursor.place(broker.log.end),
-        live=cursor.live,
-        messages=messages,
-    )
+    def position(self, session: Session) -> int | None:
+        """How far a session has read this node's log."""
+        return None if session.cursor is None else session.cursor.place(self._log.end)
+
+    def look(self) -> Look:
+        """For a list of sessions."""
+        return Look(self._call_soon, LIST_COMPARISONS, LIST_BYTES)
+
+    async def of(self, session: Session) -> BacklogInfo:
+        """What waits for a session, the log read for it as far as is reasonable."""
+        counted = session.backlog
+        look = Look(self._call_soon, LOOK_COMPARISONS, LOOK_BYTES)
+        elsewhere = await waiting_elsewhere(session, look)
+        if counted is not None and elsewhere is not None:
+            counted = max(counted, here_of(session) + elsewhere)
+        for cursor in list(session.cursors()):
+            if not isinstance(cursor, ElsewhereCursor) or cursor.live:
+                await look.at(cursor)
+        return BacklogInfo(
+            client_id=session.client_id,
+            messages=None if counted is None else counted + len(session.queue),
+            bytes=look.bytes + session.queue.bytes,
+            complete=look.complete,
+            claims=list(self._claims(session, look.found)),
+        )
+
+    def _claims(self, session: Session, found: Counter[str]) -> Iterator[ClaimInfo]:
+        cursor = session.cursor
+        if cursor is not None:
+            for filter, since in cursor.since.items():
+                yield self._claim(cursor, filter, "subscription", found[filter], since)
+            for past in cursor.past or ():
+                filter = past.subscription.filter
+                yield self._claim(cursor, filter, "ended", found[filter], past.since, past.until)
+        for group in self._groups.of_member(session):
+            yield self._claim(group, group.filter, "shared", group.backlog)
+        for filter, replay in (session.replays or {}).items():
+            yield self._claim(replay, filter, "replay", found[filter])
+
+    def _claim(
+        self,
+        cursor: LogCursor,
+        filter: str,
+        kind: str,
+        messages: int | None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> ClaimInfo:
+        return ClaimInfo(
+            filter=filter,
+            kind=kind,
+            since=since,
+            until=until,
+            position=cursor.place(self._log.end),
+            live=cursor.live,
+            messages=messages,
+        )

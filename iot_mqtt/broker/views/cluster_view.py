@@ -6,19 +6,16 @@ A sole node answers with itself. ``join`` is called once by whoever makes a node
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
-from iot_mqtt.broker.cluster.references import LeastLoaded
+from iot_mqtt.broker.cluster.rebalancing import Rebalancing
+from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.fields import made_of
-from iot_mqtt.ports.registry import Member
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.ports.registry import Registry
+from iot_mqtt.ports.store import Store
 
 #: What is not confirmed by a peer is named beyond this.
 LAG_BYTES = 4 * 1024 * 1024
@@ -27,73 +24,54 @@ LAG_BYTES = 4 * 1024 * 1024
 class Together(Protocol):
     """The part of ``cluster.ClusterNode`` that operators deal with."""
 
-    @property
-    def number(self) -> int: ...
-
-    @property
-    def questions(self) -> Asking: ...
-
     def status(self) -> ClusterStatus: ...
 
-    def drain(self, draining: bool = True) -> None:
-        """Tell the others whether this node takes clients."""
-        ...
+
+class Clients(Protocol):
+    """Those that are connected to this node."""
+
+    clients: int
 
 
 class ClusterView:
     """``facade.ClusterPart`` over a running broker."""
 
-    def __init__(self, broker: Broker, *, node_id: str, version: str) -> None:
-        self._broker = broker
+    def __init__(
+        self, draining: Draining, connections: Clients, store: Store, counters: Counters, *, node_id: str, version: str
+    ) -> None:
+        self._draining = draining
+        self._connections = connections
+        self._store = store
+        self._counters = counters
         self._node_id = node_id
         self._version = version
         self._node: Together | None = None
         self._rebalancing: Rebalancing | None = None
 
-    def join(self, node: Together, registry: Registry) -> None:
-        """Be one of several: clients are sent to the others, and the others learn that this node takes none."""
-        broker = self._broker
-
-        def tell() -> None:
-            node.drain(broker.draining.active)
-
-        def members() -> list[Member]:
-            return list(registry.members.values())
-
+    def join(self, node: Together, rebalancing: Rebalancing) -> None:
+        """Be one of several."""
         self._node = node
-        references = LeastLoaded(members, node.number, broker.clock, broker.settings.server_reference)
-        broker.references = references
-        broker.draining.on_change = tell
-        self._rebalancing = Rebalancing(
-            broker.draining,
-            lambda: broker.clients,
-            self._node_id,
-            node.number,
-            node.questions,
-            members,
-            references,
-        )
+        self._rebalancing = rebalancing
 
     # Clients on their way.
 
     def progress(self) -> DrainInfo:
         """How far the draining is."""
-        return self._broker.draining.progress()
+        return self._draining.progress()
 
     def drain(self, rate: int | None, *, moved: bool) -> DrainInfo:
         """Let no clients in, and send all away."""
-        draining = self._broker.draining
-        draining.begin(rate, ReasonCode.SERVER_MOVED if moved else ReasonCode.USE_ANOTHER_SERVER)
-        return draining.progress()
+        self._draining.begin(rate, ReasonCode.SERVER_MOVED if moved else ReasonCode.USE_ANOTHER_SERVER)
+        return self._draining.progress()
 
     def resume(self) -> None:
         """Let clients in again."""
-        self._broker.draining.resume()
+        self._draining.resume()
 
     async def rebalance(self, rate: int | None, *, dry_run: bool) -> list[ShareInfo]:
         """Each node's part; a sole node has nobody to send clients to."""
         if self._rebalancing is None:
-            clients = self._broker.clients
+            clients = self._connections.clients
             return [ShareInfo(0, self._node_id, clients, clients, 0, "it is not one of a cluster")]
         return await self._rebalancing.everywhere(rate, dry_run=dry_run)
 
@@ -101,7 +79,7 @@ class ClusterView:
 
     def info(self) -> ClusterInfo:
         """All of it, from memory."""
-        store = self._broker.store
+        store = self._store
         grid_trouble = (store.trouble or "it does not say why") if store.failing else None
         if self._node is None:
             return self._alone(grid_trouble)
@@ -131,17 +109,17 @@ class ClusterView:
 
     def _cluster(self, *facts: ClusterStatus, **rest: object) -> ClusterInfo:
         """With what the broker counts of the others."""
-        dropped = dict(self._broker.counters.forwards_dropped)
-        return made_of(ClusterInfo, *facts, self._broker.counters, forwards_dropped=dropped, **rest)
+        dropped = dict(self._counters.forwards_dropped)
+        return made_of(ClusterInfo, *facts, self._counters, forwards_dropped=dropped, **rest)
 
     def _self(self, number: int, boot: int) -> MemberInfo:
-        draining, clients = self._broker.draining.active, self._broker.clients
+        draining, clients = self._draining.active, self._connections.clients
         return MemberInfo(number, self._node_id, boot, self._version, "self", draining, clients)
 
     def _own_troubles(self, grid_trouble: str | None) -> Iterator[str]:
         if grid_trouble is not None:
             yield f"the grid does not take writes ({grid_trouble}): nothing is acknowledged until it does"
-        if self._broker.draining.active:
+        if self._draining.active:
             yield "this node is being drained: it takes no clients"
 
 

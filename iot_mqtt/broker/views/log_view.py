@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import breath, drive
 from iot_mqtt.broker.facade import GenerationInfo, ShardInfo, StreamInfo, VerificationInfo
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.upkeep import Upkeep
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.fields import made_of
-from iot_mqtt.ports.log import Damage
+from iot_mqtt.ports.log import Damage, Log
 from iot_mqtt.ports.status import LogInfo
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
+from iot_mqtt.ports.store import Store
 
 #: Damaged pages that are named; the rest is counted.
 MAX_DAMAGES = 1000
@@ -22,14 +22,16 @@ MAX_DAMAGES = 1000
 class LogView:
     """``facade.LogPart`` over a running broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._verification = Verification(broker)
+    def __init__(self, log: Log, store: Store, budget: Budget, upkeep: Upkeep, verification: Verification) -> None:
+        self._log = log
+        self._store = store
+        self._budget = budget
+        self._upkeep = upkeep
+        self._verification = verification
 
     def info(self) -> LogInfo:
         """Figures of the log, and of the room for it."""
-        broker = self._broker
-        log, budget, store = broker.log, broker.budget, broker.store
+        log, budget, store = self._log, self._budget, self._store
         generations = log.generations()
         return made_of(
             LogInfo,
@@ -57,7 +59,7 @@ class LogView:
 
     def generations(self, after: int | None = None, limit: int = 100) -> list[GenerationInfo]:
         """In order of their numbers."""
-        found = sorted(self._broker.log.generations())
+        found = sorted(self._log.generations())
         return [GenerationInfo(*one) for one in found if after is None or one.id > after][:limit]
 
     async def streams(
@@ -73,7 +75,7 @@ class LogView:
 
     async def _streams(self, generation: int | None, after: tuple[int, int] | None) -> AsyncIterator[StreamInfo]:
         """One generation's after the other: there may be very many."""
-        log = self._broker.log
+        log = self._log
         for number in sorted(one.id for one in log.generations()):
             if (generation is not None and number != generation) or (after is not None and number < after[0]):
                 continue
@@ -94,16 +96,28 @@ class LogView:
 
     async def drop(self, generation: int) -> bool:
         """Drop a closed generation."""
-        return await self._broker.upkeep.drop(generation)
+        return await self._upkeep.drop(generation)
 
 
 class Verification:
     """One check of every page at a time; what the last one found is kept."""
 
-    __slots__ = ("_broker", "_running", "_began_at", "_ended_at", "_failure", "_damaged", "_damages")
+    __slots__ = (
+        "_log",
+        "_clock",
+        "_call_soon",
+        "_running",
+        "_began_at",
+        "_ended_at",
+        "_failure",
+        "_damaged",
+        "_damages",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, log: Log, clock: Clock, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        self._log = log
+        self._clock = clock
+        self._call_soon = call_soon
         self._running = False
         self._began_at: float | None = None
         self._ended_at: float | None = None
@@ -116,20 +130,20 @@ class Verification:
         if self._running:
             return
         self._running, self._failure, self._damaged, self._damages = True, None, 0, []
-        self._began_at, self._ended_at = self._broker.clock.wall(), None
+        self._began_at, self._ended_at = self._clock.wall(), None
         drive(self._check(), self._done, self._failed)
 
     async def _check(self) -> None:
-        async for damage in self._broker.log.verify(partial(breath, self._broker.turn.call_soon)):
+        async for damage in self._log.verify(partial(breath, self._call_soon)):
             self._damaged += 1
             if len(self._damages) < MAX_DAMAGES:
                 self._damages.append(damage)
 
     def _done(self, _: None) -> None:
-        self._running, self._ended_at = False, self._broker.clock.wall()
+        self._running, self._ended_at = False, self._clock.wall()
 
     def _failed(self, error: BaseException) -> None:
-        self._running, self._ended_at, self._failure = False, self._broker.clock.wall(), str(error)
+        self._running, self._ended_at, self._failure = False, self._clock.wall(), str(error)
 
     def info(self) -> VerificationInfo:
         """As values."""

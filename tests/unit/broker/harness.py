@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from iot_mqtt.app.node.views import make_view
 from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
@@ -26,7 +27,6 @@ from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
-from iot_mqtt.broker.views.view import View
 from iot_mqtt.codec import (
     NO_PROPERTIES,
     Ack,
@@ -158,7 +158,7 @@ class Node:
             call_soon=self._soon.append,
             new_id=self._new_id,
         )
-        self.view = View(self.broker, node_id="n1", version="0", started_at=self.clock.wall())
+        self.view = make_view(self.broker, node_id="n1", version="0", started_at=self.clock.wall())
         settings, broker = self.settings, self.broker
         self.layout = Layout(
             [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
+from iot_mqtt.app.node.views import join
 from iot_mqtt.codec import Disconnect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.registry import Member
@@ -57,7 +58,7 @@ class FakeRegistry:
 def clustered() -> tuple[Node, Together]:
     node, together = Node(), Together()
     registry: Any = FakeRegistry()
-    node.view.cluster.join(together, registry)
+    join(node.broker, node.view.cluster, "n1", together, registry)
     return node, together
 
 

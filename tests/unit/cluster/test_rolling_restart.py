@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.app.node.views import join, make_cluster_view
 from iot_mqtt.broker.views.cluster_view import ClusterView
 from iot_mqtt.codec import Disconnect, Packet
 from iot_mqtt.errors import ReasonCode
@@ -79,8 +80,8 @@ class Rolling:
         life = self.life(name)
         assert life.broker is not None
         assert life.cluster is not None
-        view = self.views[name] = ClusterView(life.broker, node_id=name, version="1")
-        view.join(life.cluster, life.registry)
+        view = self.views[name] = make_cluster_view(life.broker, node_id=name, version="1")
+        join(life.broker, view, name, life.cluster, life.registry)
         life.cluster.reachable_at({"embedded": name})
 
     def work(self, seconds: float) -> None:

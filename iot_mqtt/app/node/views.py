@@ -1,0 +1,81 @@
+"""What people see of a node, put together from the parts of its broker."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
+from iot_mqtt.broker.cluster.references import LeastLoaded
+from iot_mqtt.broker.views.backlog import Backlogs
+from iot_mqtt.broker.views.clients_view import ClientsView
+from iot_mqtt.broker.views.cluster_view import ClusterView, Together
+from iot_mqtt.broker.views.figures import Figures
+from iot_mqtt.broker.views.log_view import LogView, Verification
+from iot_mqtt.broker.views.messages_view import MessagesView
+from iot_mqtt.broker.views.sessions_view import SessionsView
+from iot_mqtt.broker.views.view import View
+from iot_mqtt.ports.registry import Member, Registry
+from iot_mqtt.ports.status import UplinkInfo
+
+
+class Neighbours(Together, Protocol):
+    """The part of ``cluster.ClusterNode`` that operators, and clients on their way, deal with."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def questions(self) -> Asking: ...
+
+    def drain(self, draining: bool = True) -> None:
+        """Tell the others whether this node takes clients."""
+
+
+def make_view(broker: Broker, *, node_id: str, version: str, started_at: float) -> View:
+    """The facade for the admin side."""
+    turn, sessions, log, budget = broker.turn, broker.sessions, broker.log, broker.budget
+
+    def uplink() -> UplinkInfo | None:
+        return None if broker.uplink is None else broker.uplink.info()
+
+    def alarms() -> tuple[str, ...]:
+        return budget.alarms if broker.uplink is None else (*budget.alarms, *broker.uplink.alarms)
+
+    backlogs = Backlogs(broker.groups, log, turn.call_soon)
+    levels = broker.settings.max_topic_levels
+    return View(
+        node_id=node_id,
+        version=version,
+        started_at=started_at,
+        counters=broker.counters,
+        figures=Figures(broker, sessions, broker.groups, broker.routes, broker.retention, budget),
+        clients=ClientsView(sessions, broker.attempts, budget, turn),
+        sessions=SessionsView(sessions, backlogs, broker.outflow, broker.attempts, sessions.end, turn),
+        messages=MessagesView(broker.publishing, broker.retention, broker.counters, turn, broker.clock, levels),
+        log=LogView(log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon)),
+        cluster=make_cluster_view(broker, node_id=node_id, version=version),
+        refuses=lambda: broker.refusing is not None,
+        uplink=uplink,
+        alarms=[alarms],
+    )
+
+
+def make_cluster_view(broker: Broker, *, node_id: str, version: str) -> ClusterView:
+    """Its part about the cluster."""
+    return ClusterView(broker.draining, broker, broker.store, broker.counters, node_id=node_id, version=version)
+
+
+def join(broker: Broker, view: ClusterView, node_id: str, node: Neighbours, registry: Registry) -> None:
+    """Be one of several: clients are sent to the others, and the others learn that this node takes none."""
+
+    def members() -> list[Member]:
+        return list(registry.members.values())
+
+    references = LeastLoaded(members, node.number, broker.clock, broker.settings.server_reference)
+    broker.references = references
+    broker.draining.on_change = lambda: node.drain(broker.draining.active)
+    rebalancing = Rebalancing(
+        broker.draining, lambda: broker.clients, node_id, node.number, node.questions, members, references
+    )
+    view.join(node, rebalancing)

@@ -1,0 +1,76 @@
+"""The facade for the admin side, about clients that are connected, and attempts of those that are not."""
+
+from __future__ import annotations
+
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.facade import AttemptInfo, ClientInfo
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.attempts import Attempts
+from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.broker.views.paging import by_client, page
+from iot_mqtt.errors import ReasonCode
+
+PROTOCOLS = {3: "3.1", 4: "3.1.1", 5: "5.0"}
+
+
+class ClientsView:
+    """Of one node."""
+
+    def __init__(self, sessions: Sessions, attempts: Attempts, budget: Budget, turn: Turn) -> None:
+        self._sessions = sessions
+        self._attempts = attempts
+        self._budget = budget
+        self._turn = turn
+
+    def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]:
+        """Connected clients in order of their ids."""
+        connected = (session for session in self._sessions if session.connection is not None)
+        return [
+            self._client(session.connection, session)
+            for session in page(connected, by_client, after, limit)
+            if session.connection is not None
+        ]
+
+    def client(self, client_id: str) -> ClientInfo | None:
+        """One connected client."""
+        session = self._sessions.get(client_id)
+        if session is None or session.connection is None:
+            return None
+        return self._client(session.connection, session)
+
+    def attempts(self, client_id: str) -> list[AttemptInfo]:
+        """What is remembered of a client that is not there."""
+        return self._attempts.of(client_id)
+
+    async def kick(self, client_id: str) -> bool:
+        """Close a client's connection."""
+        session = self._sessions.get(client_id)
+        if session is None or session.connection is None:
+            return False
+        session.connection.disconnect(ReasonCode.ADMINISTRATIVE_ACTION, "closed by the operator")
+        await self._turn.settled()
+        return True
+
+    def _client(self, connection: Connection, session: Session) -> ClientInfo:
+        channel = connection.ctx.channel if connection.ctx is not None else None
+        connect = connection.connect
+        return ClientInfo(
+            client_id=session.client_id,
+            username=session.username,
+            peer=channel.peer if channel else "",
+            listener=channel.listener if channel else "",
+            protocol=connection.codec or PROTOCOLS[session.version],
+            clean_start=bool(connect and connect.clean_start),
+            keep_alive=connection.keep_alive,
+            connected_at=connection.connected_at,
+            bytes_received=channel.bytes_received if channel else 0,
+            bytes_sent=channel.bytes_sent if channel else 0,
+            outbox_bytes=channel.outbox.pending if channel else 0,
+            writable=connection.writable,
+            subscriptions=len(session.subscriptions),
+            inflight=len(session.outbound),
+            queued=len(session.queue),
+            paused=self._budget.paused(connection),
+        )

@@ -1,0 +1,64 @@
+"""The figures of a node as a whole."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.broker.views.backlog import tally
+from iot_mqtt.broker.views.cluster_view import Clients
+from iot_mqtt.ports.status import BrokerInfo
+from iot_mqtt.topics import Routes
+
+
+class Connections(Clients, Protocol):
+    """Those of this node."""
+
+    def count_bytes(self) -> None:
+        """Bring the byte counters up to date."""
+
+
+class Figures:
+    """Added up when they are asked for."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        sessions: Sessions,
+        groups: SharedGroups,
+        routes: Routes[Session],
+        retention: Retention,
+        budget: Budget,
+    ) -> None:
+        self._connections = connections
+        self._sessions = sessions
+        self._groups = groups
+        self._routes = routes
+        self._retention = retention
+        self._budget = budget
+
+    def info(self, **node: Any) -> BrokerInfo:
+        """``node``: what the figures do not say."""
+        self._connections.count_bytes()
+        found, retained = tally(self._sessions, self._groups), self._retention.index
+        return BrokerInfo(
+            clients=self._connections.clients,
+            sessions=len(self._sessions),
+            subscriptions=self._routes.subscription_count,
+            retained=retained.count - retained.system_count,
+            retained_bytes=retained.bytes - retained.system_bytes,
+            retained_system=retained.system_count,
+            queued=found.queued + found.backlog,
+            inflight=found.inflight,
+            waiting=found.queued + found.backlog + found.inflight - found.released,
+            backlog=found.backlog,
+            uncounted=found.uncounted,
+            largest_backlog=found.largest,
+            furthest_lag=found.furthest,
+            paused=self._budget.paused_count,
+            **node,
+        )

@@ -1,0 +1,58 @@
+"""The facade for the admin side, about messages: retained ones, and publishing as the node."""
+
+from __future__ import annotations
+
+from iot_mqtt.broker.publication import publication_of
+from iot_mqtt.broker.publishing.budget import Pause
+from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
+from iot_mqtt.values import Message
+
+
+class MessagesView:
+    """Of one node."""
+
+    def __init__(
+        self,
+        publishing: Publishing,
+        retention: Retention,
+        counters: Counters,
+        turn: Turn,
+        clock: Clock,
+        max_levels: int,
+    ) -> None:
+        """``max_levels``: of topics."""
+        self._publishing = publishing
+        self._retention = retention
+        self._counters = counters
+        self._turn = turn
+        self._clock = clock
+        self._max_levels = max_levels
+
+    def retained(self, filter: str = "#", after: bytes | None = None, limit: int = 100) -> list[Message]:
+        """Retained messages whose topics match."""
+        return self._retention.index.page(filter, after, limit)
+
+    async def publish(self, message: Message) -> int:
+        """Publish as the node and wait until it is as safe as an acknowledged one."""
+        validate_topic(message.topic.decode(), max_levels=self._max_levels)
+        if is_reserved(message.topic):
+            raise Refused(RESERVED, ReasonCode.TOPIC_NAME_INVALID)
+        publication = publication_of(message, self._clock.wall())
+        if self._publishing.refuses(publication):
+            self._counters.messages_refused[Pause.DISK_FULL] += 1
+            raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
+        outcome = self._publishing.publish(publication)
+        await self._turn.settled()
+        return outcome.receivers
+
+    async def remove_retained(self, topic: bytes) -> bool:
+        """Remove one retained message."""
+        removed = self._retention.remove(topic)
+        await self._turn.settled()
+        return removed

@@ -1,0 +1,117 @@
+"""The facade for the admin side, about sessions, what they have subscribed to and what waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from iot_mqtt.broker.facade import BacklogInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.sending.outflow import Outflow
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.attempts import Attempts
+from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.broker.views.backlog import Backlogs, here_of, lag_of, waiting_elsewhere
+from iot_mqtt.broker.views.paging import by_client, page
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.endings import by_node
+
+
+class SessionsView:
+    """Of one node."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        backlogs: Backlogs,
+        outflow: Outflow,
+        attempts: Attempts,
+        end: Callable[[Session, ReasonCode], None],
+        turn: Turn,
+    ) -> None:
+        self._sessions = sessions
+        self._backlogs = backlogs
+        self._outflow = outflow
+        self._attempts = attempts
+        self._end = end
+        self._turn = turn
+
+    def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]:
+        """Sessions in order of their client ids."""
+        return [self._session(one) for one in page(iter(self._sessions), by_client, after, limit)]
+
+    def session(self, client_id: str) -> SessionInfo | None:
+        """One session."""
+        session = self._sessions.get(client_id)
+        return None if session is None else self._session(session)
+
+    async def counted(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+        """See ``facade.BrokerView``."""
+        look = self._backlogs.look()
+        found = []
+        for info in sessions:
+            session = self._sessions.get(info.client_id)
+            waiting = None if session is None else await waiting_elsewhere(session, look)
+            if session is not None and waiting is not None and session.backlog is not None:
+                backlog = max(session.backlog, here_of(session) + waiting)
+                info = replace(info, backlog=backlog, backlog_complete=look.complete)
+            found.append(info)
+        return found
+
+    async def backlog(self, client_id: str) -> BacklogInfo | None:
+        """What waits for one session, in messages and bytes."""
+        session = self._sessions.get(client_id)
+        return None if session is None else await self._backlogs.of(session)
+
+    def subscriptions(
+        self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100
+    ) -> list[SubscriptionInfo]:
+        """Subscriptions in order of client id and filter."""
+        if client_id is None:
+            sessions = list(self._sessions)
+        else:
+            one = self._sessions.get(client_id)
+            sessions = [] if one is None else [one]
+        every = (
+            SubscriptionInfo(session.client_id, subscription)
+            for session in sessions
+            if after is None or session.client_id >= after[0]
+            for subscription in session.subscriptions.values()
+        )
+        return page(every, lambda info: (info.client_id, info.subscription.filter), after, limit)
+
+    async def purge(self, client_id: str) -> bool:
+        """End a session and forget what was kept for it."""
+        session = self._sessions.get(client_id)
+        if session is None:
+            return False
+        self._attempts.ended(client_id, session.username, by_node(ReasonCode.ADMINISTRATIVE_ACTION), session.connection)
+        self._end(session, ReasonCode.ADMINISTRATIVE_ACTION)
+        await self._turn.settled()
+        return True
+
+    def _session(self, session: Session) -> SessionInfo:
+        return SessionInfo(
+            client_id=session.client_id,
+            owner=session.owner,
+            connected=session.connection is not None,
+            durable=session.durable,
+            expiry_interval=session.expiry_interval,
+            created_at=session.created_at,
+            disconnected_at=session.disconnected_at,
+            last_disconnect=session.last_disconnect,
+            subscriptions=len(session.subscriptions),
+            inflight=len(session.outbound),
+            awaiting_release=session.outbound.released,
+            received=len(session.inbound.received),
+            queued=len(session.queue),
+            queued_bytes=session.queue.bytes,
+            backlog=session.backlog,
+            position=self._backlogs.position(session),
+            lag=lag_of(session),
+            delivered=session.delivered,
+            dropped=dict(session.dropped or {}),
+            denied=dict(session.denied or {}),
+            has_will=session.will is not None,
+            state=self._outflow.state(session),
+        )
