@@ -19,6 +19,8 @@ from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
@@ -54,7 +56,6 @@ class Clustered:
         self._pages = PageCache(config.log.page_cache)
         self._place: Place | None = None
         self._node: ClusterNode | None = None
-        self._broker: Broker | None = None
         self._looking = False
         self._beacon: Beacon | None = None
 
@@ -68,7 +69,6 @@ class Clustered:
     async def enter(self, broker: Broker, view: View) -> None:
         """Make the broker one of many, and load what is at home here. Its log is open."""
         assert self._place is not None
-        self._broker = broker
         node = self._node = ClusterNode(
             self._place,
             version=__version__,
@@ -113,14 +113,14 @@ class Clustered:
         """How many nodes are there, this one included."""
         return max(1, len(self._registry.members))
 
-    def fit(self, messages: GridLog, broker: Broker) -> None:
+    def fit(self, messages: GridLog, budget: Budget, upkeep: Upkeep) -> None:
         """From now on this node's log has its share of the grid, and no more."""
-        GridRoom(self.grid, broker, messages, self.count, self._clock).begin()
+        GridRoom(self.grid, messages, budget, upkeep, self.count, self._clock).begin()
 
-    def refresh(self, lag: float) -> None:
+    def refresh(self, lag: float, clients: int) -> None:
         """Show the others how this node is."""
-        if self._node is not None and self._broker is not None:
-            self._node.show(load=min(1.0, lag), clients=self._broker.clients)
+        if self._node is not None:
+            self._node.show(load=min(1.0, lag), clients=clients)
             if not self._looking:
                 self._looking = True
                 ensureDeferred(self._look()).addErrback(self._not_seen)

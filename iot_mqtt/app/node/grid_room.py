@@ -13,8 +13,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.publishing.budget import DiskLevel
+from iot_mqtt.broker.publishing.budget import Budget, DiskLevel
+from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.ports.clock import Clock
@@ -33,11 +33,18 @@ class GridRoom:
     """One life of a node. Everything runs in the reactor's thread."""
 
     def __init__(
-        self, grid: IgniteGrid, broker: Broker, messages: GridLog, nodes: Callable[[], int], clock: Clock
+        self,
+        grid: IgniteGrid,
+        messages: GridLog,
+        budget: Budget,
+        upkeep: Upkeep,
+        nodes: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._grid = grid
-        self._broker = broker
         self._messages = messages
+        self._budget = budget
+        self._upkeep = upkeep
         self._nodes = nodes
         self._clock = clock
         self._pressed_at = clock.monotonic() - PAUSE
@@ -53,17 +60,17 @@ class GridRoom:
     def _changed(self) -> None:
         if self._grid.capacity:
             self._messages.limit(int(self._grid.capacity * LOG_SHARE) // self._nodes())
-        budget = self._broker.budget
+        budget = self._budget
         budget.measure()
         over = 0 < self._messages.ceiling.bytes < self._messages.size
         pressed = budget.level is not DiskLevel.NONE and self._clock.monotonic() - self._pressed_at >= PAUSE
         if over or pressed:
-            self._broker.upkeep.begin()
+            self._upkeep.begin()
 
     def _pressed(self) -> bool:
         """Asked when there is something that could go, which then does."""
         now = self._clock.monotonic()
-        if self._broker.budget.level is DiskLevel.NONE or now - self._pressed_at < PAUSE:
+        if self._budget.level is DiskLevel.NONE or now - self._pressed_at < PAUSE:
             return False
         self._pressed_at = now
         return True

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.broker.broker import Broker
-from iot_mqtt.devices import Accompanied
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.devices import Commands
 from iot_mqtt.devices.letters import Letters
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.uplink.inbox.settings import InboxSettings
 from iot_mqtt.uplink.kafka.settings import properties
 
 
 def make_letters(
-    config: Config, broker: Broker, accompanied: Accompanied, cross: Callable[[Callable[[], None]], object]
+    config: Config, commands: Commands, turn: Turn, clock: Clock, cross: Callable[[Callable[[], None]], object]
 ) -> Letters | None:
     """None: no commands come from Kafka."""
     told = config.uplink.commands
@@ -30,5 +31,5 @@ def make_letters(
         dead_letters=told.dead_letters,
         max_age=told.max_age,
     )
-    inbox = KafkaInbox(settings, cross, broker.clock.monotonic, broker.clock.wall)
-    return Letters(accompanied.commands, inbox, broker.turn, broker.clock, told.max_age)
+    inbox = KafkaInbox(settings, cross, clock.monotonic, clock.wall)
+    return Letters(commands, inbox, turn, clock, told.max_age)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from iot_mqtt.app.config.checks import uplink_rule_problems
 from iot_mqtt.app.config.errors import ConfigError
 from iot_mqtt.app.config.reading import LoadedConfig
-from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.driving import breath
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.uplink.desk import ReloadInfo, RuleInfo, RulesInfo, RulesRefused, TrialInfo
 from iot_mqtt.uplink.rulebook import RuleBook
 from iot_mqtt.uplink.rules import Rule, rules_of
@@ -38,12 +40,32 @@ FIRST_SPAN = 1.0
 WIDER = 8
 
 
+class Status(Protocol):
+    """The uplink that goes by the rules."""
+
+    def info(self) -> UplinkInfo: ...
+
+
 class RuleDesk:
     """One per node with an uplink."""
 
-    def __init__(self, broker: Broker, book: RuleBook, read: Read | None, kind: str, reserved: Sequence[str]) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        book: RuleBook,
+        uplink: Status,
+        log: Log,
+        turn: Turn,
+        clock: Clock,
+        read: Read | None,
+        *,
+        kind: str,
+        reserved: Sequence[str],
+    ) -> None:
         self._book = book
+        self._uplink = uplink
+        self._log = log
+        self._turn = turn
+        self._clock = clock
         self._read = read
         self._kind = kind
         self._reserved = reserved
@@ -66,25 +88,24 @@ class RuleDesk:
         if problems:
             raise RulesRefused("\n".join(problems))
         try:
-            change = self._book.change(rules_of(told.rules)[0], self._broker.log.end)
+            change = self._book.change(rules_of(told.rules)[0], self._log.end)
         except ValueError as error:
             raise RulesRefused(str(error)) from error
         if change:
             # The history of the rules leaves with the batch that has the first message under the new ones.
-            self._broker.turn.reserve()
-            await self._broker.store.settled()
+            self._turn.reserve()
+            await self._turn.settled()
             logger.info("the rules of the uplink were changed", extra={"rules": len(told.rules)})
         notes = [] if told.kind == self._kind else [f"uplink.kind is {self._kind} until the node is restarted"]
         if change:
             notes.append("what was recorded before goes by the rules that were in force then")
-        info = self._broker.uplink.info() if self._broker.uplink is not None else None
         return ReloadInfo(
             changed=bool(change),
             rules=len(self._book.rules.rules),
             added=tuple(map(written, change.added)),
             removed=tuple(map(written, change.removed)),
             reordered=change.reordered,
-            waiting=info.lag_messages if info is not None and self._book.earlier else 0,
+            waiting=self._uplink.info().lag_messages if self._book.earlier else 0,
             notes=tuple(notes),
         )
 
@@ -105,8 +126,8 @@ class RuleDesk:
 
     async def _try(self, trial: Trial, messages: int, minutes: float | None) -> TrialInfo:
         span = None if minutes is None else minutes * 60
-        clock, call_soon = self._broker.clock, self._broker.turn.call_soon
-        found = await recent(self._broker.log, clock.wall(), messages, span, lambda: breath(call_soon))
+        call_soon = self._turn.call_soon
+        found = await recent(self._log, self._clock.wall(), messages, span, lambda: breath(call_soon))
         tried, left = 0, messages
         skip = max(0, found.messages - messages)
         for run in found.runs:

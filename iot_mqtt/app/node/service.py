@@ -144,7 +144,8 @@ class Service:
             await self._cluster.enter(self.broker, self.view)
             self.accompanied.join(self._cluster.questions)
         await self.accompanied.load(self.broker.accompany)
-        letters = make_letters(self._config, self.broker, self.accompanied, self._reactor.callFromThread)
+        cross = self._reactor.callFromThread
+        letters = make_letters(self._config, self.accompanied.commands, self.broker.turn, self.clock, cross)
         if letters is not None:
             self.accompanied.letters = letters
             self.view.further_alarms.append(lambda: letters.alarms)
@@ -157,7 +158,7 @@ class Service:
         self._repeat(LOOK_SECONDS, collector.look)
         self._repeat(DISK_SECONDS, self.broker.budget.measure)
         if self._cluster is not None:
-            self._cluster.fit(messages, self.broker)
+            self._cluster.fit(messages, self.broker.budget, self.broker.upkeep)
         if before_listening is not None:
             await before_listening()
         ports = self._listen()
@@ -362,7 +363,7 @@ class Service:
 
     def _show_load(self) -> None:
         if self._cluster is not None:
-            self._cluster.refresh(self._lag.latest)
+            self._cluster.refresh(self._lag.latest, self.broker.clients)
 
     def _take_care(self) -> None:
         if self._cluster is not None:

@@ -64,7 +64,8 @@ def make_uplink(
     if told.ack == "kafka":
         holding = Holding(ledger, broker.budget, turn.call_soon, broker.settings.receive_maximum)
     uplink = Uplink(book, sink, ledger, broker.log, clock, turn.call_soon, holding)
-    return Uplinked(uplink, book, RuleDesk(broker, book, read, told.kind, reserved))
+    desk = RuleDesk(book, uplink, broker.log, turn, clock, read, kind=told.kind, reserved=reserved)
+    return Uplinked(uplink, book, desk)
 
 
 def _make_sink(config: Config, cross: Callable[[Callable[[], None]], object]) -> Sink:

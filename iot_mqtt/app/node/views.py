@@ -51,7 +51,7 @@ def make_view(broker: Broker, *, node_id: str, version: str, started_at: float) 
         counters=broker.counters,
         figures=Figures(broker, sessions, broker.groups, broker.routes, broker.retention, budget),
         clients=ClientsView(sessions, broker.attempts, budget, turn),
-        sessions=SessionsView(sessions, backlogs, broker.outflow, broker.attempts, sessions.end, turn),
+        sessions=SessionsView(sessions, backlogs, broker.outflow, broker.attempts, broker.ending.end, turn),
         messages=MessagesView(broker.publishing, broker.retention, broker.counters, turn, broker.clock, levels),
         log=LogView(log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon)),
         cluster=make_cluster_view(broker, node_id=node_id, version=version),

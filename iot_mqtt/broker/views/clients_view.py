@@ -30,13 +30,13 @@ class ClientsView:
         return [
             self._client(session.connection, session)
             for session in page(connected, by_client, after, limit)
-            if session.connection is not None
+            if isinstance(session.connection, Connection)
         ]
 
     def client(self, client_id: str) -> ClientInfo | None:
         """One connected client."""
         session = self._sessions.get(client_id)
-        if session is None or session.connection is None:
+        if session is None or not isinstance(session.connection, Connection):
             return None
         return self._client(session.connection, session)
 

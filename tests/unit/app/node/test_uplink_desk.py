@@ -10,7 +10,7 @@ from twisted.internet.defer import ensureDeferred
 
 from iot_mqtt.app.config.errors import DEFAULT, ConfigError, Problem
 from iot_mqtt.app.config.reading import LoadedConfig, read_config
-from iot_mqtt.app.node.rule_desk import RuleDesk
+from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.uplink.desk import RulesRefused
 from tests.unit.broker.harness import run
@@ -26,7 +26,11 @@ class DeskNode(BookedNode):
         super().__init__(*entries, **options)
         self.written: tuple[Mapping[str, object], ...] = self.entries
         self.kind = "file"
-        self.desk = RuleDesk(self.node.broker, self.book, self._read, "file", ["iot.commands"])
+        self.desk = self.make_desk(self._read)
+
+    def make_desk(self, read: Read | None) -> RuleDesk:
+        node, turn, reserved = self.node, self.node.broker.turn, ["iot.commands"]
+        return RuleDesk(self.book, self.uplink, node.log, turn, node.clock, read, kind="file", reserved=reserved)
 
     async def _read(self) -> LoadedConfig:
         return read_config(None, [f"uplink.kind={self.kind}", f"uplink.rules={list(self.written)}"], {})
@@ -132,7 +136,7 @@ def test_a_configuration_that_cannot_be_read_changes_nothing() -> None:
         raise ConfigError([Problem(DEFAULT, "mqtt", "is broken")])
 
     for read in (fails, None):
-        desk = RuleDesk(it.node.broker, it.book, read, "file", [])
+        desk = it.make_desk(read)
         with pytest.raises(RulesRefused):
             it.wait(desk.reload())
 
