@@ -6,7 +6,6 @@ write per connection; ``mark_dirty`` makes sure that ``end_turn`` comes.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from secrets import token_hex
@@ -28,9 +27,30 @@ from iot_mqtt.broker.cluster.references import References
 from iot_mqtt.broker.cluster.releases import Releases
 from iot_mqtt.broker.cluster.retained_sync import RetainedSync
 from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
+from iot_mqtt.broker.connections.access import Access
+from iot_mqtt.broker.connections.admission import Admission, WillRequests
+from iot_mqtt.broker.connections.connection import Connection, Kind, Serving
+from iot_mqtt.broker.connections.dispatch import Dispatch, Handler
+from iot_mqtt.broker.connections.door import Door
 from iot_mqtt.broker.connections.draining import Draining
-from iot_mqtt.broker.connections.handlers import early_table, table
-from iot_mqtt.broker.connections.handlers.connect import admit, usual_connacks
+from iot_mqtt.broker.connections.handlers import (
+    AcksHandler,
+    AuthHandler,
+    ConnectHandler,
+    DisconnectHandler,
+    PingreqHandler,
+    PublishAnswers,
+    PublishGate,
+    PublishHandler,
+    Requests,
+    Subacks,
+    SubscribeHandler,
+    UnsubscribeHandler,
+    table,
+)
+from iot_mqtt.broker.connections.opening import Opening
+from iot_mqtt.broker.connections.registry import Connections
+from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.publishing.accompanying import Accompaniment, Accompany, Accompanying
 from iot_mqtt.broker.publishing.batches import class_of
 from iot_mqtt.broker.publishing.budget import Budget
@@ -73,10 +93,9 @@ from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import SendUp
-from iot_mqtt.codec import Properties
-from iot_mqtt.errors import MqttError, ReasonCode, Refused
+from iot_mqtt.errors import Refused
 from iot_mqtt.pipeline import ConnectTimeouts
-from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Permissions, Principal
+from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.counters import Counters
@@ -86,17 +105,9 @@ from iot_mqtt.ports.store import CommitOrder, Store
 from iot_mqtt.topics import POLICIES, Routes
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.uplink import Uplink
     from iot_mqtt.broker.uplink.holding import Holding
-    from iot_mqtt.pipeline import CloseReason, TimingWheel
-
-logger = logging.getLogger(__name__)
-
-#: Endings of those who were not let through to the protocol.
-TURNED_AWAY = frozenset({"untrusted_proxy", "bad_proxy_header", "foreign_origin", "bad_websocket_handshake"})
-#: Endings decided below this stage that count as errors.
-FAULTS = frozenset({"connect_timeout", "before_login", "outbox_limit", "failed"}) | TURNED_AWAY
+    from iot_mqtt.pipeline import TimingWheel
 
 
 class Broker:
@@ -134,8 +145,6 @@ class Broker:
         self.turn = Turn(store, call_soon)
         self.steps = Steps()
         self._new_id = new_id
-        self.handlers = table()
-        self.early_handlers = early_table()
         self.routes: Routes[Session] = Routes(
             pick=POLICIES[settings.shared_policy], class_of=class_of, steps_of=self.steps.of
         )
@@ -180,26 +189,26 @@ class Broker:
         )
         if log_use.record:
             self.steps.add(KeptForReplays(log_use.record, self.recording, self.budget, counters))
-        #: A set in the order of accepting; a dictionary needs half of a set's room.
-        self.connections: dict[Connection, None] = {}
         self.attempts = Attempts(clock.wall)
-        self._make_sessions()
-        #: Why no client is let in now; None: they are.
-        self.refusing: Refused | None = None
-        self.draining = Draining(self)
-        #: Where clients are sent that are to use another server.
-        self.references: References = lambda _: settings.server_reference
         #: What there is to do with other nodes; a sole node has none.
         self.clustering: Clustering | None = None
         #: What feeds the data platform from the log, if anything does.
         self.uplink: Uplink | None = None
         #: What it makes acknowledgements wait for, if they are to.
         self.holding: Holding | None = None
-        self.connect_timeouts = ConnectTimeouts(wheel, settings.connect_timeout)
-        self.clients = self.most_clients = 0
-        self._closed_bytes = [0, 0]
-        self.announcement = announcement_of(settings)
-        self.usual_connacks = usual_connacks(self.announcement)
+        self.door = Door()
+        timeouts = ConnectTimeouts(wheel, settings.connect_timeout)
+        self.connections = Connections(self.turn, counters, self.accompaniment, self.attempts, timeouts)
+        self.connections.on_closed = (self.budget.forget,)
+        self.connections.reference = lambda _: settings.server_reference
+        self._make_sessions()
+        self.connections.detach = self.attaching.detach
+        self.draining = Draining(self.door, self.sessions, self.connections, self.budget, counters, clock)
+        self.publish_answers = PublishAnswers(store, counters)
+        gate = PublishGate(self.publishing, self.budget, self.accompaniment)
+        publish = PublishHandler(settings, self.publishing, self.budget, gate, self.publish_answers, clock, counters)
+        self.handlers = self._table(publish)
+        self._inbound = Dispatch(self.handlers, self.routes, self.budget, publish.takes, self.outflow.pump)
 
     def _make_sessions(self) -> None:
         """How sessions begin, come back, and end."""
@@ -274,85 +283,73 @@ class Broker:
         turn.at_commit = (departed.committed, forwarding.committed, *turn.at_commit)
         return self.clustering
 
-    # Connections come and go.
+    # Connections.
 
-    def connection_opened(self, connection: Connection) -> None:
-        """A socket was accepted."""
-        self.counters.connections_opened += 1
-        self.connections[connection] = None
-        if connection.ctx is not None:
-            self.connect_timeouts.expect(connection.ctx.channel)
+    def _table(self, publish: PublishHandler) -> dict[type, Handler]:
+        settings, counters = self.settings, self.counters
+        sessions, rights, wills, connections = self.sessions, self.rights, self.wills, self.connections
+        welcome = Welcome(settings, sessions, self.outflow, counters)
+        admission = Admission(
+            self.owners,
+            WillRequests(settings, counters),
+            welcome,
+            Opening(sessions, self.attaching, self.owners, rights, wills, connections, welcome),
+            self._claim,
+            self.new_client_id,
+        )
+        access = Access(self.authenticator, self.authorizer, self.methods, admission.admit, rights.recheck)
+        subscribe = SubscribeHandler(
+            settings,
+            Requests(settings, self.clock, counters),
+            self.subscriptions,
+            Subacks(self.subscriptions, self.retained_reading, sessions),
+            self.accompaniment,
+            counters,
+        )
+        return table(
+            ConnectHandler(settings, self.door, access, connections, counters),
+            AuthHandler(access, counters),
+            publish,
+            AcksHandler(self.outflow, self.store, self.turn, self.accompaniment, counters),
+            subscribe,
+            UnsubscribeHandler(settings, self.subscriptions, counters),
+            PingreqHandler(counters),
+            DisconnectHandler(sessions, wills, counters),
+        )
 
-    def first_packet_came(self, connection: Connection) -> None:
-        """CONNECT is here, with all that it takes: the connect time-out has done its work."""
-        if connection.ctx is not None:
-            self.connect_timeouts.forget(connection.ctx.channel)
+    def serving(self, kind: Kind = Kind()) -> Serving:  # noqa: B008 - it is frozen
+        """What the connections of a listener share."""
+        return Serving(self.turn, self.store, self.counters, self.clock, self._inbound, self.connections, kind)
 
-    def admit(self, connection: Connection, principal: Principal, permissions: Permissions, data: bytes | None) -> None:
-        """An enhanced-authentication exchange succeeded."""
-        admit(connection, principal, permissions, data)
+    def _claim(self, connection: Connection, client_id: str, opened: Callable[[], None], *, assigned: bool) -> None:
+        assert connection.connect is not None
+        if self.clustering is None or (assigned and not self.sessions.interval(connection.connect)):
+            opened()
+        else:
+            self.clustering.claims.claim(connection, client_id, opened)
 
-    def client_connected(self, connection: Connection) -> None:
-        """A session has its connection; ``_detach`` is the counterpart."""
-        connection.note_origin()
-        self.accompaniment.by.client_came(connection)
-        if connection.ctx is not None:
-            connection.ctx.channel.logged_in()
-        self.clients += 1
-        self.most_clients = max(self.most_clients, self.clients)
-        self.turn.plan_if_unsettled()
+    @property
+    def clients(self) -> int:
+        """Connections that a session has."""
+        return self.connections.clients
 
-    def client_left(self, connection: Connection, reason: ReasonCode) -> None:
-        """The client said goodbye; it closes next, and so do we [MQTT-3.14.4-2]."""
-        connection.leave_quietly(reason)
+    @property
+    def refusing(self) -> Refused | None:
+        """See ``Door``."""
+        return self.door.refusing
 
-    def connection_leaving(self, connection: Connection, end: str, error: MqttError | None = None) -> None:
-        """We close a connection: its session lets go of it at once, not when the socket is gone. ``error`` is why, if
-        the client did not ask for it.
-        """
-        self._detach(connection, end)
-        if error is not None and connection.session is None and connection.connect is not None:
-            self.counters.connects_refused[error.reason.name] += 1
-            self.attempts.refused(connection, end, error.detail)
+    @refusing.setter
+    def refusing(self, refusing: Refused | None) -> None:
+        self.door.refusing = refusing
 
-    def connection_closed(self, connection: Connection, reason: CloseReason | None) -> None:
-        """The socket is gone."""
-        self.counters.connections_closed += 1
-        self.connections.pop(connection, None)
-        self.budget.forget(connection)
-        if self.holding is not None:
-            self.holding.forget(connection)
-        if connection.ctx is not None:
-            channel = connection.ctx.channel
-            self.connect_timeouts.forget(channel)
-            self._closed_bytes[0] += channel.bytes_received
-            self._closed_bytes[1] += channel.bytes_sent
-        if reason is not None and reason.name in FAULTS:
-            self.counters.errors[reason.name.upper()] += 1
-            if reason.name in TURNED_AWAY:
-                logger.info("turned away: %s", reason.detail, extra=connection.who() | {"reason": reason.name.upper()})
-        self._detach(connection, "connection_lost" if reason is None else reason.name.lower())
+    @property
+    def references(self) -> References:
+        """See ``Connections.reference``."""
+        return self.connections.reference
 
-    def _detach(self, connection: Connection, reason: str) -> None:
-        session = connection.session
-        if session is None or session.connection is not connection:
-            return
-        self.clients -= 1
-        self.counters.disconnects[reason] += 1
-        self.attaching.detach(session, connection, reason)
-        self.accompaniment.by.client_left(connection)
-        if session.ended:
-            self.attempts.ended(session.client_id, session.username, reason, connection)
-        self.turn.plan_if_unsettled()
-
-    def count_bytes(self) -> None:
-        """Bring the byte counters up to date; they are kept by the channels while those live."""
-        received, sent = self._closed_bytes
-        for connection in self.connections:
-            if connection.ctx is not None:
-                received += connection.ctx.channel.bytes_received
-                sent += connection.ctx.channel.bytes_sent
-        self.counters.bytes_received, self.counters.bytes_sent = received, sent
+    @references.setter
+    def references(self, references: References) -> None:
+        self.connections.reference = references
 
     def new_client_id(self) -> str:
         """An id for a client that brought none [MQTT-3.1.3-6]."""
@@ -369,44 +366,9 @@ class Broker:
     def feed(self, uplink: Uplink) -> None:
         """Something feeds the data platform from the log from now on."""
         self.uplink, self.holding = uplink, uplink.holding
+        if uplink.holding is not None:
+            self.publish_answers.holding = uplink.holding
+            self.connections.on_closed += (uplink.holding.forget,)
         self.store.enlist(CommitOrder.UPLINK, uplink)
         self.upkeep.followers.append(uplink)
         self.steps.add(SendUp(uplink, self.recording, self.budget, self.counters, self.store, self.turn))
-
-    # What goes wrong.
-
-    def note_error(self, connection: Connection, error: MqttError) -> None:
-        """A client broke a rule, or was not let in: one line, no traceback, no payload. The two kinds of lines are
-        thinned out apart from each other, so that a flood of one does not hide the other.
-        """
-        logger.info(
-            "connection closed: %s" if connection.session is not None else "connection refused: %s",
-            error.detail,
-            extra=connection.who() | {"reason": error.reason.name},
-        )
-
-    def report(self, connection: Connection, error: BaseException) -> None:
-        """A fault of ours, with its traceback."""
-        logger.error("unexpected error while serving a connection", exc_info=error)
-
-
-def announcement_of(settings: MqttSettings) -> Properties:
-    """CONNACK properties that say what is offered; defaults of the specification are left unsaid."""
-
-    def unless(value: int, default: int) -> int | None:
-        return None if value == default else value
-
-    def unless_offered(offered: bool) -> bool | None:
-        return None if offered else False
-
-    return Properties(
-        receive_maximum=unless(settings.receive_maximum, 65_535),
-        maximum_qos=unless(settings.max_qos, 2),
-        retain_available=unless_offered(settings.retain_available),
-        maximum_packet_size=settings.max_packet_size,
-        topic_alias_maximum=unless(settings.topic_alias_maximum, 0),
-        wildcard_subscription_available=unless_offered(settings.wildcard_available),
-        subscription_identifier_available=unless_offered(settings.subscription_identifiers_available),
-        shared_subscription_available=unless_offered(settings.shared_available),
-        server_reference=settings.server_reference or None,
-    )

@@ -113,7 +113,7 @@ class BrokerLife:
         self.layout = Layout(
             [
                 ("mqtt", lambda: MqttCodecStage(SETTINGS.max_packet_size)),
-                ("broker", lambda: Connection(broker, durable_sessions=True)),
+                ("broker", lambda: Connection(broker.serving())),
             ]
         )
         self.ready = True

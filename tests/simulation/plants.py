@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from iot_mqtt.broker.connections.handlers import publish
+from iot_mqtt.broker.connections.handlers import PublishAnswers
 
 
 @contextmanager
@@ -15,15 +15,15 @@ def planted(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
-    original = publish._acknowledge
+    original = PublishAnswers.acknowledge
 
     def acknowledge(*args: Any) -> None:
         outcome = args[-1]
         outcome.ticket = 0
         original(*args)
 
-    publish._acknowledge = acknowledge  # type: ignore[assignment]
+    PublishAnswers.acknowledge = acknowledge  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
-        publish._acknowledge = original
+        PublishAnswers.acknowledge = original  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
@@ -144,7 +144,7 @@ def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable
                 protocol,
                 (
                     "broker",
-                    partial(Connection, broker, durable_sessions=durable, patient=frames, codec=told.codec),
+                    partial(Connection, broker.serving(Kind(durable, frames, told.codec))),
                 ),
             ]
         )

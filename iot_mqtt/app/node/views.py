@@ -49,7 +49,7 @@ def make_view(broker: Broker, *, node_id: str, version: str, started_at: float) 
         version=version,
         started_at=started_at,
         counters=broker.counters,
-        figures=Figures(broker, sessions, broker.groups, broker.routes, broker.retention, budget),
+        figures=Figures(broker.connections, sessions, broker.groups, broker.routes, broker.retention, budget),
         clients=ClientsView(sessions, broker.attempts, budget, turn),
         sessions=SessionsView(sessions, backlogs, broker.outflow, broker.attempts, broker.ending.end, turn),
         messages=MessagesView(broker.publishing, broker.retention, broker.counters, turn, broker.clock, levels),
@@ -63,7 +63,11 @@ def make_view(broker: Broker, *, node_id: str, version: str, started_at: float) 
 
 def make_cluster_view(broker: Broker, *, node_id: str, version: str) -> ClusterView:
     """Its part about the cluster."""
-    return ClusterView(broker.draining, broker, broker.store, broker.counters, node_id=node_id, version=version)
+    return ClusterView(
+        broker.draining, broker.connections, broker.store, broker.counters, node_id=node_id, version=version
+    )
+        broker.draining, broker.connections, broker.store, broker.counters, node_id=node_id, version=version
+    )
 
 
 def join(broker: Broker, view: ClusterView, node_id: str, node: Neighbours, registry: Registry) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from iot_mqtt.codec import PacketType
+from iot_mqtt.broker.connections.client_writer import ClientWriter, Output
+from iot_mqtt.codec import Packet, PacketType
 from iot_mqtt.errors import ReasonCode
 
 
@@ -66,3 +67,68 @@ class Answers:
         items = self._items
         while items and items[0].ticket <= committed:
             yield items.popleft()
+
+
+class AnswerWriter(ClientWriter):
+    """The half of a connection that writes, with answers in their order."""
+
+    __slots__ = ("closed", "answers")
+
+    def __init__(self, serving: Output) -> None:
+        super().__init__(serving)
+        self.closed = False
+        self.answers: Answers | None = None
+
+    def answer(
+        self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = ReasonCode.SUCCESS
+    ) -> None:
+        """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
+        if self.answers is None and ticket <= self.serving.store.committed:
+            self.send(self.written(type, ids, reason))
+            return
+        if type is PacketType.PUBACK and self.session is not None:
+            self.session.inbound.unacknowledged += len(ids)
+        self._waiting().acknowledge(ticket, type, ids, reason)
+
+    def reply(self, packet: Packet, *, once_committed: bool = False) -> None:
+        """Answer with a packet, at once or when all is committed that was staged, in order behind earlier answers."""
+        data, store = self.written_to_fit(packet), self.serving.store
+        self.serving.counters.packets_sent[packet.type.name] += 1
+        ticket = store.latest if once_committed else 0
+        if self.answers is None and ticket <= store.committed:
+            self.send(data)
+        else:
+            self._waiting().append(Waiting(ticket, packet.type, [], data=data))
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Do something once all is committed that was staged, in order behind earlier answers."""
+        store = self.serving.store
+        if self.answers is None and store.latest <= store.committed:
+            call()
+        else:
+            self._waiting().append(Waiting(store.latest, PacketType.CONNACK, [], call=call))
+
+    def _waiting(self) -> Answers:
+        if self.answers is None:
+            self.answers = Answers()
+            self.serving.turn.await_commit(self)
+        return self.answers
+
+    def committed(self) -> None:
+        """A commit is over: let the answers go that waited for it."""
+        answers = self.answers
+        if answers is None:
+            return
+        for answer in answers.due(self.serving.store.committed):
+            if self.closed:
+                return
+            if answer.call is not None:
+                answer.call()
+                continue
+            if answer.type is PacketType.PUBACK and self.session is not None:
+                self.session.inbound.unacknowledged -= len(answer.ids)
+            self.send(answer.data or self.written(answer.type, answer.ids, answer.reason))
+        if answers:
+            self.serving.turn.await_commit(self)
+        else:
+            self.answers = None

@@ -26,11 +26,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.door import Door
+from iot_mqtt.broker.connections.registry import Connections
 from iot_mqtt.broker.facade import DEFAULT_RATE, DrainInfo
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
     from iot_mqtt.ports.clock import Timer
 
 log = logging.getLogger(__name__)
@@ -50,8 +55,21 @@ _SHED_TEXT = "other nodes have fewer clients"
 class Draining:
     """One node's clients on their way to others."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        door: Door,
+        sessions: Sessions,
+        connections: Connections,
+        budget: Budget,
+        counters: Counters,
+        clock: Clock,
+    ) -> None:
+        self._door = door
+        self._sessions = sessions
+        self._connections = connections
+        self._budget = budget
+        self._counters = counters
+        self._clock = clock
         #: Called when this node begins or ceases to refuse newcomers, so that other nodes learn of it.
         self.on_change: Callable[[], None] = lambda: None
         self._refusal: Refused | None = None
@@ -78,18 +96,18 @@ class Draining:
 
     def begin(self, rate: int | None = None, reason: ReasonCode = ReasonCode.USE_ANOTHER_SERVER) -> None:
         """Let nobody in, and send everybody away; again: with another rate or reason."""
-        broker = self._broker
+        door = self._door
         anew = self._refusal is None
         self._reason = reason
         refusal = Refused(_TEXTS[reason], reason)
-        if broker.refusing is None or broker.refusing is self._refusal:
+        if door.refusing is None or door.refusing is self._refusal:
             # Another refusal has a better reason than ours.
-            broker.refusing = refusal
+            door.refusing = refusal
         self._refusal = refusal
         if anew:
             self._refused_before = self._refused
             self._start(rate, None)
-            log.info("draining: %d clients leave, %d a second", broker.clients, self._rate)
+            log.info("draining: %d clients leave, %d a second", self._connections.clients, self._rate)
             self.on_change()
         elif rate is not None:
             self._rate = rate
@@ -99,13 +117,13 @@ class Draining:
         if self._refusal is None and count > 0:
             self._reason = ReasonCode.USE_ANOTHER_SERVER
             self._start(rate, count)
-            log.info("rebalancing: %d of %d clients leave, %d a second", count, self._broker.clients, self._rate)
+            log.info("rebalancing: %d of %d clients leave, %d a second", count, self._connections.clients, self._rate)
 
     def resume(self) -> None:
         """Let clients in again and send nobody away any more, for whichever reason that was done."""
-        broker, refusal = self._broker, self._refusal
-        if broker.refusing is refusal:
-            broker.refusing = None
+        door, refusal = self._door, self._refusal
+        if door.refusing is refusal:
+            door.refusing = None
         self._refusal = None
         self._reason = ReasonCode.USE_ANOTHER_SERVER
         self._surplus = 0
@@ -116,7 +134,7 @@ class Draining:
         leaving, self._leaving = self._leaving, set()
         for connection in leaving:
             # It has not been told: it stays.
-            if not connection.closed and broker.budget.paused(connection) is None:
+            if not connection.closed and self._budget.paused(connection) is None:
                 connection.proceed()
         if refusal is not None:
             log.info("clients are let in again")
@@ -124,7 +142,7 @@ class Draining:
 
     def progress(self) -> DrainInfo:
         """Cheap enough to be asked every second."""
-        clients = self._broker.clients
+        clients = self._connections.clients
         leaving = sum(1 for one in self._leaving if not one.closed)
         left = clients - leaving
         remaining = left if self._surplus is None else min(self._surplus, left)
@@ -148,13 +166,13 @@ class Draining:
 
     @property
     def _refused(self) -> int:
-        refused = self._broker.counters.connects_refused
+        refused = self._counters.connects_refused
         return sum(refused[reason.name] for reason in _TEXTS)
 
     # One after the other.
 
     def _start(self, rate: int | None, surplus: int | None) -> None:
-        clock = self._broker.clock
+        clock = self._clock
         self._rate = DEFAULT_RATE if rate is None else rate
         self._surplus = surplus
         self._began_at = clock.wall()
@@ -168,17 +186,17 @@ class Draining:
 
     def _line_up(self) -> None:
         """Who is connected, in the order of their sessions."""
-        self._queue = deque(one.client_id for one in self._broker.sessions if one.connection is not None)
+        self._queue = deque(one.client_id for one in self._sessions if one.connection is not None)
 
     def _step(self) -> None:
-        clock = self._broker.clock
+        clock = self._clock
         now = clock.monotonic()
         # A step that comes late does not make up for all of it at once.
         most = 1.0 + 2 * self._rate * STEP_SECONDS
         self._allowance = min(most, self._allowance + self._rate * (now - self._stepped_at))
         self._stepped_at = now
         self._leaving = {one for one in self._leaving if not one.closed}
-        if not self._queue and self._surplus is None and self._broker.clients > len(self._leaving):
+        if not self._queue and self._surplus is None and self._connections.clients > len(self._leaving):
             # Clients that were being let in when it began.
             self._line_up()
         self._send_some()
@@ -186,10 +204,10 @@ class Draining:
             self._timer = None
             log.info("rebalancing is over: %d clients were sent away", self._sent_away)
             return
-        if self._surplus is None and not self._broker.clients and not self._said:
+        if self._surplus is None and not self._connections.clients and not self._said:
             self._said = True
             log.info("drained: %d clients were sent away", self._sent_away)
-        if self._surplus is None and not self._broker.connections:
+        if self._surplus is None and not self._connections:
             # Nobody can become a client any more: whoever connects from now on is refused.
             self._timer = None
             return
@@ -199,7 +217,7 @@ class Draining:
         # When nothing is committed nobody can leave, and no more than these are kept waiting.
         room = max(1, self._rate) - len(self._leaving)
         while self._allowance > 1 - ROUNDING and room > 0 and self._surplus != 0 and self._queue:
-            session = self._broker.sessions.get(self._queue.popleft())
+            session = self._sessions.get(self._queue.popleft())
             connection = session.connection if session is not None else None
             # One that waits for its CONNACK is looked at again later.
             if (
@@ -217,11 +235,9 @@ class Draining:
 
     def _send_away(self, connection: Connection) -> None:
         """Acknowledge what came from it, then tell it where to go."""
-        broker = self._broker
         self._leaving.add(connection)
         connection.hold([])
-        connection.after_commit(broker.store.latest, partial(self._tell, connection))
-        broker.turn.plan()
+        connection.after_commit(partial(self._tell, connection))
 
     def _tell(self, connection: Connection) -> None:
         if connection in self._leaving and not connection.closed:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
-from iot_mqtt.codec import PublishBatch, RunBatch, runs_of
+from iot_mqtt.codec import PublishBatch, runs_of
 from iot_mqtt.topics import MIXED, Match, Mixed, Route, is_reserved
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.broker import Broker
-    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.publishing.fanout import FanOut
+    from iot_mqtt.ports.counters import Counters
+    from iot_mqtt.values import Origin
 
 #: Bytes by which a packet may grow in another form, but for subscription identifiers: id, and the two lengths.
 GROWTH = 2 + 2 + 2
@@ -55,41 +56,17 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
     return match
 
 
-def takes(connection: Connection, batch: PublishBatch, routes_version: int) -> bool:
-    """Whether a batch can be served at once: what it was made by still holds, and nothing in it is out of the way.
-
-    ``routes_version``: of the table by which it was made.
-    """
-    broker, session, permissions = connection.broker, connection.session, connection.permissions
-    if session is None or permissions is None or broker.budget.full or broker.routes.version != routes_version:
-        return False
-    if not permissions.unrestricted and connection.verdicts_version != permissions.version:
-        return False
-    if isinstance(batch, RunBatch):
-        classes = broker.routes.classes
-        for run in batch.runs:
-            if classes[run.topic] is None or not connection.may_publish(run.topic):
-                return False
-    qos = batch.qos
-    if batch.retain and not broker.settings.retain_available:
-        return False
-    if qos == 2:
-        ids = batch.ids
-        return broker.settings.max_qos == 2 and session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)
-    return qos <= broker.settings.max_qos
-
-
-def deliver(broker: Broker, batch: PublishBatch, source: Connection, publisher: Session) -> Outcome:
-    """Hand a batch to every receiver of its match."""
+def deliver(fan_out: FanOut, batch: PublishBatch, origin: Origin, publisher: Session, wall: float) -> Outcome:
+    """Hand a batch, which came at ``wall``, to every receiver of its match."""
     outcome, count = Outcome(), batch.count
     match: Match[Session] = batch.route
     for route in match.plain:
         outcome.receivers += 1
-        sent = _send(broker, batch, route)
+        sent = _send(fan_out.counters, batch, route)
         if sent < count:
-            for offset, publication in _behind(batch, source, publisher, sent, broker.clock.wall()):
-                broker.publishing.fan_out.to_session(publication, route, outcome, None, offset)
-    counters = broker.counters
+            for offset, publication in _behind(batch, origin, publisher, sent, wall):
+                fan_out.to_session(publication, route, outcome, None, offset)
+    counters = fan_out.counters
     counters.messages_received += count
     counters.messages_matched += outcome.receivers * count
     if outcome.nobody:
@@ -97,7 +74,7 @@ def deliver(broker: Broker, batch: PublishBatch, source: Connection, publisher: 
     return outcome
 
 
-def _send(broker: Broker, batch: PublishBatch, route: Route[Session]) -> int:
+def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int:
     """Send as much of a batch as a receiver takes as it comes; how many messages that is."""
     session = route.receiver
     connection = session.connection
@@ -112,7 +89,7 @@ def _send(broker: Broker, batch: PublishBatch, route: Route[Session]) -> int:
     if qos == 0:
         connection.send(batch.written(five=five, qos=0, identifiers=block))
         session.delivered += count
-        broker.counters.messages_delivered += count
+        counters.messages_delivered += count
         return count
     if session.expiry_interval or session.cursor is not None or session.elsewhere or session.queue or session.sending:
         return 0
@@ -126,11 +103,11 @@ def _send(broker: Broker, batch: PublishBatch, route: Route[Session]) -> int:
     return count
 
 
-def publications_of(batch: PublishBatch, source: Connection, publisher: Session, wall: float) -> list[Publication]:
+def publications_of(batch: PublishBatch, origin: Origin, publisher: Session, wall: float) -> list[Publication]:
     """Its runs, which came at ``wall``; made once, whoever asks."""
     publications: list[Publication] | None = batch._publications
     if publications is None:
-        client_id, origin = publisher.client_id, source.origin
+        client_id = publisher.client_id
         publications = batch._publications = [
             Publication(run, run.topic, client_id, wall, origin) for run in runs_of(batch)
         ]
@@ -138,11 +115,11 @@ def publications_of(batch: PublishBatch, source: Connection, publisher: Session,
 
 
 def _behind(
-    batch: PublishBatch, source: Connection, publisher: Session, start: int, wall: float
+    batch: PublishBatch, origin: Origin, publisher: Session, start: int, wall: float
 ) -> Iterator[tuple[int, Publication]]:
     """Its runs from a message on, with their places in the batch."""
     offset = 0
-    for publication in publications_of(batch, source, publisher, wall):
+    for publication in publications_of(batch, origin, publisher, wall):
         if offset >= start:
             yield offset, publication
         elif offset + publication.count > start:

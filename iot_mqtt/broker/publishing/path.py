@@ -110,6 +110,10 @@ class Publishing:
         if match.plain or match.shared:
             self.fan_out.fan_out(publication_of(message, self._clock.wall()), match, None)
 
+    def awaited(self, publication: Publication) -> int:
+        """What the answer to a repeated message waits for besides its commit: it may have gone up and not be safe."""
+        return max((step.awaited(publication) for step in self.routes.match(publication.topic).steps), default=0)
+
     def refuses(self, publication: Publication) -> bool:
         """Whether it would be stored, and there is no room for that."""
         return self._budget.full and self._takes_room(self.routes.match(publication.topic), publication)

@@ -31,7 +31,7 @@ class Publisher(Protocol):
     @property
     def session(self) -> Session | None: ...
 
-    def answer_after(self, ticket: int, type: PacketType, ids: list[int], reason: ReasonCode, /) -> None:
+    def answer(self, type: PacketType, ids: list[int], ticket: int, reason: ReasonCode, /) -> None:
         """Acknowledge when a commit is over."""
         ...
 
@@ -166,7 +166,7 @@ class Holding:
                 if answer.type is PacketType.PUBACK and session is not None:
                     session.inbound.unacknowledged -= len(answer.ids)
                 # It may still have to wait for a commit.
-                connection.answer_after(answer.ticket, answer.type, answer.ids, answer.reason)
+                connection.answer(answer.type, answer.ids, answer.ticket, answer.reason)
             if held.count * 2 <= self._most:
                 self._budget.resume(connection, Pause.UPLINK)
 

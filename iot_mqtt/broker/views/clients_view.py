@@ -61,7 +61,7 @@ class ClientsView:
             username=session.username,
             peer=channel.peer if channel else "",
             listener=channel.listener if channel else "",
-            protocol=connection.codec or PROTOCOLS[session.version],
+            protocol=connection.serving.kind.codec or PROTOCOLS[session.version],
             clean_start=bool(connect and connect.clean_start),
             keep_alive=connection.keep_alive,
             connected_at=connection.connected_at,

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
-from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
@@ -163,7 +163,7 @@ class Node:
         self.layout = Layout(
             [
                 ("mqtt", lambda: MqttCodecStage(settings.max_packet_size)),
-                ("broker", lambda: Connection(broker, durable_sessions=self.durable, patient=self.patient)),
+                ("broker", lambda: Connection(broker.serving(Kind(self.durable, self.patient)))),
             ]
         )
         run(self.log.open())

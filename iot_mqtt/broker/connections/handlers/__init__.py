@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from iot_mqtt.broker.connections.handlers.acks import on_acks
-from iot_mqtt.broker.connections.handlers.auth import on_auth
-from iot_mqtt.broker.connections.handlers.connect import on_connect
-from iot_mqtt.broker.connections.handlers.disconnect import on_disconnect
-from iot_mqtt.broker.connections.handlers.pingreq import on_pingreq
-from iot_mqtt.broker.connections.handlers.publish import on_batch, on_publish
-from iot_mqtt.broker.connections.handlers.subscribe import on_subscribe
-from iot_mqtt.broker.connections.handlers.unsubscribe import on_unsubscribe
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.handlers.acks import AcksHandler
+from iot_mqtt.broker.connections.handlers.auth import AuthHandler
+from iot_mqtt.broker.connections.handlers.connect import ConnectHandler
+from iot_mqtt.broker.connections.handlers.disconnect import DisconnectHandler
+from iot_mqtt.broker.connections.handlers.pingreq import PingreqHandler
+from iot_mqtt.broker.connections.handlers.publish import PublishHandler
+from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
+from iot_mqtt.broker.connections.handlers.publish_gate import PublishGate
+from iot_mqtt.broker.connections.handlers.subscribe import Requests, Subacks, SubscribeHandler
+from iot_mqtt.broker.connections.handlers.unsubscribe import UnsubscribeHandler
 from iot_mqtt.codec import (
     AckRun,
     Auth,
@@ -27,28 +30,34 @@ from iot_mqtt.codec import (
 )
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, Refused, Unavailable
 
-if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
-
 
 def on_error(_connection: Connection, error: MqttError) -> None:
     """The codec found something wrong behind the packets before it."""
     raise error
 
 
-def table() -> dict[type, Callable[[Connection, Any], None]]:
+def table(
+    connect: ConnectHandler,
+    auth: AuthHandler,
+    publish: PublishHandler,
+    acks: AcksHandler,
+    subscribe: SubscribeHandler,
+    unsubscribe: UnsubscribeHandler,
+    pingreq: PingreqHandler,
+    disconnect: DisconnectHandler,
+) -> dict[type, Callable[[Connection, Any], None]]:
     """Value type → handler. The decoder lets nothing else through."""
     return {
-        PublishRun: on_publish,
-        PublishBatch: on_batch,
-        RunBatch: on_batch,
-        AckRun: on_acks,
-        Connect: on_connect,
-        Subscribe: on_subscribe,
-        Unsubscribe: on_unsubscribe,
-        Pingreq: on_pingreq,
-        Disconnect: on_disconnect,
-        Auth: on_auth,
+        PublishRun: publish.serve,
+        PublishBatch: publish.serve_batch,
+        RunBatch: publish.serve_batch,
+        AckRun: acks.serve,
+        Connect: connect.serve,
+        Subscribe: subscribe.serve,
+        Unsubscribe: unsubscribe.serve,
+        Pingreq: pingreq.serve,
+        Disconnect: disconnect.serve,
+        Auth: auth.serve,
         MqttError: on_error,
         Malformed: on_error,
         ProtocolViolation: on_error,
@@ -57,20 +66,18 @@ def table() -> dict[type, Callable[[Connection, Any], None]]:
     }
 
 
-def early_table() -> dict[type, Callable[[Connection, Any], None]]:
-    """The same before a session is open: CONNECT, AUTH, and nothing else."""
-    early = dict.fromkeys(table(), too_early)
-    return early | {
-        kind: handler for kind, handler in table().items() if kind in (Connect, Auth) or handler is on_error
-    }
-
-
-def too_early(connection: Connection, packet: object) -> None:
-    """[MQTT-4.12.0-2] [MQTT-3.1.2-30] a client that authenticates sends nothing but AUTH and DISCONNECT."""
-    if isinstance(packet, Disconnect):
-        connection.broker.client_left(connection, packet.reason)
-        return
-    raise ProtocolViolation("not before the session is open")
-
-
-__all__ = ["early_table", "table"]
+__all__ = [
+    "AcksHandler",
+    "AuthHandler",
+    "ConnectHandler",
+    "DisconnectHandler",
+    "PingreqHandler",
+    "PublishAnswers",
+    "PublishGate",
+    "PublishHandler",
+    "Requests",
+    "Subacks",
+    "SubscribeHandler",
+    "UnsubscribeHandler",
+    "table",
+]

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.sessions.wills import Wills
 from iot_mqtt.codec import Disconnect
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.ports.counters import Counters
 
 
-def on_disconnect(connection: Connection, packet: Disconnect) -> None:
-    """Change the expiry if asked to, drop the will if so meant, and close."""
-    broker, session = connection.broker, connection.session
-    assert session is not None
-    broker.counters.packets_received["DISCONNECT"] += 1
-    interval = packet.properties.session_expiry_interval
-    if interval is not None:
-        if interval and not session.expiry_interval:  # [MQTT-3.14.2-2]
-            raise ProtocolViolation("a session that was to end with its connection can't be kept now")
-        broker.sessions.set_expiry(session, interval)
-    if packet.reason is ReasonCode.SUCCESS:
-        broker.wills.cancel(session)  # [MQTT-3.14.4-3]
-    broker.client_left(connection, packet.reason)
+class DisconnectHandler:
+    """Changes the expiry if asked to, drops the will if so meant, and closes."""
+
+    __slots__ = ("_sessions", "_wills", "_counters")
+
+    def __init__(self, sessions: Sessions, wills: Wills, counters: Counters) -> None:
+        self._sessions = sessions
+        self._wills = wills
+        self._counters = counters
+
+    def serve(self, connection: Connection, packet: Disconnect) -> None:
+        """DISCONNECT came."""
+        session = connection.session
+        assert session is not None
+        self._counters.packets_received["DISCONNECT"] += 1
+        interval = packet.properties.session_expiry_interval
+        if interval is not None:
+            if interval and not session.expiry_interval:  # [MQTT-3.14.2-2]
+                raise ProtocolViolation("a session that was to end with its connection can't be kept now")
+            self._sessions.set_expiry(session, interval)
+        if packet.reason is ReasonCode.SUCCESS:
+            self._wills.cancel(session)  # [MQTT-3.14.4-3]
+        connection.leave_quietly(packet.reason)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.codec import Pingreq
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.ports.counters import Counters
 
 PINGRESP = b"\xd0\x00"
 
 
-def on_pingreq(connection: Connection, _packet: Pingreq) -> None:
-    """Answer at once; nothing is looked at but that it came."""
-    counters = connection.broker.counters
-    counters.packets_received["PINGREQ"] += 1
-    counters.packets_sent["PINGRESP"] += 1
-    connection.send(PINGRESP)
+class PingreqHandler:
+    """Answers at once; nothing is looked at but that it came."""
+
+    __slots__ = ("_counters",)
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+
+    def serve(self, connection: Connection, _packet: Pingreq) -> None:
+        """PINGREQ came."""
+        self._counters.packets_received["PINGREQ"] += 1
+        self._counters.packets_sent["PINGRESP"] += 1
+        connection.send(PINGRESP)

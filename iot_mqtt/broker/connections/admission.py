@@ -1,0 +1,115 @@
+"""A client that is who it says: may it have the name and the will that its CONNECT asks for?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.opening import Opening
+from iot_mqtt.broker.connections.welcome import Welcome
+from iot_mqtt.broker.sessions.owners import Owners
+from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.codec import Connect, ConnectWill
+from iot_mqtt.codec.properties import passed_on
+from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
+from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
+from iot_mqtt.values import Message, Will
+
+
+class WillRequests:
+    """The will of a CONNECT as a message; it must be allowed and offered like any publish."""
+
+    __slots__ = ("_settings", "_counters")
+
+    def __init__(self, settings: MqttSettings, counters: Counters) -> None:
+        self._settings = settings
+        self._counters = counters
+
+    def read(self, connect: Connect, permissions: Permissions) -> Will | None:
+        """The will that is asked for, or an error."""
+        will = connect.will
+        if will is None:
+            return None
+        topic = will.topic.decode()
+        validate_topic(topic, max_levels=self._settings.max_topic_levels)
+        if will.qos > self._settings.max_qos:  # [MQTT-3.2.2-12]
+            raise ProtocolViolation(f"QoS {will.qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
+        if will.retain and not self._settings.retain_available:  # [MQTT-3.2.2-13]
+            raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
+        if is_reserved(will.topic):
+            self._counters.denied["will"] += 1
+            raise Refused(f"the will's topic: {RESERVED}", ReasonCode.NOT_AUTHORIZED)
+        if not permissions.unrestricted and not permissions.allows(Action.PUBLISH, topic):
+            self._counters.denied["will"] += 1
+            raise Refused("not allowed to publish the will's topic", ReasonCode.NOT_AUTHORIZED)
+        return _will(will)
+
+
+def _will(will: ConnectWill) -> Will:
+    message = Message(
+        will.topic,
+        will.payload,
+        will.qos,
+        retain=will.retain,
+        properties=passed_on(will.properties),
+    )
+    return Will(
+        message,
+        delay=will.properties.will_delay_interval or 0,
+        expiry=will.properties.message_expiry_interval,
+    )
+
+
+class Claim(Protocol):
+    """Has a client's session come here from the node that has it, and calls ``opened`` then."""
+
+    def __call__(
+        self, connection: Connection, client_id: str, opened: Callable[[], None], *, assigned: bool
+    ) -> None: ...
+
+
+class Admission:
+    """Checks a client's name and its will, and opens its session once no other node has it.
+
+    ``new_client_id`` makes an id for a client that brought none [MQTT-3.1.3-6].
+    """
+
+    __slots__ = ("_owners", "_wills", "_welcome", "_opening", "_claim", "_new_client_id")
+
+    def __init__(
+        self,
+        owners: Owners,
+        wills: WillRequests,
+        welcome: Welcome,
+        opening: Opening,
+        claim: Claim,
+        new_client_id: Callable[[], str],
+    ) -> None:
+        self._owners = owners
+        self._wills = wills
+        self._welcome = welcome
+        self._opening = opening
+        self._claim = claim
+        self._new_client_id = new_client_id
+
+    def admit(self, connection: Connection, principal: Principal, permissions: Permissions, data: bytes | None) -> None:
+        """The client is ``principal``; ``data`` is what its authentication has for it."""
+        connect = connection.connect
+        assert connect is not None
+        connection.principal, connection.permissions = principal, permissions
+        client_id = connect.client_id
+        if client_id and not permissions.unrestricted:
+            self._owners.check_name(connection, client_id)
+        will = self._wills.read(connect, permissions)
+        assigned = None if client_id else self._new_client_id()
+        self._welcome.check(connection, assigned, data)
+        self._claim(
+            connection,
+            assigned or client_id,
+            partial(self._opening.open, connection, will, assigned, data),
+            assigned=assigned is not None,
+        )

@@ -1,0 +1,217 @@
+"""What a client is sent, in the form that it takes: by its version, its Maximum Packet Size and its topic aliases.
+
+Bytes gather in ``_out`` and leave as one write at the end of the turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iot_mqtt.broker.connections.fitting import fitting
+from iot_mqtt.broker.publication import Publication, hop_properties
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.codec import Packet, PacketType, encode_acks, encode_publish
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.pipeline import Context, Stage
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters, Drop
+from iot_mqtt.ports.store import Store
+from iot_mqtt.session import Delivery, OutboundAliases, Piece
+from iot_mqtt.values import ProtocolVersion
+
+if TYPE_CHECKING:
+    from iot_mqtt.broker.session import Session
+
+#: Bytes that gather for one client before they are written without waiting for the end of the turn.
+EAGER_BYTES = 256 * 1024
+#: Bytes that an alias adds at most: the property, and a longer length of the properties and of the packet.
+ALIAS_COST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What all connections of a node need to write."""
+
+    turn: Turn
+    store: Store
+    counters: Counters
+    clock: Clock
+
+
+class ClientWriter(Stage):
+    """The half of a connection that writes."""
+
+    __slots__ = (
+        "serving",
+        "ctx",
+        "session",
+        "version",
+        "five",
+        "plain",
+        "writable",
+        "outbound_aliases",
+        "max_packet_size",
+        "_out",
+        "_out_bytes",
+    )
+
+    def __init__(self, serving: Output) -> None:
+        self.serving = serving
+        self.ctx: Context | None = None
+        self.session: Session | None = None
+        self.version: ProtocolVersion | None = None
+        self.five = False
+        #: 3 or 5 when runs of that family may pass as they are, 0 when each must be looked at.
+        self.plain = 0
+        self.writable = False
+        self.outbound_aliases: OutboundAliases | None = None
+        self.max_packet_size = 0
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+
+    def send(self, data: bytes) -> None:
+        """Add bytes to this turn's write."""
+        out = self._out
+        if not out:
+            self.serving.turn.mark_dirty(self)
+        out.append(data)
+        self._out_bytes += len(data)
+        if self._out_bytes > EAGER_BYTES:
+            self.write_out()
+
+    def write_out(self) -> None:
+        """Write what gathered; once per turn."""
+        out = self._out
+        if not out:
+            return
+        self._out = []
+        self._out_bytes = 0
+        if self.ctx is not None:
+            self.ctx.send(out)
+
+    # Packets.
+
+    def send_packet(self, packet: Packet) -> None:
+        """Add a packet to this turn's write; an error when it is larger than the client takes."""
+        data = self.written_to_fit(packet)
+        self.serving.counters.packets_sent[packet.type.name] += 1
+        self.send(data)
+
+    def written_to_fit(self, packet: Packet) -> bytes:
+        """A packet that the client waits for; without it there is no way on but to close [MQTT-3.1.2-24]."""
+        assert self.version is not None
+        data = fitting(packet, self.version, self.max_packet_size)
+        if data is None:
+            raise Refused(f"{packet.type.name} is larger than the client takes", ReasonCode.PACKET_TOO_LARGE)
+        return data
+
+    def written(self, type: PacketType, ids: list[int], reason: ReasonCode) -> bytes:
+        """Acknowledgements, counted."""
+        assert self.version is not None
+        self.serving.counters.packets_sent[type.name] += len(ids)
+        return encode_acks(type, ids, self.version, reason)
+
+    def send_pubrel(self, ids: list[int]) -> None:
+        """PUBREL for exchanges whose PUBREC is safely noted."""
+        self.send(self.written(PacketType.PUBREL, ids, ReasonCode.SUCCESS))
+
+    # The session's messages.
+
+    def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
+        """A run in a form of its own."""
+        if self.max_packet_size or self.outbound_aliases is not None:
+            self._send_one_by_one(publication, retain, identifiers)
+            return
+        self.send(publication.at_qos0(self.five, retain, identifiers))
+        self._count_delivered(publication.count)
+
+    def _send_one_by_one(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
+        """For clients with a Maximum Packet Size or with topic aliases."""
+        sent = 0
+        for message in publication.messages:
+            if self.send_delivery(Delivery(message, 0, retain=retain, identifiers=identifiers)):
+                sent += 1
+        if publication.count > sent and self.session is not None:
+            self.session.count_drop(Drop.TOO_LARGE, publication.count - sent)
+            self.serving.counters.dropped[Drop.TOO_LARGE] += publication.count - sent
+        self._count_delivered(sent)
+
+    def _count_delivered(self, count: int) -> None:
+        self.serving.counters.messages_delivered += count
+        if self.session is not None:
+            self.session.delivered += count
+
+    def send_now(self, publication: Publication, qos: int, retain: bool, identifiers: tuple[int, ...]) -> int:
+        """As much of a QoS 1 or 2 run as window and outbox take, for a session that keeps nothing."""
+        session = self.session
+        if session is None or not self.writable or session.sending or self.max_packet_size or self.outbound_aliases:
+            return 0
+        outbound = session.outbound
+        count = min(publication.count, outbound.room)
+        if count <= 0:
+            return 0
+        ids = outbound.reserve(count)
+        outbound.mark(ids, qos)
+        self.send(publication.with_ids(self.five, qos, retain, identifiers, ids))
+        return count
+
+    def send_delivery(self, delivery: Delivery) -> bool:
+        """One message; False when it is larger than the client takes."""
+        message = delivery.message
+        topic = message.topic
+        properties = b""
+        if self.five:
+            expiry = None
+            if message.expires_at is not None:
+                expiry = max(1, round(message.expires_at - self.serving.clock.wall()))  # [MQTT-3.3.2-6]
+            properties = hop_properties(message.properties, expiry=expiry, identifiers=delivery.identifiers)
+        data = self._publish(topic, delivery, properties)
+        if self.max_packet_size and len(data) > self.max_packet_size:
+            return False
+        if self.outbound_aliases is not None:
+            data = self._aliased(data, delivery, properties)
+        self.send(data)
+        return True
+
+    def send_piece(self, piece: Piece, *, dup: bool) -> list[int]:
+        """Messages of a flight; returns the packet ids of those that are larger than the client takes."""
+        flight, start = piece.flight, piece.offset - piece.base
+        publication: Publication = piece.publication
+        wall = self.serving.clock.wall() if publication.run.raw_properties else None
+        if not self.max_packet_size and self.outbound_aliases is None:
+            self.send(
+                publication.with_ids(
+                    self.five, flight.qos, flight.retain, flight.identifiers, piece.ids, start, dup=dup, wall=wall
+                )
+            )
+            return []
+        too_large = []
+        for packet_id, message in zip(piece.ids, publication.messages[start : start + len(piece)], strict=True):
+            delivery = Delivery(message, flight.qos, retain=flight.retain, identifiers=flight.identifiers)
+            delivery.packet_id, delivery.sent = packet_id, dup
+            if not self.send_delivery(delivery):
+                too_large.append(packet_id)
+        return too_large
+
+    def _aliased(self, data: bytes, delivery: Delivery, properties: bytes) -> bytes:
+        """The same packet with an alias for its topic, unless that makes it too large for the client."""
+        aliases, topic, limit = self.outbound_aliases, delivery.message.topic, self.max_packet_size
+        assert aliases is not None
+        if limit and len(data) + ALIAS_COST > limit and not aliases.knows(topic):
+            return data
+        alias, known = aliases.assign(topic)
+        aliased = self._publish(b"" if known else topic, delivery, hop_properties(properties, alias=alias))
+        return data if limit and len(aliased) > limit else aliased
+
+    def _publish(self, topic: bytes, delivery: Delivery, properties: bytes) -> bytes:
+        return encode_publish(
+            topic,
+            delivery.message.payload,
+            five=self.five,
+            qos=delivery.qos,
+            retain=delivery.retain,
+            dup=delivery.sent and delivery.qos > 0,
+            packet_id=delivery.packet_id,
+            properties=properties,
+        )

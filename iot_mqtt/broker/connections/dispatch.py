@@ -1,0 +1,78 @@
+"""What the packets of a connection mean: each is served by its handler, in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.publishing.batches import flattened
+from iot_mqtt.broker.publishing.budget import Budget, Pause
+from iot_mqtt.broker.session import Session
+from iot_mqtt.codec import Auth, Connect, Disconnect, PublishBatch
+from iot_mqtt.errors import MqttError, ProtocolViolation
+from iot_mqtt.topics import Routes
+
+Handler = Callable[[Connection, Any], None]
+
+
+class Dispatch:
+    """Packet type → handler, for all connections of a node.
+
+    ``takes`` says whether a batch can be served at once; ``pump`` sends a session's messages where there is room again.
+    """
+
+    __slots__ = ("classes", "pump", "_budget", "_early", "_handlers", "_routes", "_takes")
+
+    def __init__(
+        self,
+        handlers: Mapping[type, Handler],
+        routes: Routes[Session],
+        budget: Budget,
+        takes: Callable[[Connection, PublishBatch], bool],
+        pump: Callable[[Session], None],
+    ) -> None:
+        self._handlers = handlers
+        #: Before a session is open: CONNECT, AUTH, and nothing else.
+        self._early = dict.fromkeys(handlers, too_early) | {
+            kind: handler
+            for kind, handler in handlers.items()
+            if kind in (Connect, Auth) or issubclass(kind, MqttError)
+        }
+        self.classes = routes.classes
+        self._routes = routes
+        self._budget = budget
+        self._takes = takes
+        self.pump = pump
+
+    def read(self, connection: Connection, batch: list[object]) -> None:
+        """Serve what came together; what has to wait is held by the connection."""
+        version = self._routes.version
+        try:
+            for position, item in enumerate(batch):
+                if connection.closed:
+                    return
+                if isinstance(item, PublishBatch) and not (
+                    version == self._routes.version and self._takes(connection, item)
+                ):
+                    self.read(connection, flattened(batch[position:]))
+                    return
+                handlers = self._early if connection.session is None else self._handlers
+                handlers[type(item)](connection, item)
+                if connection.answers is not None and self._budget.crowded and not connection.connecting:
+                    self._budget.pause(connection, Pause.UNCOMMITTED, [])
+                if connection.connecting or connection.stash is not None:
+                    connection.hold(batch[position + 1 :])
+                    return
+            if connection.answers is not None:
+                self._budget.weigh()
+        except MqttError as error:
+            connection.fail(error)
+
+
+def too_early(connection: Connection, packet: object) -> None:
+    """[MQTT-4.12.0-2] [MQTT-3.1.2-30] a client that authenticates sends nothing but AUTH and DISCONNECT."""
+    if isinstance(packet, Disconnect):
+        connection.leave_quietly(packet.reason)
+        return
+    raise ProtocolViolation("not before the session is open")

@@ -1,0 +1,131 @@
+"""What a publisher is told: acknowledgements behind what must be safe, reasons where its version has words for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.uplink.holding import HeldAnswer
+from iot_mqtt.codec import Ack, PacketType, Properties, PublishRun
+from iot_mqtt.errors import ProtocolViolation, ReasonCode
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.store import Store
+from iot_mqtt.topics import RESERVED, is_reserved
+
+
+class Holds(Protocol):
+    """What makes acknowledgements wait for the uplink's sink (``uplink.holding``)."""
+
+    def hold(self, connection: Connection, answer: HeldAnswer) -> bool:
+        """Keep one for later, if that is what it has to wait for."""
+        ...
+
+
+class PublishAnswers:
+    """Acknowledges, remembers and refuses."""
+
+    __slots__ = ("holding", "_store", "_counters")
+
+    def __init__(self, store: Store, counters: Counters) -> None:
+        #: None: no acknowledgement waits for more than a commit.
+        self.holding: Holds | None = None
+        self._store = store
+        self._counters = counters
+
+    def acknowledge(self, connection: Connection, type: PacketType, ids: list[int], outcome: Outcome) -> None:
+        """Answer in order, once what must be safe is; v5 learns of messages that nobody could take."""
+        ticket, position = outcome.ticket, outcome.position
+        if not connection.five:
+            self._answer(connection, type, ids, ticket, position)
+            return
+        refused = outcome.wholly_refused()
+        if refused:
+            full = frozenset(refused)
+            for index, packet_id in enumerate(ids):
+                reason = ReasonCode.QUOTA_EXCEEDED if index in full else ReasonCode.SUCCESS
+                self._answer(connection, type, [packet_id], ticket, position, reason)
+        elif outcome.nobody and not connection.patient:
+            self._answer(connection, type, ids, ticket, 0, ReasonCode.NO_MATCHING_SUBSCRIBERS)
+        else:
+            self._answer(connection, type, ids, ticket, position)
+
+    def acknowledge_each(
+        self, connection: Connection, publications: Sequence[Publication], outcomes: Sequence[Outcome]
+    ) -> None:
+        """PUBACKs in order, in as few answers as have different things to say."""
+        ids: list[int] = []
+        together = Outcome()
+        for publication, outcome in zip(publications, outcomes, strict=False):
+            if connection.five and (outcome.nobody or outcome.refused):
+                if ids:
+                    self.acknowledge(connection, PacketType.PUBACK, ids, together)
+                self.acknowledge(connection, PacketType.PUBACK, publication.run.ids, outcome)
+                ids, together = [], Outcome()
+                continue
+            if ids and outcome.ticket and not together.ticket:
+                # Those before it wait for no commit.
+                self.acknowledge(connection, PacketType.PUBACK, ids, together)
+                ids, together = [], Outcome()
+            ids += publication.run.ids
+            together.elsewhere = True
+            together.ticket = max(together.ticket, outcome.ticket)
+            together.position = max(together.position, outcome.position)
+        if ids:
+            self.acknowledge(connection, PacketType.PUBACK, ids, together)
+
+    def repeat(self, connection: Connection, packet_id: int, position: int) -> None:
+        """PUBREC once more. The first may still be waiting for its commit; the repeated one must not overtake it."""
+        self._answer(connection, PacketType.PUBREC, [packet_id], self._store.latest, position)
+
+    def remember(self, connection: Connection, session: Session, ids: list[int], outcome: Outcome) -> None:
+        """Keep the ids of QoS 2 messages until they are released; those that nobody could take are free again."""
+        store = self._store
+        refused = outcome.wholly_refused() if connection.five else []
+        stored = session.durable and len(refused) < len(ids)
+        if stored:
+            store.save_received(session.client_id, ids)
+            outcome.ticket = store.latest
+        for position in refused:
+            session.inbound.release(ids[position])
+            if stored:
+                store.remove_received(session.client_id, ids[position])
+
+    def deny(self, connection: Connection, session: Session, run: PublishRun, topic: bytes) -> None:
+        """Not allowed: v5 is told in the acknowledgement, 3.x can only be told by success or by closing.
+
+        MQTT 3.1.1 section 3.3.5 leaves that choice; a positive acknowledgement for a message that went nowhere
+        would be a lie, so a QoS 1 or 2 publisher of 3.x is closed.
+        """
+        self._counters.denied["publish"] += run.count
+        session.count_denied("publish", run.count)
+        if run.qos == 0:
+            return
+        reserved = is_reserved(topic)
+        if not connection.five:
+            raise ProtocolViolation(RESERVED if reserved else "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
+        answer = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
+        if reserved and connection.problem_information and not connection.max_packet_size and self.holding is None:
+            said = Properties(reason_string=RESERVED)
+            for packet_id in run.ids:
+                connection.reply(Ack(answer, packet_id, ReasonCode.NOT_AUTHORIZED, said))
+        else:
+            self._answer(connection, answer, list(run.ids), 0, 0, ReasonCode.NOT_AUTHORIZED)
+
+    def _answer(
+        self,
+        connection: Connection,
+        type: PacketType,
+        ids: list[int],
+        ticket: int,
+        position: int,
+        reason: ReasonCode = ReasonCode.SUCCESS,
+    ) -> None:
+        """Acknowledge once ``ticket`` is committed, and what is before ``position`` safe in the uplink's sink, in order
+        behind earlier answers.
+        """
+        if self.holding is None or not self.holding.hold(connection, HeldAnswer(position, ticket, type, ids, reason)):
+            connection.answer(type, ids, ticket, reason)

@@ -1,0 +1,64 @@
+"""Whether what a client publishes has to wait: for room on the disk, for commits, for word from other nodes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.publishing.accompanying import Accompaniment
+from iot_mqtt.broker.publishing.budget import Budget, Pause
+from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.codec import PublishBatch, PublishRun, RunBatch
+
+
+class PublishGate:
+    """Holds connections that publish, until they may go on."""
+
+    __slots__ = ("_publishing", "_budget", "_accompaniment")
+
+    def __init__(self, publishing: Publishing, budget: Budget, accompaniment: Accompaniment) -> None:
+        self._publishing = publishing
+        self._budget = budget
+        self._accompaniment = accompaniment
+
+    def takes(self, connection: Connection, batch: PublishBatch) -> bool:
+        """Whether a batch can be served at once: what it was made by still holds, and nothing in it is out of the way;
+        ``Dispatch`` has seen to the routes.
+        """
+        session, permissions = connection.session, connection.permissions
+        if session is None or permissions is None or self._budget.full:
+            return False
+        if not permissions.unrestricted:
+            verdicts = connection.verdicts
+            if verdicts is None or verdicts.version != permissions.version:
+                return False
+        if isinstance(batch, RunBatch):
+            classes = self._publishing.routes.classes
+            for run in batch.runs:
+                if classes[run.topic] is None or not connection.may_publish(run.topic):
+                    return False
+        if batch.qos == 2:
+            ids = batch.ids
+            return session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)
+        return True
+
+    def holds(self, connection: Connection, run: PublishRun) -> bool:
+        """Whether a publisher of 3.x has to wait until the disk has room: it can't be told anything else."""
+        if not (run.qos and (connection.patient or not connection.five)):
+            return False
+        publication = Publication(run, run.topic, "", 0.0)
+        if not connection.may_publish(run.topic) or not self._publishing.refuses(publication):
+            return False
+        self._budget.pause(connection, Pause.DISK_FULL, [run])
+        return True
+
+    def holds_command(self, connection: Connection, run: PublishRun, topic: bytes) -> bool:
+        """Whether a command has to wait until it is known that no other node has accepted it."""
+        if not connection.may_publish(topic):
+            return False
+        go_on = partial(self._budget.go_on, connection, Pause.LOOKUP)
+        if not self._accompaniment.by.looks(topic, run.properties, go_on):
+            return False
+        self._budget.pause(connection, Pause.LOOKUP, [run])
+        return True

@@ -1,0 +1,63 @@
+"""A client that may have its session gets it, at home here, and is answered once that is safe."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.registry import Connections
+from iot_mqtt.broker.connections.welcome import Welcome
+from iot_mqtt.broker.sessions.attaching import Attaching
+from iot_mqtt.broker.sessions.owners import Owners
+from iot_mqtt.broker.sessions.rights import Rights
+from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.sessions.wills import Wills
+from iot_mqtt.values import Will
+
+
+class Opening:
+    """Opens sessions."""
+
+    __slots__ = ("_sessions", "_attaching", "_owners", "_rights", "_wills", "_connections", "_welcome")
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        attaching: Attaching,
+        owners: Owners,
+        rights: Rights,
+        wills: Wills,
+        connections: Connections,
+        welcome: Welcome,
+    ) -> None:
+        self._sessions = sessions
+        self._attaching = attaching
+        self._owners = owners
+        self._rights = rights
+        self._wills = wills
+        self._connections = connections
+        self._welcome = welcome
+
+    def open(self, connection: Connection, will: Will | None, assigned: str | None, data: bytes | None) -> None:
+        """Give a connection its session; see ``handlers.connect`` for the whole list."""
+        connect = connection.connect
+        assert connect is not None and connection.permissions is not None
+        client_id = assigned or connect.client_id
+        before = self._sessions.get(client_id)
+        foreign = before is not None and self._owners.check(connection, client_id)
+        replaces = before is not None and before.durable
+        connection.connected_at = connection.serving.clock.wall()
+        session, present = self._attaching.open(connection, connect, client_id, anew=foreign)
+        connection.session = session
+        connection.take_batches()
+        if not connection.permissions.unrestricted:
+            self._rights.recheck(connection)
+        self._connections.connected(connection)
+        self._wills.set(session, will)
+        self._welcome.set_limits(connection, session)
+        welcome = partial(self._welcome.welcome, connection, session, present, assigned, data)
+        if session.durable or replaces or will is not None:
+            # What CONNACK says of the session must be true after a crash as well.
+            connection.after_commit(welcome)
+        else:
+            welcome()

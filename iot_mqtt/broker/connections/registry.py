@@ -1,0 +1,166 @@
+"""The connections of a node, and which of them are clients.
+
+::
+
+    opened ─▶ (CONNECT) ─▶ connected ─▶ leaving, closed      a session has the connection from ``connected`` on, until
+       └────────────────────────────▶ leaving, closed      it leaves, is closed, or another one takes its session
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.publishing.accompanying import Accompaniment
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.attempts import Attempts
+from iot_mqtt.broker.turn import Turn
+from iot_mqtt.errors import MqttError
+from iot_mqtt.pipeline import CloseReason, ConnectTimeouts
+from iot_mqtt.ports.counters import Counters
+
+logger = logging.getLogger(__name__)
+
+#: Endings of those who were not let through to the protocol.
+TURNED_AWAY = frozenset({"untrusted_proxy", "bad_proxy_header", "foreign_origin", "bad_websocket_handshake"})
+#: Endings decided below the protocol that count as errors.
+FAULTS = frozenset({"connect_timeout", "before_login", "outbox_limit", "failed"}) | TURNED_AWAY
+
+
+class Connections:
+    """Every connection of this node, from accept to close, in the order of accepting."""
+
+    __slots__ = (
+        "clients",
+        "detach",
+        "most_clients",
+        "on_closed",
+        "reference",
+        "_accompaniment",
+        "_attempts",
+        "_closed_bytes",
+        "_counters",
+        "_open",
+        "_timeouts",
+        "_turn",
+    )
+
+    def __init__(
+        self,
+        turn: Turn,
+        counters: Counters,
+        accompaniment: Accompaniment,
+        attempts: Attempts,
+        timeouts: ConnectTimeouts,
+    ) -> None:
+        self._turn = turn
+        self._counters = counters
+        self._accompaniment = accompaniment
+        self._attempts = attempts
+        self._timeouts = timeouts
+        #: A set in the order of accepting; a dictionary needs half of a set's room.
+        self._open: dict[Connection, None] = {}
+        #: Connections that a session has, and how many they were at most.
+        self.clients = self.most_clients = 0
+        #: Whoever remembers connections forgets one that is gone.
+        self.on_closed: tuple[Callable[[Connection], None], ...] = ()
+        #: Listener → where clients are sent that are to use another server; empty: nowhere.
+        self.reference: Callable[[str], str] = lambda _: ""
+        #: A session loses its connection, for a reason.
+        self.detach: Callable[[Session, Connection, str], None]
+        self._closed_bytes = [0, 0]
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._open)
+
+    def opened(self, connection: Connection) -> None:
+        """A socket was accepted: its client has to say soon who it is."""
+        self._counters.connections_opened += 1
+        self._open[connection] = None
+        if connection.ctx is not None:
+            self._timeouts.expect(connection.ctx.channel)
+
+    def identified(self, connection: Connection) -> None:
+        """The client has sent all that it takes to let it in: the connect time-out has done its work."""
+        if connection.ctx is not None:
+            self._timeouts.forget(connection.ctx.channel)
+
+    def connected(self, connection: Connection) -> None:
+        """A session has its connection; ``_detach`` is the counterpart."""
+        if connection.connect is not None and connection.connect.properties.authentication_method is not None:
+            self.identified(connection)
+        connection.note_origin()
+        self._accompaniment.by.client_came(connection)
+        if connection.ctx is not None:
+            connection.ctx.channel.logged_in()
+        self._counters.connects_accepted += 1
+        self.clients += 1
+        self.most_clients = max(self.most_clients, self.clients)
+        self._turn.plan_if_unsettled()
+
+    def leaving(self, connection: Connection, end: str, error: MqttError | None = None) -> None:
+        """We close a connection: its session lets go of it at once, not when the socket is gone. ``error`` is why, if
+        the client did not ask for it.
+        """
+        self._detach(connection, end)
+        if error is not None and connection.session is None and connection.connect is not None:
+            self._counters.connects_refused[error.reason.name] += 1
+            self._attempts.refused(connection, end, error.detail)
+
+    def closed(self, connection: Connection, reason: CloseReason | None) -> None:
+        """The socket is gone."""
+        self._counters.connections_closed += 1
+        self._open.pop(connection, None)
+        for forget in self.on_closed:
+            forget(connection)
+        if connection.ctx is not None:
+            channel = connection.ctx.channel
+            self._timeouts.forget(channel)
+            self._closed_bytes[0] += channel.bytes_received
+            self._closed_bytes[1] += channel.bytes_sent
+        if reason is not None and reason.name in FAULTS:
+            self._counters.errors[reason.name.upper()] += 1
+            if reason.name in TURNED_AWAY:
+                logger.info("turned away: %s", reason.detail, extra=connection.who() | {"reason": reason.name.upper()})
+        self._detach(connection, "connection_lost" if reason is None else reason.name.lower())
+
+    def _detach(self, connection: Connection, reason: str) -> None:
+        session = connection.session
+        if session is None or session.connection is not connection:
+            return
+        self.clients -= 1
+        self._counters.disconnects[reason] += 1
+        self.detach(session, connection, reason)
+        self._accompaniment.by.client_left(connection)
+        if session.ended:
+            self._attempts.ended(session.client_id, session.username, reason, connection)
+        self._turn.plan_if_unsettled()
+
+    def count_bytes(self) -> None:
+        """Bring the byte counters up to date; they are kept by the channels while those live."""
+        received, sent = self._closed_bytes
+        for connection in self._open:
+            if connection.ctx is not None:
+                received += connection.ctx.channel.bytes_received
+                sent += connection.ctx.channel.bytes_sent
+        self._counters.bytes_received, self._counters.bytes_sent = received, sent
+
+    # What goes wrong.
+
+    def note_error(self, connection: Connection, error: MqttError) -> None:
+        """A client broke a rule, or was not let in: one line, no traceback, no payload. The two kinds of lines are
+        thinned out apart from each other, so that a flood of one does not hide the other.
+        """
+        logger.info(
+            "connection closed: %s" if connection.session is not None else "connection refused: %s",
+            error.detail,
+            extra=connection.who() | {"reason": error.reason.name},
+        )
+
+    def report(self, error: BaseException) -> None:
+        """A fault of ours, with its traceback."""
+        logger.error("unexpected error while serving a connection", exc_info=error)
