@@ -24,9 +24,9 @@ from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.broker.publishing.path import Publishing
+    from iot_mqtt.broker.publishing.steps import Sender
     from iot_mqtt.broker.sessions.sessions import Sessions
     from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.elsewhere import Elsewhere
@@ -58,7 +58,7 @@ class Accepting:
         #: What the grid has under the id of the command that is published next; None: nothing.
         self.looked_up: StoredCommand | None = None
 
-    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+    def published(self, publication: Publication, connection: Sender | None) -> Outcome | None:
         """A message to ``down/…``. One of QoS 0, a retained one, or one to nobody is like any other."""
         run = publication.run
         if not run.qos or run.retain or not owner_of(publication.topic[len(DOWN) :].decode()):
@@ -76,7 +76,7 @@ class Accepting:
             outcome.elsewhere |= own.elsewhere
         return outcome
 
-    def accept(self, new: NewCommand, sender: str, connection: Connection | None) -> tuple[StoredCommand, Outcome]:
+    def accept(self, new: NewCommand, sender: str, connection: Sender | None) -> tuple[StoredCommand, Outcome]:
         """Take one; or say what became of the same one, which came before. Raises ``Refused``."""
         trouble = _wrong_with(new)
         known = self._book.get(new.id) if new.id else None
@@ -160,7 +160,7 @@ class Accepting:
     # What is not sent.
 
     def _again(
-        self, new: NewCommand, record: StoredCommand, connection: Connection | None
+        self, new: NewCommand, record: StoredCommand, connection: Sender | None
     ) -> tuple[StoredCommand, Outcome]:
         self._telling.answer(record, self._response_topic(new, connection), new.correlation)
         return record, _taken()
@@ -171,7 +171,7 @@ class Accepting:
         self._book.write(record, new.body)
         return record
 
-    def _response_topic(self, new: NewCommand, connection: Connection | None) -> str:
+    def _response_topic(self, new: NewCommand, connection: Sender | None) -> str:
         """Where the sender wants to be told: what it could subscribe to itself, or nowhere."""
         topic = new.response_topic
         if not may_answer_to(topic):

@@ -30,11 +30,11 @@ from iot_mqtt.ports.devices import DeviceFigures, DeviceStore, StoredCommand
 from iot_mqtt.session import Delivery, Piece
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.broker.publishing.budget import Budget
     from iot_mqtt.broker.publishing.outcome import Outcome
     from iot_mqtt.broker.publishing.path import Publishing
+    from iot_mqtt.broker.publishing.steps import Sender
     from iot_mqtt.broker.sending.outflow import Outflow
     from iot_mqtt.broker.session import Session
     from iot_mqtt.broker.sessions.sessions import Sessions
@@ -156,7 +156,7 @@ class Accompanied:
     def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
         return self.settings.commands and self._looking.looks(topic, properties, then)
 
-    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+    def published(self, publication: Publication, connection: Sender | None) -> Outcome | None:
         topic = publication.topic
         outcome: Outcome | None = None
         if not topic.startswith((DOWN, REPLY)):
@@ -184,18 +184,18 @@ class Accompanied:
     def dropped(self, session: Session, command: str, reason: Drop) -> None:
         self.states.dropped(session, command, reason)
 
-    def client_came(self, connection: Connection) -> None:
+    def client_came(self, connection: Sender) -> None:
         """What has a session, and wants its own commands, is an MQTT device."""
         session = connection.session
         if session is None or connection.patient or not session.expiry_interval or not session.subscriptions:
             return
         own = f"down/{session.client_id}"
         if not session.subscriptions.keys().isdisjoint((own, f"{own}/#", f"{own}/+")) and is_name(session.client_id):
-            self.devices.client_came(session.client_id, _VERSIONS[session.version], _peer(connection))
+            self.devices.client_came(session.client_id, _VERSIONS[session.version], connection.peer)
 
-    def client_left(self, connection: Connection) -> None:
+    def client_left(self, connection: Sender) -> None:
         if connection.session is not None and not connection.patient:
-            self.devices.client_left(connection.session.client_id, _peer(connection))
+            self.devices.client_left(connection.session.client_id, connection.peer)
 
     def session_came(self, client_id: str, *, inherited: bool) -> None:
         self.devices.came(client_id)
@@ -208,7 +208,3 @@ class Accompanied:
 
     def session_ended(self, client_id: str) -> None:
         self.book.end_session(client_id)
-
-
-def _peer(connection: Connection) -> str:
-    return "" if connection.ctx is None else connection.ctx.channel.peer

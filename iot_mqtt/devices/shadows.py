@@ -24,9 +24,9 @@ from iot_mqtt.ports.devices import DeviceStore, StoredShadow, owner_of
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.broker.publishing.path import Publishing
+    from iot_mqtt.broker.publishing.steps import Sender
     from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Shadows:
 
     # By MQTT.
 
-    def published(self, publication: Publication, connection: Connection | None) -> None:
+    def published(self, publication: Publication, connection: Sender | None) -> None:
         """``shadow/<target>/reported`` by the device itself, ``shadow/<target>/desired`` by whoever may."""
         target, _, what = publication.topic[len(SHADOW) :].decode().rpartition("/")
         if not target or connection is None or what not in ("reported", "desired"):

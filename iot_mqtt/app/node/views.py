@@ -66,8 +66,6 @@ def make_cluster_view(broker: Broker, *, node_id: str, version: str) -> ClusterV
     return ClusterView(
         broker.draining, broker.connections, broker.store, broker.counters, node_id=node_id, version=version
     )
-        broker.draining, broker.connections, broker.store, broker.counters, node_id=node_id, version=version
-    )
 
 
 def join(broker: Broker, view: ClusterView, node_id: str, node: Neighbours, registry: Registry) -> None:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.outcome import Outcome
-from iot_mqtt.broker.publishing.steps import Step
+from iot_mqtt.broker.publishing.steps import Sender, Step
 from iot_mqtt.broker.sending.commands import DOWN, Commands, Leave
 from iot_mqtt.codec import Properties
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, Piece
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.broker.session import Session
 
 #: Where publishing means more than handing on.
@@ -35,7 +34,7 @@ class Accompanying(Commands, Protocol):
         """
         ...
 
-    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+    def published(self, publication: Publication, connection: Sender | None) -> Outcome | None:
         """Something was published to one of ``SPECIAL``; None: it is an ordinary message, to be handed on."""
         ...
 
@@ -43,11 +42,11 @@ class Accompanying(Commands, Protocol):
         """PUBACK or PUBREC with a reason that says no."""
         ...
 
-    def client_came(self, connection: Connection) -> None:
+    def client_came(self, connection: Sender) -> None:
         """A client is connected, or has subscribed to more."""
         ...
 
-    def client_left(self, connection: Connection) -> None:
+    def client_left(self, connection: Sender) -> None:
         """Its session has lost this connection."""
         ...
 
@@ -77,7 +76,7 @@ class Accompany(Step):
     def concerns(self, topic: bytes) -> bool:
         return topic.startswith(SPECIAL)
 
-    def take(self, publication: Publication, sender: Connection | None) -> Outcome | None:
+    def take(self, publication: Publication, sender: Sender | None) -> Outcome | None:
         return self._accompanying.published(publication, sender) if publication.qos else None
 
 
@@ -89,7 +88,7 @@ class Unaccompanied:
     def looks(self, topic: bytes, properties: Properties, then: Callable[[], None]) -> bool:
         return False
 
-    def published(self, publication: Publication, connection: Connection | None) -> Outcome | None:
+    def published(self, publication: Publication, connection: Sender | None) -> Outcome | None:
         return None
 
     def leaving(self, session: Session, item: Delivery | Piece) -> Leave:
@@ -104,10 +103,10 @@ class Unaccompanied:
     def dropped(self, session: Session, command: str, reason: Drop) -> None:
         pass
 
-    def client_came(self, connection: Connection) -> None:
+    def client_came(self, connection: Sender) -> None:
         pass
 
-    def client_left(self, connection: Connection) -> None:
+    def client_left(self, connection: Sender) -> None:
         pass
 
     def session_came(self, client_id: str, *, inherited: bool) -> None:

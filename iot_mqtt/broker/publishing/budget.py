@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.ports.counters import Counters
@@ -22,7 +22,6 @@ from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.store import Store
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
     from iot_mqtt.ports.grid import WriteBatch
 
 logger = logging.getLogger(__name__)
@@ -60,6 +59,18 @@ class Pause(StrEnum):
 _APART = frozenset({Pause.UPLINK, Pause.LOOKUP})
 
 
+class Held(Protocol):
+    """A connection, which can be told to wait."""
+
+    def hold(self, items: list[object]) -> None:
+        """Read no further, and keep these behind what waits already."""
+        ...
+
+    def proceed(self) -> None:
+        """Go on with what was kept."""
+        ...
+
+
 class Budget:
     """The room of one node; a ``ports.store.CommitParticipant``, for batches are what memory waits for."""
 
@@ -77,7 +88,7 @@ class Budget:
         self._settings = settings
         self._meter = meter
         self._unmeasured = False
-        self._paused: dict[Connection, Pause] = {}
+        self._paused: dict[Held, Pause] = {}
         self._gathering = 0
         self._under_way = 0
         #: Bytes taken since the disk was looked at, and those after which it is looked at again.
@@ -194,14 +205,14 @@ class Budget:
 
     # Connections that wait.
 
-    def pause(self, connection: Connection, why: Pause, items: list[object]) -> None:
+    def pause(self, connection: Held, why: Pause, items: list[object]) -> None:
         """Read no further from a connection until there is room; ``items`` come first then."""
         connection.hold(items)
         if connection not in self._paused:
             self._counters.publishers_paused[why] += 1
             self._paused[connection] = why
 
-    def paused(self, connection: Connection) -> Pause | None:
+    def paused(self, connection: Held) -> Pause | None:
         """Why a connection is not read from; None if it is."""
         return self._paused.get(connection)
 
@@ -210,17 +221,17 @@ class Budget:
         """Connections that are not read from now."""
         return len(self._paused)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Held) -> None:
         """The connection is gone."""
         self._paused.pop(connection, None)
 
-    def resume(self, connection: Connection, why: Pause) -> None:
+    def resume(self, connection: Held, why: Pause) -> None:
         """Read on from a connection, if this was why it was not read from."""
         if self._paused.get(connection) is why:
             del self._paused[connection]
             self._call_soon(connection.proceed)
 
-    def go_on(self, connection: Connection, why: Pause) -> None:
+    def go_on(self, connection: Held, why: Pause) -> None:
         """The same, at once."""
         if self._paused.get(connection) is why:
             del self._paused[connection]

@@ -14,13 +14,13 @@ What is staged by that is in the turn's one batch. ``Outcome.ticket`` says which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.publication import Publication, publication_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.publishing.steps import Sender
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
@@ -28,9 +28,6 @@ from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.topics import Match, Routes
 from iot_mqtt.values import NOBODY, Message, Origin
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
 
 
 class Publishing:
@@ -58,9 +55,7 @@ class Publishing:
         self._turn = turn
         self._clock = clock
 
-    def publish(
-        self, publication: Publication, source: Session | None = None, sender: Connection | None = None
-    ) -> Outcome:
+    def publish(self, publication: Publication, source: Session | None = None, sender: Sender | None = None) -> Outcome:
         """A publication that may be refused, or be more than a message; ``source`` published it, over ``sender``."""
         match = self.routes.match(publication.topic)
         if publication.qos and self.refuses(publication):

@@ -7,13 +7,34 @@ the answer is kept with them: a topic without steps pays nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.outcome import Outcome
 
 if TYPE_CHECKING:
-    from iot_mqtt.broker.connections.connection import Connection
+    from iot_mqtt.broker.session import Session
+    from iot_mqtt.ports.access import Permissions
+
+
+class Sender(Protocol):
+    """The connection that brought a publication, as far as steps need to know it."""
+
+    @property
+    def session(self) -> Session | None: ...
+
+    @property
+    def permissions(self) -> Permissions | None: ...
+
+    @property
+    def patient(self) -> bool:
+        """It is a gateway's."""
+        ...
+
+    @property
+    def peer(self) -> str:
+        """Where the client is; empty when it is gone."""
+        ...
 
 
 class Step:
@@ -28,7 +49,7 @@ class Step:
     #: Whether messages that concern it are looked at one by one (``take``), with all that came before them done.
     alone = False
 
-    def take(self, publication: Publication, sender: Connection | None) -> Outcome | None:
+    def take(self, publication: Publication, sender: Sender | None) -> Outcome | None:
         """It may be more than a message; what became of it, if it is not to be handed on."""
         return None
 
