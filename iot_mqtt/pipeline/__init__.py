@@ -2,7 +2,6 @@
 
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, InputClosed
 from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
-from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.descriptors import Descriptors, Share
 from iot_mqtt.pipeline.frames import FrameRefused, FramesStage
 from iot_mqtt.pipeline.idle import IdleEvent, IdleStage, IdleWatch
@@ -13,7 +12,7 @@ from iot_mqtt.pipeline.mqtt import MqttCodecStage
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import ListenerSettings, OutboxSettings, TlsSettings, WebSocketSettings
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.timeouts import ConnectTimeouts
 from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext, TlsEstablished, tls_context
 from iot_mqtt.pipeline.transport import CalmPort

@@ -15,7 +15,7 @@ within ``close`` or ``abort``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -24,12 +24,9 @@ from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.login_budget import LoginLimit
 from iot_mqtt.pipeline.outbox import Link, Outbox
 from iot_mqtt.pipeline.reasons import CloseReason
+from iot_mqtt.pipeline.rows import Ends
 from iot_mqtt.pipeline.settings import OutboxSettings
-from iot_mqtt.pipeline.stage import Batch
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
-
-if TYPE_CHECKING:
-    from iot_mqtt.pipeline.pipeline import Pipeline
 
 __all__ = ["Channel", "ChannelSettings", "InputClosed", "TlsStarter"]
 
@@ -84,7 +81,7 @@ class Channel:
         "__weakref__",
     )
 
-    pipeline: Pipeline
+    pipeline: Ends
 
     def __init__(self, settings: ChannelSettings, peer: str | tuple[str, int] = "") -> None:
         self.settings = settings
@@ -147,7 +144,7 @@ class Channel:
 
     # for those above: outbound events from the tail
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: list[Any]) -> None:
         """Write through all stages; nothing is sent before ``flush``."""
         self.pipeline.tail.write(batch)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.layout import StageFactory
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 
 __all__ = ["HTTP", "MQTT", "TLS", "DetectStage"]
 

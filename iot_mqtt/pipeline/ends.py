@@ -8,9 +8,8 @@ from __future__ import annotations
 from twisted.logger import Logger
 
 from iot_mqtt.errors import MqttError
-from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 
 __all__ = ["HEAD", "TAIL", "Head", "Tail"]
 

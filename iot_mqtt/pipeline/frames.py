@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iot_mqtt.framing import FrameError, Framer, FrameReason
-from iot_mqtt.pipeline.context import Context
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 
 __all__ = ["FrameRefused", "FramesStage"]
 

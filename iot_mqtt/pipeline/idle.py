@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from iot_mqtt.pipeline.context import Context
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
 __all__ = ["IdleEvent", "IdleStage", "IdleWatch"]

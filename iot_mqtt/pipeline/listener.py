@@ -14,7 +14,6 @@ from typing import Any, cast
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred, maybeDeferred
 
-from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, address
 from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.detect import HTTP, MQTT, TLS, DetectStage, Entries
@@ -22,7 +21,6 @@ from iot_mqtt.pipeline.layout import Layout
 from iot_mqtt.pipeline.login_budget import LoginLimit
 from iot_mqtt.pipeline.protocol import ChannelFactory, ConnectionCounts
 from iot_mqtt.pipeline.proxy_protocol import ProxyProtocolStage, networks
-from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import ListenerSettings
 from iot_mqtt.pipeline.tls import TlsContext, TlsStage, tls_context
 from iot_mqtt.pipeline.transport import ChannelPort
@@ -78,11 +76,6 @@ class Listening:
     def stop(self) -> Deferred[None]:
         """Close the port; the connections stay."""
         return maybeDeferred(self._port.stopListening).addCallback(lambda _: None)
-
-    def close_all(self, reason: CloseReason = reasons.SHUTTING_DOWN) -> None:
-        """Close every connection, each in its own time."""
-        for channel in self:
-            channel.close(reason)
 
     def __repr__(self) -> str:
         return f"<Listening {self.name} on {address(self.host, self.port)}, {len(self)} channels>"

@@ -7,14 +7,19 @@ is done in a moment.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from iot_mqtt.pipeline.reasons import BEFORE_LOGIN
-
-if TYPE_CHECKING:
-    from iot_mqtt.pipeline.channel import Channel
+from iot_mqtt.pipeline.reasons import BEFORE_LOGIN, CloseReason
 
 __all__ = ["LoginBudget", "LoginLimit"]
+
+
+class Sender(Protocol):
+    """The channel of a client that has not logged in."""
+
+    closing: bool
+
+    def abort(self, reason: CloseReason) -> None: ...
 
 
 class LoginBudget:
@@ -26,9 +31,9 @@ class LoginBudget:
         self.limit = limit
         self.held = 0
         #: In the order of their first bytes.
-        self._of: dict[Channel, int] = {}
+        self._of: dict[Sender, int] = {}
 
-    def add(self, channel: Channel, size: int) -> int:
+    def add(self, channel: Sender, size: int) -> int:
         """Count bytes of a channel; returns how many it has sent."""
         of = self._of
         sent = of[channel] = of.get(channel, 0) + size
@@ -39,7 +44,7 @@ class LoginBudget:
             oldest.abort(BEFORE_LOGIN)
         return sent
 
-    def forget(self, channel: Channel) -> None:
+    def forget(self, channel: Sender) -> None:
         """Its client has logged in, or is gone."""
         self.held -= self._of.pop(channel, 0)
 
@@ -53,7 +58,7 @@ class LoginLimit:
         self.budget = budget
         self.most = most
 
-    def received(self, channel: Channel, size: int) -> None:
+    def received(self, channel: Sender, size: int) -> None:
         """Bytes came; too many of them close the connection."""
         if not channel.closing and self.budget.add(channel, size) > self.most:
             self.budget.forget(channel)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from iot_mqtt.codec import Decoder
 from iot_mqtt.errors import MqttError
-from iot_mqtt.pipeline.context import Context
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 
 __all__ = ["MqttCodecStage"]
 

@@ -15,13 +15,11 @@ stays here, and only here, so ``pending`` is the truth. ::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import OutboxSettings
-
-if TYPE_CHECKING:
-    from iot_mqtt.pipeline.channel import Channel
 
 __all__ = ["Link", "Outbox", "Part"]
 
@@ -54,12 +52,27 @@ class Link(Protocol):
         ...
 
 
+class Writer(Protocol):
+    """The channel, as its outbox sees it."""
+
+    #: Kept by ``switch_writable``.
+    writable: bool
+
+    def switch_writable(self, *, writable: bool) -> None: ...
+
+    def drained(self) -> None: ...
+
+    def broken(self) -> None: ...
+
+    def abort(self, reason: CloseReason) -> None: ...
+
+
 class Outbox:
     """One per channel; the head adds and flushes, the link resumes."""
 
     __slots__ = ("channel", "link", "pending", "sent", "_blocked", "_limits", "_parts", "_reporting")
 
-    def __init__(self, channel: Channel, limits: OutboxSettings) -> None:
+    def __init__(self, channel: Writer, limits: OutboxSettings) -> None:
         self.channel = channel
         self.link: Link | None = None
         #: Bytes written and not yet taken by the link.

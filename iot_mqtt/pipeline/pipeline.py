@@ -1,6 +1,6 @@
 """The pipeline of one connection: its contexts in order, and the ways to change them.
 
-Stages may be added, removed and replaced at any time, also by a stage in the middle of an event: what travels
+Stages may be added and removed at any time, also by a stage in the middle of an event: what travels
 goes on from where it is, by the new order. A stage that removed itself may still fire; its events go to what
 now stands where it stood.
 """
@@ -8,15 +8,12 @@ now stands where it stood.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from iot_mqtt.pipeline.context import Context
+from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.ends import HEAD, TAIL
-from iot_mqtt.pipeline.stage import Stage
-from iot_mqtt.pipeline.table import DEAD_ROW, Table, table_of
-
-if TYPE_CHECKING:
-    from iot_mqtt.pipeline.channel import Channel
+from iot_mqtt.pipeline.rows import DEAD_ROW
+from iot_mqtt.pipeline.stage import Context, Stage
+from iot_mqtt.pipeline.table import Table, table_of
 
 __all__ = ["Pipeline"]
 
@@ -60,14 +57,6 @@ class Pipeline:
     def __contains__(self, name: str) -> bool:
         return self.context(name) is not None
 
-    def add_first(self, name: str, stage: Stage) -> Context:
-        """Add next to the head."""
-        return self._insert(1, name, stage)
-
-    def add_last(self, name: str, stage: Stage) -> Context:
-        """Add next to the tail."""
-        return self._insert(len(self._contexts) - 1, name, stage)
-
     def add_before(self, neighbour: str, name: str, stage: Stage) -> Context:
         """Add on the head's side of ``neighbour``."""
         return self._insert(self._position(neighbour), name, stage)
@@ -85,18 +74,6 @@ class Pipeline:
         context.tell_removed()
         return context.stage
 
-    def replace(self, name: str, new_name: str, stage: Stage) -> Context:
-        """Put another stage in a stage's place; what the old one still fires reaches the new one."""
-        position = self._position(name)
-        self._refuse_double(new_name, besides=name)
-        old = self._contexts[position]
-        new = Context(self.channel, new_name, stage, (), DEAD_ROW)
-        table = self._settle([*self._contexts[:position], new, *self._contexts[position + 1 :]])
-        old.place(self._contexts, table.between(position, position))
-        new.tell_added()
-        old.tell_removed()
-        return new
-
     def tell_added(self, positions: Sequence[int]) -> None:
         """Run ``added`` of the stages at these positions; the layout calls this once all are in place."""
         for context in [self._contexts[position] for position in positions]:
@@ -112,7 +89,8 @@ class Pipeline:
         self.channel.pipeline = ENDED
 
     def _insert(self, position: int, name: str, stage: Stage) -> Context:
-        self._refuse_double(name)
+        if name in self:
+            raise ValueError(f"there is a stage {name!r} in this pipeline already")
         context = Context(self.channel, name, stage, (), DEAD_ROW)
         self._settle([*self._contexts[:position], context, *self._contexts[position:]])
         context.tell_added()
@@ -129,28 +107,13 @@ class Pipeline:
         for position, context in enumerate(self._contexts):
             if context.name == name and 0 < position < len(self._contexts) - 1:
                 return position
-        raise KeyError(f"no stage {name!r} in this pipeline: {', '.join(self.names)}")
-
-    def _refuse_double(self, name: str, besides: str = "") -> None:
-        if name != besides and name in self:
-            raise ValueError(f"there is a stage {name!r} in this pipeline already")
+        raise KeyError(f"no stage {name!r} in this pipeline: {', '.join(self.names) or 'there are none'}")
 
     def __repr__(self) -> str:
         return f"<Pipeline {' '.join(self.names)}>"
 
 
-class _EndedPipeline(Pipeline):
-    """What a channel has after its connection ended: no stages, and events go nowhere."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(None, (), table_of((type(HEAD), type(TAIL))))  # type: ignore[arg-type]
-        self.head.retire()
-        self.tail.retire()
-
-    def _insert(self, position: int, name: str, stage: Stage) -> Context:
-        raise LookupError(f"the connection has ended, there is no place for stage {name!r}")
-
-
-ENDED = _EndedPipeline()
+#: What a channel has after its connection ended: no stages, and events go nowhere.
+ENDED = Pipeline(None, (), table_of((type(HEAD), type(TAIL))))  # type: ignore[arg-type]
+ENDED.head.retire()
+ENDED.tail.retire()

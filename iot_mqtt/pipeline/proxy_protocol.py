@@ -20,9 +20,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from iot_mqtt.pipeline.channel import address
-from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.ports.addresses import address_of
 
 __all__ = ["HeaderReader", "ProxyHeader", "ProxyHeaderError", "ProxyProtocolStage", "networks"]

@@ -31,9 +31,7 @@ CLOSED = CloseReason("closed")
 ABORTED = CloseReason("aborted")
 CONNECT_TIMEOUT = CloseReason("connect_timeout", "no CONNECT in time", ReasonCode.MAXIMUM_CONNECT_TIME)
 BEFORE_LOGIN = CloseReason("before_login", "more bytes than may come before the login", ReasonCode.QUOTA_EXCEEDED)
-IDLE_TIMEOUT = CloseReason("idle_timeout", "", ReasonCode.KEEP_ALIVE_TIMEOUT)
 OUTBOX_LIMIT = CloseReason("outbox_limit", "the peer does not read", ReasonCode.QUOTA_EXCEEDED)
-CONNECTION_LIMIT = CloseReason("connection_limit", "too many connections", ReasonCode.QUOTA_EXCEEDED)
 SHUTTING_DOWN = CloseReason("shutting_down", "", ReasonCode.SERVER_SHUTTING_DOWN)
 
 

@@ -7,46 +7,12 @@ index into the pipeline's list of contexts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from iot_mqtt.pipeline.rows import INBOUND, OUTBOUND, Row
+from iot_mqtt.pipeline.stage import Stage
 
-from iot_mqtt.pipeline.stage import INBOUND, OUTBOUND, Stage
-
-__all__ = ["DEAD_ROW", "Row", "Table", "overrides", "table_of"]
+__all__ = ["Table", "overrides", "table_of"]
 
 Classes = tuple[type[Stage], ...]
-
-
-class Row:
-    """For one position: where each event goes from here."""
-
-    __slots__ = (*INBOUND, *OUTBOUND, "completes", "direct")
-
-    active: int
-    inactive: int
-    read: int
-    read_complete: int
-    writability_changed: int
-    event: int
-    failed: int
-    write: int
-    flush: int
-    close: int
-    set_reading: int
-
-    #: Whether a stage wants to know of ``read_complete``: hardly any does, and it would come with every receive.
-    completes: bool
-    #: Whether writes and flushes go to the head at once.
-    direct: bool
-
-    def __init__(self, targets: Sequence[int], *, completes: bool = False, direct: bool = False) -> None:
-        self.completes = completes
-        self.direct = direct
-        for event, target in zip(INBOUND + OUTBOUND, targets, strict=True):
-            setattr(self, event, target)
-
-
-#: For contexts of a pipeline that is no more: everything goes to the one context that swallows it.
-DEAD_ROW = Row([0] * len(INBOUND + OUTBOUND))
 
 
 def overrides(stage_class: type[Stage], method: str) -> bool:
@@ -57,14 +23,13 @@ def overrides(stage_class: type[Stage], method: str) -> bool:
 class Table:
     """The rows of one sequence of classes, head and tail included."""
 
-    __slots__ = ("classes", "rows", "with_added", "with_removed", "_between")
+    __slots__ = ("classes", "rows", "with_added", "_between")
 
     def __init__(self, classes: Classes) -> None:
         self.classes = classes
         self._between: dict[tuple[int, int], Row] = {}
         self.rows = tuple(self.between(position + 1, position - 1) for position in range(len(classes)))
         self.with_added = tuple(i for i, each in enumerate(classes) if overrides(each, "added"))
-        self.with_removed = tuple(i for i, each in enumerate(classes) if overrides(each, "removed"))
 
     def between(self, above: int, below: int) -> Row:
         """The row of somebody who sends inbound events to ``above`` and on, outbound ones to ``below`` and on.

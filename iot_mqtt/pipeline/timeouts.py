@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
-
-if TYPE_CHECKING:
-    from iot_mqtt.pipeline.channel import Channel
 
 __all__ = ["ConnectTimeouts"]
 

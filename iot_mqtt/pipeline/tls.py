@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from iot_mqtt.errors import MqttError
-from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.settings import TlsSettings
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 
 __all__ = ["TlsConfigurationError", "TlsContext", "TlsEstablished", "TlsStage", "certificate_name", "tls_context"]
 

@@ -15,7 +15,7 @@ import logging
 import resource
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.internet import main, tcp
 from twisted.internet.address import IPv6Address
@@ -23,11 +23,6 @@ from twisted.python import log
 from twisted.python.failure import Failure
 
 from iot_mqtt.pipeline.outbox import Part
-
-if TYPE_CHECKING:
-    from iot_mqtt.pipeline.outbox import Outbox
-    from iot_mqtt.pipeline.protocol import ChannelFactory
-    from iot_mqtt.pipeline.tls_layer import TlsLayer
 
 __all__ = ["CalmPort", "ChannelPort", "ChannelTransport"]
 
@@ -47,11 +42,23 @@ SAY_SECONDS = 60.0
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
+class Source(Protocol):
+    """What a transport serves as a link: the channel's outbox, or a TLS layer."""
+
+    @property
+    def blocked(self) -> bool: ...
+
+    @property
+    def empty(self) -> bool: ...
+
+    def resume(self) -> None: ...
+
+
 class ChannelTransport(tcp.Server):
     """The server side of one TCP connection."""
 
-    #: What this transport serves as a link: the channel's outbox, or a TLS layer; None before there is one.
-    outbox: Outbox | TlsLayer | None = None
+    #: None before there is one.
+    outbox: Source | None = None
     _finishing = False
     _room = READ_SIZE
     #: No shutdown() before close(): descriptors are close-on-exec, so close alone sends FIN. One system call less.
@@ -247,8 +254,7 @@ class ChannelPort(CalmPort):
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def serve(self, sock: socket.socket, client: tuple[Any, ...], number: int) -> None:
-        factory: ChannelFactory = self.factory
-        protocol = factory.accept()
+        protocol = self.factory.accept()
         if protocol is None:
             sock.close()
             return

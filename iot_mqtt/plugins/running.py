@@ -12,11 +12,9 @@ they come before the call returns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
 from iot_mqtt.sdk import Command, Event, Framing
-
-Isolation = Literal["inline", "process"]
 
 
 class Sink(Protocol):
@@ -71,6 +69,14 @@ class Runner(Protocol):
     def close(self) -> None:
         """The connection is gone; the sink is told nothing more. May be called twice."""
         ...
+
+
+class Clock(Protocol):
+    """What is used of a reactor's clock."""
+
+    def seconds(self) -> float: ...
+
+    def callLater(self, delay: float, call: Callable[..., object], /, *arguments: object) -> Any: ...
 
 
 #: Why a codec failed. A closed set: each is a label of a metric.

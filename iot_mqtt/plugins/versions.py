@@ -12,8 +12,7 @@ from iot_mqtt.plugins.conduct import Conduct
 from iot_mqtt.plugins.inline import InlineRunner
 from iot_mqtt.plugins.loading import Loaded, load_beside
 from iot_mqtt.plugins.place import Place
-from iot_mqtt.plugins.process.worker import Clock
-from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
+from iot_mqtt.plugins.running import Clock, NotAvailable, Opened, Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.sdk import Schema

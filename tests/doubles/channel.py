@@ -18,13 +18,12 @@ from collections.abc import Sequence
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
 from iot_mqtt.pipeline.clock import ManualClock
-from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.layout import Layout, StageFactory
 from iot_mqtt.pipeline.outbox import Part
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import OutboxSettings
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.wheel import TimingWheel
 
 __all__ = ["EmbeddedChannel"]
@@ -64,6 +63,7 @@ class EmbeddedChannel:
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline under test (the last stage, ``catcher``, belongs to the embedded channel)."""
+        assert isinstance(self.channel.pipeline, Pipeline)
         return self.channel.pipeline
 
     @property

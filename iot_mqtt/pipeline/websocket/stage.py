@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iot_mqtt.pipeline import reasons
-from iot_mqtt.pipeline.context import Context
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import WebSocketSettings
-from iot_mqtt.pipeline.stage import Batch, Stage
+from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.websocket.frames import CloseCode, FrameReader, Opcode, close_payload, frame, header
 from iot_mqtt.pipeline.websocket.handshake import HandshakeError, HandshakeReader, refusal
 

@@ -16,7 +16,7 @@ from iot_mqtt.framing import BadFraming, Framing, framing_from
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.runner import ProcessRunner
-from iot_mqtt.plugins.running import Sink
+from iot_mqtt.plugins.running import Clock, Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.sdk import Event, Login, Schema
@@ -41,14 +41,6 @@ class Link(Protocol):
     def finish(self) -> None: ...
 
     def kill(self) -> None: ...
-
-
-class Clock(Protocol):
-    """What is used of a reactor's clock."""
-
-    def seconds(self) -> float: ...
-
-    def callLater(self, delay: float, call: Callable[..., object], /, *arguments: object) -> Any: ...
 
 
 class Hello(NamedTuple):

@@ -5,15 +5,13 @@ Everything is called in the consumer's thread. A letter may be buried twice, if 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from iot_mqtt.ports.inbox import Letter
 from iot_mqtt.uplink.inbox.settings import InboxSettings
-
-log = logging.getLogger(__name__)
+from iot_mqtt.uplink.kafka.client import LINES
 
 #: Called in the consumer's thread.
 Done = Callable[[Exception | None], None]
@@ -23,16 +21,6 @@ GIVE_UP_MS = 10_000
 #: What remains of a letter that is too large for the topic; the whole one is where it came from.
 CUT = 16 * 1024
 MAX_RECORD = 16 * 1024**2
-
-
-class _Lines:
-    """What librdkafka logs. What matters of it comes through callbacks, too, so it is for those who search."""
-
-    def log(self, level: int, text: str, *values: object) -> None:
-        log.debug(text, *values)
-
-
-LINES = _Lines()
 
 
 class Burying:

@@ -24,11 +24,11 @@ from confluent_kafka import (
 
 from iot_mqtt.ports.inbox import Letter
 from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
-from iot_mqtt.uplink.inbox.burying import LINES
 from iot_mqtt.uplink.inbox.crossing import Crossing, Owner
 from iot_mqtt.uplink.inbox.health import Health
 from iot_mqtt.uplink.inbox.positions import ASK_SECONDS, Positions
 from iot_mqtt.uplink.inbox.settings import InboxSettings
+from iot_mqtt.uplink.kafka.client import LINES
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ come out of ``poll`` and so run there, too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -16,9 +16,6 @@ from confluent_kafka.admin import AdminClient
 from iot_mqtt.uplink.kafka.settings import KafkaSettings, producing, properties, text_of
 
 log = logging.getLogger(__name__)
-
-#: No property of the library, ever.
-_NO_PROPERTY = "iot.mqtt.none"
 
 
 class Ears(Protocol):
@@ -40,7 +37,7 @@ class _Lines:
         log.debug(text, *values)
 
 
-_LINES = _Lines()
+LINES = _Lines()
 
 
 def make_producer(settings: KafkaSettings, ears: Ears, *, gapless: bool, batch_bytes: int) -> Producer:
@@ -55,12 +52,12 @@ def make_producer(settings: KafkaSettings, ears: Ears, *, gapless: bool, batch_b
         "error_cb": ears.error,
         "throttle_cb": lambda event: ears.throttled(event.throttle_time),
     }
-    return Producer(told, logger=_LINES)
+    return Producer(told, logger=LINES)
 
 
 def make_admin(settings: KafkaSettings) -> AdminClient:
     """A client that asks about topics and makes them."""
-    return AdminClient({**properties(settings), "log_level": "0"}, logger=_LINES)
+    return AdminClient({**properties(settings), "log_level": "0"}, logger=LINES)
 
 
 def error_of(exception: KafkaException) -> KafkaError:
@@ -77,18 +74,6 @@ def let_go(producer: Producer) -> None:
     except KafkaException as error:
         # It has failed for good, which is why it is let go.
         log.debug("at the end of a producer: %s", error)
-
-
-def unknown_option(options: Mapping[str, object]) -> str | None:
-    """What the library itself says against options; None: nothing."""
-    # It reads them in order and stops at the first that it does not like, before it starts anything.
-    told = {**{name: text_of(value) for name, value in options.items()}, _NO_PROPERTY: ""}
-    try:
-        Producer(told)
-    except KafkaException as error:
-        text = error_of(error).str()
-        return None if _NO_PROPERTY in text else text
-    return None
 
 
 class Report:

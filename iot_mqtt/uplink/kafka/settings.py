@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 MIB = 1 << 20
+#: No property of the library, ever.
+_NO_PROPERTY = "iot.mqtt.none"
 
 #: Properties that are ours to set, and why. Names that librdkafka has two of stand here twice.
 REFUSED: Mapping[str, str] = {
@@ -148,6 +150,13 @@ def unknown_option(options: Mapping[str, object]) -> str | None:
     if not options:
         return None
     # Asked only where there is something to ask: whoever has no Kafka need not wait for its library.
-    from iot_mqtt.uplink.kafka import client
+    from confluent_kafka import KafkaException, Producer
 
-    return client.unknown_option(options)
+    # It reads them in order and stops at the first that it does not like, before it starts anything.
+    told = {**{name: text_of(value) for name, value in options.items()}, _NO_PROPERTY: ""}
+    try:
+        Producer(told)
+    except KafkaException as error:
+        text: str = error.args[0].str()
+        return None if _NO_PROPERTY in text else text
+    return None

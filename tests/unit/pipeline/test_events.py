@@ -12,7 +12,7 @@ from twisted.logger import globalLogPublisher
 from iot_mqtt.errors import Malformed
 from iot_mqtt.pipeline import Batch, CloseReason, Context, Layout, Stage
 from iot_mqtt.pipeline.ends import HEAD, TAIL
-from iot_mqtt.pipeline.stage import INBOUND, OUTBOUND
+from iot_mqtt.pipeline.rows import INBOUND, OUTBOUND
 from iot_mqtt.pipeline.table import table_of
 from tests.doubles.channel import EmbeddedChannel
 
@@ -133,7 +133,7 @@ def test_read_complete_is_fired_only_where_a_stage_wants_it() -> None:
     log: list[str] = []
     embedded = EmbeddedChannel([("r", ReadOnly())])
     assert not embedded.pipeline.head.row.completes
-    embedded.pipeline.add_first("x", Recorder("x", log))
+    embedded.pipeline.add_before("r", "x", Recorder("x", log))
     embedded.feed(b"1")
     assert log[-2:] == ["x read", "x read_complete"]
     embedded.pipeline.remove("x")
@@ -207,14 +207,6 @@ def test_a_stage_that_removed_itself_still_passes_on() -> None:
     assert embedded.pipeline.names == ("a", "b", "catcher")
 
 
-def test_a_stage_that_replaced_itself_passes_on_to_its_successor() -> None:
-    """Protocol detection depends on it."""
-    embedded = EmbeddedChannel([("old", OnRead(lambda ctx: void(ctx.pipeline.replace("old", "new", Tag(b"n")))))])
-    embedded.feed(b"1", b"2")
-    assert embedded.items == [b"1n", b"2n"]
-    assert embedded.pipeline.names == ("new", "catcher")
-
-
 def test_a_stage_that_put_two_in_its_place_passes_on_to_the_first() -> None:
     """Add behind, remove, fire."""
 
@@ -228,13 +220,13 @@ def test_a_stage_that_put_two_in_its_place_passes_on_to_the_first() -> None:
     assert embedded.items == [b"1abc"]
 
 
-def test_first_and_last_are_next_to_the_ends() -> None:
+def test_stages_are_put_beside_others() -> None:
     """Head and tail keep their places."""
     embedded = EmbeddedChannel([("m", Tag(b"m"))])
-    embedded.pipeline.add_first("f", Tag(b"f"))
+    embedded.pipeline.add_before("m", "f", Tag(b"f"))
     embedded.pipeline.add_before("catcher", "l", Tag(b"l"))
     embedded.feed(b"")
-    embedded.pipeline.add_last("z", Stage())
+    embedded.pipeline.add_after("catcher", "z", Stage())
     assert embedded.items == [b"fml"]
     assert embedded.pipeline.names == ("f", "m", "l", "catcher", "z")
 
@@ -243,7 +235,7 @@ def test_names_are_unique_and_known() -> None:
     """A second stage of a name, and a name that is not there, are refused."""
     embedded = EmbeddedChannel([("a", Stage())])
     with pytest.raises(ValueError, match="already"):
-        embedded.pipeline.add_last("a", Stage())
+        embedded.pipeline.add_after("a", "a", Stage())
     with pytest.raises(KeyError):
         embedded.pipeline.remove("b")
     with pytest.raises(KeyError):
@@ -256,8 +248,8 @@ def test_a_stage_added_later_is_told_when_it_is_removed() -> None:
     """By name, or by the end of the connection."""
     log: list[str] = []
     embedded = EmbeddedChannel()
-    embedded.pipeline.add_first("x", Recorder("x", log))
-    embedded.pipeline.add_first("y", Recorder("y", log))
+    embedded.pipeline.add_before("catcher", "x", Recorder("x", log))
+    embedded.pipeline.add_before("x", "y", Recorder("y", log))
     embedded.pipeline.remove("x")
     embedded.peer_closes()
     assert log == ["x added", "y added", "x removed", "y inactive", "y removed"]
@@ -384,9 +376,9 @@ def test_events_fired_after_the_end_go_nowhere() -> None:
     embedded.channel.flush()
     assert embedded.items == [b"1t"]
     assert embedded.take() == b""
-    assert embedded.channel.pipeline.names == ()
+    assert embedded.pipeline.names == ()
     with pytest.raises(LookupError):
-        embedded.channel.pipeline.add_first("late", Stage())
+        embedded.pipeline.add_before("s", "late", Stage())
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from iot_mqtt.pipeline import (
     Stage,
     WebSocketSettings,
 )
+from iot_mqtt.pipeline.reasons import SHUTTING_DOWN
 from iot_mqtt.pipeline.transport import SAY_SECONDS, CalmPort
 
 if TYPE_CHECKING:
@@ -289,7 +290,8 @@ def test_a_closed_port_refuses_and_its_connections_stay(server: Server, echo: La
                 connect(listening.port)
             sock.sendall(b"y")
             assert sock.recv(1) == b"y"
-            server.reactor.callFromThread(listening.close_all)
+            (channel,) = listening
+            server.reactor.callFromThread(channel.close, SHUTTING_DOWN)
             assert read_all(sock) == b""
 
     server.run(client)

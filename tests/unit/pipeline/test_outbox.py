@@ -242,7 +242,7 @@ def test_send_passes_stages_that_want_to_know() -> None:
     embedded = EmbeddedChannel([("sees", Sees())])
     embedded.pipeline.tail.send([b"a"])
     assert embedded.take() == b"A"
-    embedded.pipeline.add_last("keeps", KeepsFlushes())
+    embedded.pipeline.add_after("catcher", "keeps", KeepsFlushes())
     embedded.pipeline.tail.send([b"b"])
     assert embedded.take() == b""
 
