@@ -24,6 +24,7 @@ from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
 from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.plugins.shelf import Decided, Shelf
 from iot_mqtt.plugins.stock import Found, Stock
+from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.plugins.versions import Common, InlineVersion, Version
 from iot_mqtt.sdk.schema import conflict
 
@@ -231,7 +232,9 @@ class Plugins:
         def turned_away(reason: str) -> None:
             plugin.turned_away[reason] += 1
 
-        return Common.of(plugin.name, settings.config, settings.limits, self._reactor, over, faulty, turned_away)
+        name, quiet = plugin.name, Quiet(logger_of(plugin.name), self._reactor.seconds)
+        ours = Counts(), quiet, over, faulty, turned_away
+        return Common(name, settings.config, settings.limits, self._reactor, *ours)
 
     async def _settings(self, plugin: _Plugin) -> PluginSettings:
         """As they are written now. Raises ``PluginError``."""

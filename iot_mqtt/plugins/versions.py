@@ -36,20 +36,6 @@ class Common(NamedTuple):
     #: Called with the reason why a connection was not let in, after it was opened.
     turned_away: Callable[[str], None]
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        config: Mapping[str, object],
-        limits: Limits,
-        clock: Clock,
-        over: Callable[[Version], None],
-        faulty: Callable[[str], None],
-        turned_away: Callable[[str], None],
-    ) -> Common:
-        quiet = Quiet(logger_of(name), clock.seconds)
-        return cls(name, config, limits, clock, Counts(), quiet, over, faulty, turned_away)
-
 
 class Version(ABC):
     """Made, started once, retired once."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.cluster.registry.memory_lease import MemoryLease
+from iot_mqtt.cluster.registry.lease import Lease
 from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
@@ -150,7 +150,7 @@ class MemoryRegistry:
         self._member: Member | None = None
         self._trouble: str | None = "not registered yet"
         self._registering: Deferred[None] | None = None
-        self._leases: list[MemoryLease] = []
+        self._leases: list[Lease] = []
         self._away_since: float | None = None
         self._closed = False
 
@@ -185,13 +185,13 @@ class MemoryRegistry:
         self._member = member
         self._ensemble.later(self._write)
 
-    async def acquire(self, name: str) -> MemoryLease | None:
+    async def acquire(self, name: str) -> Lease | None:
         if self.state is not RegistryState.CONNECTED or self.session is None:
             return None
         number = self._ensemble.take(name, self.session)
         if number is None:
             return None
-        lease = MemoryLease(name, number, self)
+        lease = Lease(name, number, lambda: self.state is RegistryState.CONNECTED, self.gave_back)
         self._leases.append(lease)
         return lease
 
@@ -217,7 +217,7 @@ class MemoryRegistry:
         self._member = None
         self._trouble = "closed"
 
-    def gave_back(self, lease: MemoryLease) -> None:
+    def gave_back(self, lease: Lease) -> None:
         self._leases.remove(lease)
         self._ensemble.give_back(lease.name, lease.number)
 

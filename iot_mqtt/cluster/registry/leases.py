@@ -17,28 +17,10 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from iot_mqtt.cluster.registry.bridge import AWAY, Session, Stat
 from iot_mqtt.cluster.registry.entry import segment
+from iot_mqtt.cluster.registry.lease import Lease
 from iot_mqtt.cluster.registry.telling import start
 
 log = logging.getLogger(__name__)
-
-
-class ZooKeeperLease:
-    """Held until it is released, or the registry is not CONNECTED for any time."""
-
-    __slots__ = ("number", "name", "_leases", "valid")
-
-    def __init__(self, name: str, number: int, leases: Leases) -> None:
-        self.name = name
-        self.number = number
-        self.valid = True
-        self._leases = leases
-
-    @property
-    def held(self) -> bool:
-        return self.valid and self._leases.certain()
-
-    def release(self) -> None:
-        self._leases.release(self)
 
 
 class Leases:
@@ -50,12 +32,12 @@ class Leases:
         self._note = note
         self._session_id = session_id
         self.certain = certain
-        self._held: dict[str, ZooKeeperLease] = {}
+        self._held: dict[str, Lease] = {}
         self._asked: set[str] = set()
         #: Names whose node may be ours although nobody holds the lease.
         self._doubtful: set[str] = set()
 
-    async def acquire(self, name: str) -> ZooKeeperLease | None:
+    async def acquire(self, name: str) -> Lease | None:
         place = segment(name)
         if place in self._held or place in self._asked:
             return None
@@ -76,15 +58,13 @@ class Leases:
         if not self.certain():
             return None
         self._doubtful.discard(place)
-        lease = self._held[place] = ZooKeeperLease(place, stat.created, self)
+        lease = self._held[place] = Lease(place, stat.created, self.certain, self._gave_back)
         return lease
 
-    def release(self, lease: ZooKeeperLease) -> None:
-        if lease.valid:
-            lease.valid = False
-            del self._held[lease.name]
-            self._doubtful.add(lease.name)
-            start(self._remove(lease.name))
+    def _gave_back(self, lease: Lease) -> None:
+        del self._held[lease.name]
+        self._doubtful.add(lease.name)
+        start(self._remove(lease.name))
 
     def suspend(self) -> None:
         """Nothing is held any more."""
@@ -146,7 +126,7 @@ class Leases:
         except KazooException as error:
             log.warning("leases cannot be given back: %r", error)
 
-    async def _check(self, lease: ZooKeeperLease) -> None:
+    async def _check(self, lease: Lease) -> None:
         """Is it still ours? Somebody may have written into it, or taken it away."""
         try:
             stat = await self._session.exists(f"{self._path}/{lease.name}", watch=True)

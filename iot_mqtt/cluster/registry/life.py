@@ -23,7 +23,8 @@ from kazoo.exceptions import (
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.cluster.registry.bridge import AWAY, Cross, Session
-from iot_mqtt.cluster.registry.leases import Leases, ZooKeeperLease
+from iot_mqtt.cluster.registry.lease import Lease
+from iot_mqtt.cluster.registry.leases import Leases
 from iot_mqtt.cluster.registry.own import Gone, OwnEntry
 from iot_mqtt.cluster.registry.roster import Roster
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
@@ -105,7 +106,7 @@ class Life:
         self._own.member = member
         self._write_soon()
 
-    async def acquire(self, name: str) -> ZooKeeperLease | None:
+    async def acquire(self, name: str) -> Lease | None:
         return None if self._leases is None else await self._leases.acquire(name)
 
     async def close(self) -> None:

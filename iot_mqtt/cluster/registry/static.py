@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
-from iot_mqtt.cluster.registry.memory_lease import MemoryLease
+from iot_mqtt.cluster.registry.lease import Lease
 from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
@@ -53,7 +53,7 @@ class StaticRegistry:
         #: Lives that are over; the greatest boot number that ended, by node id.
         self._over: dict[str, int] = {}
         self._members: dict[str, Member] = {}
-        self._leases: dict[str, MemoryLease] = {}
+        self._leases: dict[str, Lease] = {}
         self._majority_at = 0.0
         self._looked_at = 0.0
         self._timer: Timer | None = None
@@ -102,13 +102,13 @@ class StaticRegistry:
         self._member = member
         self._look()
 
-    async def acquire(self, name: str) -> MemoryLease | None:
+    async def acquire(self, name: str) -> Lease | None:
         self._awake()
         if self._state is not RegistryState.CONNECTED or self._member is None or name in self._leases:
             return None
         if min(self._members) != self._node_id:
             return None
-        lease = self._leases[name] = MemoryLease(name, self._member.boot, self)
+        lease = self._leases[name] = Lease(name, self._member.boot, self._certain, self._gave_back)
         return lease
 
     async def close(self) -> None:
@@ -158,10 +158,13 @@ class StaticRegistry:
             del self._heard[node_id]
             self._look()
 
-    def gave_back(self, lease: MemoryLease) -> None:
-        del self._leases[lease.name]
-
     # Its own.
+
+    def _certain(self) -> bool:
+        return self.state is RegistryState.CONNECTED
+
+    def _gave_back(self, lease: Lease) -> None:
+        del self._leases[lease.name]
 
     def _overdue(self) -> bool:
         """Since the last look, or since the last majority, the others had time to give us up."""

@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from iot_mqtt.cluster.registry.bridge import Cross
-from iot_mqtt.cluster.registry.leases import ZooKeeperLease
+from iot_mqtt.cluster.registry.lease import Lease
 from iot_mqtt.cluster.registry.life import Life
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
@@ -92,7 +92,7 @@ class ZooKeeperRegistry:
         if self._life is not None:
             self._life.update(member)
 
-    async def acquire(self, name: str) -> ZooKeeperLease | None:
+    async def acquire(self, name: str) -> Lease | None:
         if self._life is not None:
             self._life.awake()
         if self._life is None or self._state is not RegistryState.CONNECTED:

@@ -25,7 +25,7 @@ from iot_mqtt.grid.ignite.reader import Reader
 from iot_mqtt.grid.ignite.settings import IgniteSettings
 from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.grid.ignite.whole import Finisher, Life
-from iot_mqtt.grid.ignite.writing import Writer
+from iot_mqtt.grid.ignite.writing import Writer, settle
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.disk import DiskUse
@@ -181,7 +181,7 @@ class IgniteGrid:
 
     async def commit(self, batch: WriteBatch) -> None:
         waiting: Deferred[None] = Deferred()
-        self.commit_soon(batch, partial(_settle, waiting))
+        self.commit_soon(batch, partial(settle, waiting))
         await waiting
 
     def commit_soon(self, batch: WriteBatch, done: Done) -> None:
@@ -294,13 +294,6 @@ class IgniteGrid:
                 done(Unavailable("the grid is not open"))
             except Exception:
                 log.exception("a commit's completion failed")
-
-
-def _settle(waiting: Deferred[None], error: BaseException | None) -> None:
-    if error is None:
-        waiting.callback(None)
-    else:
-        waiting.errback(error)
 
 
 def _nothing() -> None:

@@ -175,7 +175,7 @@ class Writer:
     async def swap(self, operation: Operation, expected: bytes | None) -> bool:
         done: Deferred[None] = Deferred()
         until = self._clock.monotonic() + self._settings.resolve_timeout
-        swap = _Swap(operation, expected, until, partial(_settle, done))
+        swap = _Swap(operation, expected, until, partial(settle, done))
         self._put(swap)
         await done
         return swap.swapped
@@ -183,7 +183,7 @@ class Writer:
     async def request(self, encode: Callable[[int], bytes]) -> None:
         """Something that may take the servers long, and that may be repeated when it failed."""
         done: Deferred[None] = Deferred()
-        self._put(_Request(encode, self._settings.long_timeout, partial(_settle, done)))
+        self._put(_Request(encode, self._settings.long_timeout, partial(settle, done)))
         await done
 
     async def idle(self) -> None:
@@ -464,7 +464,8 @@ def _call(finished: Finished, error: BaseException | None) -> None:
         log.exception("a commit's completion failed")
 
 
-def _settle(waiting: Deferred[None], error: BaseException | None) -> None:
+def settle(waiting: Deferred[None], error: BaseException | None) -> None:
+    """Fire a Deferred that waits for a completion."""
     if error is None:
         waiting.callback(None)
     else:

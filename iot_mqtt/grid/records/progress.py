@@ -18,8 +18,9 @@ flags: 0x03 qos, 0x04 retain
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct, pack
+from typing import Any
 
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
 from iot_mqtt.grid.records.sessions import decode_subscription, encode_subscription
@@ -85,51 +86,42 @@ def _encode_past(past: Sequence[StoredPast]) -> bytes:
 
 
 def _decode_past(rest: bytes) -> tuple[StoredPast, ...]:
-    past = []
-    while rest:
-        since, until = _SPAN.unpack_from(rest)
-        found, rest = _sized(rest[_SPAN.size :])
-        past.append(StoredPast(decode_subscription(found)[0], since, until))
-    return tuple(past)
+    return tuple(
+        StoredPast(decode_subscription(found)[0], since, until) for (since, until), found in _each(_SPAN, rest)
+    )
 
 
 def decode_progress(record: bytes) -> StoredProgress:
     fields = read_fields(record)
-    replays, places = [], []
+    replays = []
     try:
         (position,) = _POSITION.unpack(fields[_AT])
         past = _decode_past(fields.get(_PAST, b""))
-        rest = fields.get(_ELSEWHERE, b"")
-        while rest:
-            writer, at = _PLACE.unpack_from(rest)
-            found, rest = _sized(rest[_PLACE.size :])
-            places.append(StoredPlace(writer, at, _decode_past(found)))
-        rest = fields.get(_REPLAYS, b"")
-        while rest:
-            (at,) = _POSITION.unpack_from(rest)
-            found, rest = _sized(rest[_POSITION.size :])
-            replays.append(StoredReplay(found.decode(), at))
-        rest = fields.get(_REPLAYS_ELSEWHERE, b"")
-        while rest:
-            writer, at = _PLACE.unpack_from(rest)
-            found, rest = _sized(rest[_PLACE.size :])
-            replays.append(StoredReplay(found.decode(), at, None, writer))
-        rest = fields.get(_SEEKING, b"")
-        while rest:
-            (sought,) = _TIME.unpack_from(rest)
-            found, rest = _sized(rest[_TIME.size :])
-            replays.append(StoredReplay(found.decode(), 0, sought))
+        places = tuple(
+            StoredPlace(writer, at, _decode_past(found))
+            for (writer, at), found in _each(_PLACE, fields.get(_ELSEWHERE, b""))
+        )
+        for (at,), name in _each(_POSITION, fields.get(_REPLAYS, b"")):
+            replays.append(StoredReplay(name.decode(), at))
+        for (writer, at), name in _each(_PLACE, fields.get(_REPLAYS_ELSEWHERE, b"")):
+            replays.append(StoredReplay(name.decode(), at, None, writer))
+        for (sought,), name in _each(_TIME, fields.get(_SEEKING, b"")):
+            replays.append(StoredReplay(name.decode(), 0, sought))
         last_id = _PACKET_ID.unpack(fields[_LAST_ID])[0] if _LAST_ID in fields else None
     except (KeyError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a progress record without all its fields") from lacking
-    return StoredProgress(position, past, tuple(replays), 0, tuple(places), last_id)
+    return StoredProgress(position, past, tuple(replays), 0, places, last_id)
 
 
-def _sized(rest: bytes) -> tuple[bytes, bytes]:
-    end = _LENGTH.size + int(_LENGTH.unpack_from(rest)[0])
-    if end > len(rest):
-        raise Unreadable("a progress record cut short")
-    return rest[_LENGTH.size : end], rest[end:]
+def _each(head: Struct, rest: bytes) -> Iterator[tuple[tuple[Any, ...], bytes]]:
+    """The fields of each head, and the bytes behind it whose length stands in front of them."""
+    while rest:
+        begin = head.size + _LENGTH.size
+        end = begin + int(_LENGTH.unpack_from(rest, head.size)[0])
+        if end > len(rest):
+            raise Unreadable("a progress record cut short")
+        yield head.unpack_from(rest), rest[begin:end]
+        rest = rest[end:]
 
 
 def encode_segment(flights: Sequence[StoredFlight]) -> bytes:

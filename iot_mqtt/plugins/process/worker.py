@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from iot_mqtt.framing import BadFraming, Framing, framing_from
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
+from iot_mqtt.plugins.process.bridge import WorkerProcess
 from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.running import Clock, Sink
 from iot_mqtt.plugins.settings import Limits
@@ -27,20 +28,6 @@ log = logging.getLogger(__name__)
 _TICK = 0.1
 #: Instead of a size: the connection's last operation.
 _LAST = -1
-
-
-class Link(Protocol):
-    """The process; ``bridge.WorkerProcess``."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def busy_with(self) -> tuple[int, bool]:
-        """The connection that it deals with, or dealt with last, and whether it does."""
-        ...
-
-    def finish(self) -> None: ...
-
-    def kill(self) -> None: ...
 
 
 class Hello(NamedTuple):
@@ -85,7 +72,7 @@ class Worker:
     def __init__(
         self,
         clock: Clock,
-        launch: Callable[[Worker], Link],
+        launch: Callable[[Worker], WorkerProcess],
         owner: Owner,
         limits: Limits,
         *,

@@ -12,11 +12,11 @@ from functools import partial
 
 from confluent_kafka import KafkaException
 
-from iot_mqtt.ports.inbox import Letter
+from iot_mqtt.ports.inbox import InboxFacts, Letter
 from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
 from iot_mqtt.uplink.inbox.burying import Burying
 from iot_mqtt.uplink.inbox.crossing import Crossing, Owner
-from iot_mqtt.uplink.inbox.health import Health, Snapshot
+from iot_mqtt.uplink.inbox.health import Health
 from iot_mqtt.uplink.inbox.life import POLL_SECONDS, Life
 from iot_mqtt.uplink.inbox.positions import text_of
 from iot_mqtt.uplink.inbox.settings import InboxSettings
@@ -132,12 +132,13 @@ class Consuming:
 
     def _tell(self) -> None:
         health, here = self._health, None if self._life is None else self._life.positions
-        snapshot = Snapshot(
-            health.trouble(self._monotonic()),
-            health.joined,
-            () if here is None else tuple(sorted(here.begins)),
-            health.lag,
-            self._commits + (0 if here is None else here.commits),
-            self._restarts,
+        facts = InboxFacts(
+            topic=self._settings.topic,
+            group=self._settings.group,
+            joined=health.joined,
+            partitions=() if here is None else tuple(sorted(here.begins)),
+            lag=health.lag,
+            commits=self._commits + (0 if here is None else here.commits),
+            restarts=self._restarts,
         )
-        self._bridge.hand(partial(self._owner.heard, snapshot))
+        self._bridge.hand(partial(self._owner.heard, health.trouble(self._monotonic()), facts))

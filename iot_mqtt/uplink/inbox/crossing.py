@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from iot_mqtt.ports.inbox import Letter
+from iot_mqtt.ports.inbox import InboxFacts, Letter, Reader
 from iot_mqtt.thread_bridge import Job, ThreadBridge
-from iot_mqtt.uplink.inbox.health import Snapshot
 
 #: Letters, and their bytes, that cross at once.
 MOST_LETTERS = 200
 MOST_BYTES = 4 * 1024**2
 
 
-class Owner(Protocol):
+class Owner(Reader, Protocol):
     """What is told; each call crosses into the reactor's thread."""
 
-    def heard(self, snapshot: Snapshot) -> None: ...
-
-    def assigned(self, partitions: list[int]) -> None: ...
-
-    def came(self, letters: list[Letter]) -> None: ...
-
-    def revoked(self, partitions: list[int], done: Callable[[], None]) -> None: ...
-
-    def lost(self, partitions: list[int]) -> None: ...
+    def heard(self, trouble: str | None, facts: InboxFacts) -> None: ...
 
     def ended(self) -> None: ...
 

@@ -8,23 +8,12 @@ which a consumer always knows: it asks for metadata every two of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 #: Seconds without an answer that are no accident.
 SILENT_SECONDS = 3.2
 #: Seconds that it may take to be let into the group: others have to finish what they have first.
 JOIN_SECONDS = 15.0
-
-
-class Snapshot(NamedTuple):
-    """What the thread says of itself."""
-
-    trouble: str | None = None
-    joined: bool = False
-    partitions: tuple[int, ...] = ()
-    lag: int = 0
-    commits: int = 0
-    restarts: int = 0
 
 
 class Health:

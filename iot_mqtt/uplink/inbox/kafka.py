@@ -10,7 +10,6 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.ports.inbox import Buried, InboxFacts, Letter, Reader
 from iot_mqtt.thread_bridge import Cross, Job, ThreadBridge
 from iot_mqtt.uplink.inbox.consuming import Consuming
-from iot_mqtt.uplink.inbox.health import Snapshot
 from iot_mqtt.uplink.inbox.settings import InboxSettings
 
 #: Seconds without a word from the thread; it says something every second, unless it waits for Kafka itself.
@@ -23,12 +22,14 @@ class KafkaInbox:
     def __init__(
         self, settings: InboxSettings, cross: Cross, monotonic: Callable[[], float], wall: Callable[[], float]
     ) -> None:
-        self._settings = settings
         self._monotonic = monotonic
         self._bridge: ThreadBridge[Job] = ThreadBridge("commands", cross)
         self._consuming = Consuming(settings, self._bridge, self, monotonic, wall)
         self._reader: Reader | None = None
-        self._snapshot = Snapshot()
+        self._trouble: str | None = None
+        self._facts = InboxFacts(
+            settings.topic, settings.group, joined=False, partitions=(), lag=0, commits=0, restarts=0
+        )
         self._heard_at = 0.0
         self._begun = self._ended = False
         self._closed: Deferred[None] = Deferred()
@@ -40,7 +41,7 @@ class KafkaInbox:
         silent = self._monotonic() - self._heard_at
         if self._begun and not self._ended and silent >= SILENT_SECONDS:
             return f"Kafka has not answered for {silent:.0f} s"
-        return self._snapshot.trouble
+        return self._trouble
 
     def begin(self, reader: Reader) -> None:
         self._reader = reader
@@ -61,16 +62,7 @@ class KafkaInbox:
         self._bridge.put(partial(self._consuming.hold, False))  # noqa: FBT003 - the one argument
 
     def facts(self) -> InboxFacts:
-        snapshot = self._snapshot
-        return InboxFacts(
-            topic=self._settings.topic,
-            group=self._settings.group,
-            joined=snapshot.joined,
-            partitions=snapshot.partitions,
-            lag=snapshot.lag,
-            commits=snapshot.commits,
-            restarts=snapshot.restarts,
-        )
+        return self._facts
 
     async def close(self) -> None:
         if not self._begun or self._ended:
@@ -84,8 +76,8 @@ class KafkaInbox:
 
     # As the owner of the thread.
 
-    def heard(self, snapshot: Snapshot) -> None:
-        self._snapshot, self._heard_at = snapshot, self._monotonic()
+    def heard(self, trouble: str | None, facts: InboxFacts) -> None:
+        self._trouble, self._facts, self._heard_at = trouble, facts, self._monotonic()
 
     def assigned(self, partitions: Sequence[int]) -> None:
         if self._reader is not None:

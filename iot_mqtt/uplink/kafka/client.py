@@ -8,26 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from iot_mqtt.uplink.kafka.settings import KafkaSettings, producing, properties, text_of
+from iot_mqtt.uplink.kafka.watch import Watch
 
 log = logging.getLogger(__name__)
-
-
-class Ears(Protocol):
-    """Who is told what the library says."""
-
-    def error(self, error: KafkaError) -> None:
-        """A connection or a broker is not as it should be."""
-        ...
-
-    def throttled(self, seconds: float) -> None:
-        """A broker asks for so much silence."""
-        ...
 
 
 class _Lines:
@@ -40,7 +28,7 @@ class _Lines:
 LINES = _Lines()
 
 
-def make_producer(settings: KafkaSettings, ears: Ears, *, gapless: bool, batch_bytes: int) -> Producer:
+def make_producer(settings: KafkaSettings, watch: Watch, *, gapless: bool, batch_bytes: int) -> Producer:
     """A producer; it connects in the background. ``KafkaException``: it was told something impossible."""
     told: dict[str, object] = {
         **producing(settings),
@@ -49,8 +37,8 @@ def make_producer(settings: KafkaSettings, ears: Ears, *, gapless: bool, batch_b
         "batch.size": str(batch_bytes),
         # See ``Report``.
         "delivery.report.only.error": True,
-        "error_cb": ears.error,
-        "throttle_cb": lambda event: ears.throttled(event.throttle_time),
+        "error_cb": watch.error,
+        "throttle_cb": lambda event: watch.throttled(event.throttle_time),
     }
     return Producer(told, logger=LINES)
 

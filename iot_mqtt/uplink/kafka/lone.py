@@ -13,10 +13,11 @@ from dataclasses import replace
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from iot_mqtt.ports.uplink import Record
-from iot_mqtt.uplink.kafka.client import Ears, Report, error_of, let_go, make_producer
+from iot_mqtt.uplink.kafka.client import Report, error_of, let_go, make_producer
 from iot_mqtt.uplink.kafka.dead import letter
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
 from iot_mqtt.uplink.kafka.topics import MAKING_AGAIN_SECONDS, MAKING_SECONDS, Absent, Topics
+from iot_mqtt.uplink.kafka.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +39,14 @@ class Lone:
         settings: KafkaSettings,
         asked: Callable[[str], Absent | None],
         topics: Topics,
-        ears: Ears,
+        watch: Watch,
         now: Callable[[], float],
     ) -> None:
         # Nothing follows that would be worth waiting for.
         self._settings = replace(settings, linger_seconds=0)
         self._asked = asked
         self._topics = topics
-        self._ears = ears
+        self._watch = watch
         self._now = now
         self._producer: Producer | None = None
         self.wrong: KafkaError | None = None
@@ -71,7 +72,7 @@ class Lone:
     def send(self, record: Record, spool: str, batch_bytes: int) -> Steps:
         """Send a record; it is in its topic, in the dead letters, or dropped and told when this is over."""
         if self._producer is None:
-            self._producer = make_producer(self._settings, self._ears, gapless=False, batch_bytes=batch_bytes)
+            self._producer = make_producer(self._settings, self._watch, gapless=False, batch_bytes=batch_bytes)
         reason = yield from self._sent(self._producer, record)
         if reason is not None:
             yield from self._bury(self._producer, record, spool, reason)

@@ -37,7 +37,7 @@ class Watch:
         #: The sink has failed, and nothing was taken since.
         self.failed: str | None = None
 
-    # ``client.Ears``.
+    # What the library says.
 
     def error(self, error: KafkaError) -> None:
         code = error.code()

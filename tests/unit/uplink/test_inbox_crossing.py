@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from iot_mqtt.ports.inbox import Letter
+from iot_mqtt.ports.inbox import InboxFacts, Letter
 from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
 from iot_mqtt.uplink.inbox.crossing import MOST_BYTES, MOST_LETTERS, Crossing
-from iot_mqtt.uplink.inbox.health import Snapshot
 
 
 class Reactor:
@@ -23,18 +22,18 @@ class Reactor:
         self.offsets: list[list[int]] = []
         self.fails = False
 
-    def came(self, letters: list[Letter]) -> None:
+    def came(self, letters: Sequence[Letter]) -> None:
         self.offsets.append([letter.offset for letter in letters])
         if self.fails:
             raise RuntimeError("a fault of ours")
 
-    def heard(self, snapshot: Snapshot) -> None: ...
+    def heard(self, trouble: str | None, facts: InboxFacts) -> None: ...
 
-    def assigned(self, partitions: list[int]) -> None: ...
+    def assigned(self, partitions: Sequence[int]) -> None: ...
 
-    def revoked(self, partitions: list[int], done: Callable[[], None]) -> None: ...
+    def revoked(self, partitions: Sequence[int], done: Callable[[], None]) -> None: ...
 
-    def lost(self, partitions: list[int]) -> None: ...
+    def lost(self, partitions: Sequence[int]) -> None: ...
 
     def ended(self) -> None: ...
 
