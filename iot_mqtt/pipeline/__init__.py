@@ -10,12 +10,12 @@ from iot_mqtt.pipeline.listener import Listening, listen
 from iot_mqtt.pipeline.login_budget import LoginBudget, LoginLimit
 from iot_mqtt.pipeline.mqtt import MqttCodecStage
 from iot_mqtt.pipeline.pipeline import Pipeline
+from iot_mqtt.pipeline.ports import CalmPort
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import ListenerSettings, OutboxSettings, TlsSettings, WebSocketSettings
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.timeouts import ConnectTimeouts
 from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext, TlsEstablished, tls_context
-from iot_mqtt.pipeline.transport import CalmPort
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
 __all__ = [

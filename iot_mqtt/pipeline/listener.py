@@ -19,11 +19,11 @@ from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.detect import HTTP, MQTT, TLS, DetectStage, Entries
 from iot_mqtt.pipeline.layout import Layout
 from iot_mqtt.pipeline.login_budget import LoginLimit
-from iot_mqtt.pipeline.protocol import ChannelFactory, ConnectionCounts
+from iot_mqtt.pipeline.ports import ChannelPort
 from iot_mqtt.pipeline.proxy_protocol import ProxyProtocolStage, networks
 from iot_mqtt.pipeline.settings import ListenerSettings
 from iot_mqtt.pipeline.tls import TlsContext, TlsStage, tls_context
-from iot_mqtt.pipeline.transport import ChannelPort
+from iot_mqtt.pipeline.transport import ChannelFactory, ConnectionCounts
 from iot_mqtt.pipeline.websocket import WebSocketStage
 from iot_mqtt.pipeline.wheel import TimingWheel
 
@@ -101,6 +101,7 @@ def listen(
         settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger, login
     )
     factory = ChannelFactory(
+        reactor,
         channel_settings,
         layout,
         max_connections=settings.max_connections,

@@ -2,7 +2,7 @@
 # mypy: disable-error-code="no-untyped-call"
 """Twisted's epoll reactor with a shorter way to ``doRead`` and a notion of the end of a turn.
 
-Three differences from ``EPollReactor``:
+Four differences from ``EPollReactor``:
 
 * A descriptor that is only readable, the usual case, is read at once. Twisted sets up a logging context for each
   event (``log.callWithLogger``), which costs more than the read of a small packet; here that is left to the case that
@@ -11,6 +11,7 @@ Three differences from ``EPollReactor``:
   another look at the timers, with a heap entry and a poll that must not wait.
 * The loop itself asks for the time once per turn, and looks at the timers only when one is due or new. Twisted's makes
   ten calls around each poll, which is a tenth of what a turn with one small message costs.
+* ``watch`` asks nothing about a socket that has just been accepted.
 
 Everything else is Twisted's.
 """
@@ -47,6 +48,12 @@ class TurnReactor(epollreactor.EPollReactor):
     def call_at_turn_end(self, call: Callable[[], None]) -> None:
         """Call this once after the events of this turn, before the reactor waits again."""
         self._turn_end.append(call)
+
+    def watch(self, descriptor: int, reader: Any) -> None:
+        """``addReader`` for a descriptor that is new, and known to be a socket."""
+        self._poller.register(descriptor, _IN)
+        self._reads.add(descriptor)
+        self._selectables[descriptor] = reader
 
     def mainLoop(self) -> None:
         while self._started:

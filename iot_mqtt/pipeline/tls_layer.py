@@ -2,7 +2,7 @@
 
 ::
 
-    channel.received ◀── read ◀── incoming ◀── dataReceived ◀── transport
+    channel.received ◀── read ◀── incoming ◀── received ◀── transport
     channel.outbox ──push──▶ write ──▶ outgoing ──▶ transport.push ──▶ kernel
                                                         │ took less
                              waits here, the outbox is blocked; transport: ``resume``
@@ -15,9 +15,6 @@ from __future__ import annotations
 
 import ssl
 from contextlib import suppress
-from typing import Protocol
-
-from twisted.python.failure import Failure
 
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.outbox import Link, Part
@@ -33,16 +30,6 @@ CHUNK = 4 * RECORD
 _NOTHING = memoryview(b"")
 #: Nobody writes to it.
 _EMPTY = ssl.MemoryBIO()
-
-
-class Above(Protocol):
-    """The protocol that TLS was started for."""
-
-    def readConnectionLost(self) -> None: ...
-
-    def connectionLost(self, reason: Failure) -> None: ...
-
-    def finished(self) -> None: ...
 
 
 class _Nowhere:
@@ -65,7 +52,6 @@ class TlsLayer:
     """Of one connection."""
 
     __slots__ = (
-        "_above",
         "_channel",
         "_done",
         "_failed",
@@ -77,20 +63,19 @@ class TlsLayer:
         "_unsent",
     )
 
-    def __init__(self, context: TlsContext, channel: Channel, above: Above, link: Link) -> None:
+    def __init__(self, context: TlsContext, channel: Channel, link: Link) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = context.wrap(self._incoming, self._outgoing)
         self._channel = channel
-        self._above = above
         self._link: Link = link
         #: What OpenSSL made and the link did not take.
         self._unsent = _NOTHING
         #: The handshake is done; it or what came after it failed; nothing more is read.
         self._done = self._failed = self._over = False
 
-    # a protocol, to the transport
+    # a channel, to the transport
 
-    def dataReceived(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """Bytes of the wire."""
         at = 0
         while not self._done and at < len(data):
@@ -108,23 +93,14 @@ class TlsLayer:
         if self._done:
             self._read(self._tls)
 
-    def readConnectionLost(self) -> None:
-        self._above.readConnectionLost()
-
-    def writeConnectionLost(self) -> None: ...
-
-    def connectionLost(self, reason: Failure) -> None:
+    def lost(self) -> None:
+        """The connection is gone."""
         self._over = True
         self._tls = None
         self._unsent = _NOTHING
         # The transport has this for its outbox: neither is to wait for the collector.
         self._incoming = self._outgoing = _EMPTY
         self._link = _NOWHERE
-        self._above.connectionLost(reason)
-
-    def finished(self) -> None:
-        """The transport has sent the end."""
-        self._above.finished()
 
     # an outbox, to the transport
 
@@ -224,7 +200,7 @@ class TlsLayer:
             return
         self._deliver(records)
         if ended and not self._over:
-            self._above.readConnectionLost()
+            self._channel.input_closed()
 
     def _deliver(self, records: list[bytes]) -> None:
         if records and not self._over:

@@ -1,105 +1,102 @@
-# Twisted's transports have few annotations.
+# Twisted's reactor and its failures have few annotations.
 # mypy: disable-error-code="no-untyped-call"
-"""Twisted's side of a plain TCP connection: a ``tcp.Server`` that is a link, and the port that accepts it.
+"""The transport under a channel, and what makes both when a connection is accepted.
 
-Both do what their base classes do with fewer calls per connection and per receive, and without a second buffer:
-what the kernel does not take stays in the outbox. They lean on these parts of ``twisted.internet.tcp``: ``Server``'s
-attributes ``socket``, ``fileno``, ``protocol``, ``client``, ``server`` and ``connected``, and ``Port.transport``; and
-on ``socket._accept``, which Python's own ``accept`` is made of.
+A connection starts on a plain transport. ``start_tls`` slips a TLS layer between the two; the channel and its
+stages stay what they were and notice nothing but a ``TlsEstablished`` event.
 """
 
 from __future__ import annotations
 
-import errno
-import logging
-import resource
+import os
 import socket
-import time
-from typing import Any, Protocol
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
-from twisted.internet import main, tcp
-from twisted.internet.address import IPv6Address
-from twisted.python import log
+from twisted.internet import main
+from twisted.internet.error import ConnectionAborted, ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableDescriptor, IReadWriteDescriptor
 from twisted.python.failure import Failure
+from zope.interface import classImplements  # type: ignore[import-untyped]
 
-from iot_mqtt.pipeline.outbox import Part
+from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.channel import Channel, ChannelSettings
+from iot_mqtt.pipeline.descriptors import Share
+from iot_mqtt.pipeline.layout import Layout
+from iot_mqtt.pipeline.outbox import Outbox, Part
+from iot_mqtt.pipeline.reasons import CloseReason
+from iot_mqtt.pipeline.tls import TlsContext
+from iot_mqtt.pipeline.tls_layer import TlsLayer
+from iot_mqtt.pipeline.wheel import Timeout
 
-__all__ = ["CalmPort", "ChannelPort", "ChannelTransport"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["ChannelFactory", "ChannelTransport", "ConnectionCounts"]
 
 READ_SIZE = 64 * 1024
 #: Most of a client whose last read was as large: who sends much at once is read in fewer turns.
 LARGE_READ = 512 * 1024
 #: Bytes of a turn that such clients share, so that many of them keep nobody waiting for longer than they ever did.
 TURN_READ = 2 * 1024 * 1024
-#: Connections accepted before the other sockets get a turn.
-ACCEPTS_PER_TURN = 64
-#: Seconds for which a port accepts nobody when the system has no descriptor or no memory for a connection.
-REST_SECONDS = 0.25
-#: Seconds between two lines of the log that say so.
-SAY_SECONDS = 60.0
-_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
-class Source(Protocol):
-    """What a transport serves as a link: the channel's outbox, or a TLS layer."""
+@dataclass(slots=True)
+class ConnectionCounts:
+    """What a listener counts."""
 
-    @property
-    def blocked(self) -> bool: ...
+    accepted: int = 0
+    #: Closed at once because there were too many.
+    refused: int = 0
+    #: Sockets open now, lingering ones included.
+    open: int = 0
+    #: The most that were open at once.
+    most: int = 0
 
-    @property
-    def empty(self) -> bool: ...
 
-    def resume(self) -> None: ...
+class ChannelTransport:
+    """One TCP connection: what the reactor watches, and the link of a channel, or of the TLS layer below it.
 
+    It is a descriptor and nothing else: no socket object, and no buffer, for what the kernel does not take stays in the
+    outbox.
+    """
 
-class ChannelTransport(tcp.Server):
-    """The server side of one TCP connection."""
+    __slots__ = (
+        "channel",
+        "_aborted",
+        "_descriptor",
+        "_factory",
+        "_finishing",
+        "_input_ended",
+        "_lingering",
+        "_room",
+        "_tls",
+        "__weakref__",
+    )
 
-    #: None before there is one.
-    outbox: Source | None = None
-    _finishing = False
-    _room = READ_SIZE
-    #: No shutdown() before close(): descriptors are close-on-exec, so close alone sends FIN. One system call less.
-    _shouldShutdown = False  # noqa: N815
-    _input_ended = False
-    protocol: Any
-    _tempDataLen = 0  # noqa: N815
+    def __init__(self, factory: ChannelFactory, descriptor: int, channel: Channel) -> None:
+        os.set_blocking(descriptor, False)
+        self._factory = factory
+        #: -1: it is closed.
+        self._descriptor = descriptor
+        #: None: the connection has ended above, and may linger here.
+        self.channel: Channel | None = channel
+        self._tls: TlsLayer | None = None
+        self._lingering: Timeout | None = None
+        self._finishing = self._input_ended = self._aborted = False
+        #: Bytes that the next read takes at most.
+        self._room = READ_SIZE
 
-    def __init__(
-        self, sock: socket.socket, protocol: Any, client: tuple[Any, ...], server: tcp.Port, number: int, reactor: Any
-    ) -> None:
-        # Not super().__init__: it formats two strings per connection for logs that are hardly ever written.
-        sock.setblocking(False)  # noqa: FBT003
-        self.reactor = reactor
-        self.socket = sock
-        self.fileno = sock.fileno
-        self.protocol = protocol
-        self.client = client
-        self.server = server
-        self.sessionno = number
-        self.connected = 1
-        if len(client) != 2:
-            self._addressType = IPv6Address
-        reactor.addReader(self)
+    # for the reactor
+
+    def fileno(self) -> int:
+        return self._descriptor
 
     def logPrefix(self) -> str:
-        return f"channel,{self.sessionno},{self.client[0]}"
-
-    @property
-    def hostname(self) -> str:  # type: ignore[override]
-        return str(self.client[0])
-
-    @property
-    def repstr(self) -> str:  # type: ignore[override]
-        return f"<ChannelTransport #{self.sessionno} of {self.client}>"
-
-    # reading and writing, called by the reactor
+        return f"channel,{self._descriptor},{'' if self.channel is None else self.channel.peer}"
 
     def doRead(self) -> Any:
         try:
-            data = self.socket.recv(self._room)
+            data = os.read(self._descriptor, self._room)
         except BlockingIOError:
             return None
         except OSError:
@@ -109,69 +106,115 @@ class ChannelTransport(tcp.Server):
         if len(data) < READ_SIZE:
             self._room = READ_SIZE
         else:
-            self._room = max(READ_SIZE, min(LARGE_READ, TURN_READ // self.reactor.ready))
-        self.protocol.dataReceived(data)
+            self._room = max(READ_SIZE, min(LARGE_READ, TURN_READ // self._factory.reactor.ready))
+        if self._tls is not None:
+            self._tls.received(data)
+        elif self.channel is not None:
+            self.channel.received(data)
         return None
 
     def doWrite(self) -> Any:
-        outbox = self.outbox
-        if outbox is None:
-            return super().doWrite()
-        if outbox.blocked:
-            outbox.resume()
-            if outbox.blocked:
+        waiting = self._waiting
+        if waiting is not None and waiting.blocked and not self._aborted:
+            waiting.resume()
+            if waiting.blocked:
                 return None
-        if not self.connected:
+        if self._descriptor < 0:
             return None
-        self.stopWriting()
-        if self._finishing:
-            return self._end_output()
-        return main.CONNECTION_DONE if self.disconnecting else None
+        self._factory.reactor.removeWriter(self)
+        return self._end_output() if self._finishing else None
 
     def readConnectionLost(self, reason: Failure) -> None:
         """The peer closed its side. Where nothing waits for it any more the connection ends here."""
-        outbox = self.outbox
-        if outbox is None or outbox.empty or self._input_ended:
+        waiting = self._waiting
+        if waiting is None or waiting.empty or self._input_ended:
             self.connectionLost(reason)
         else:
             self._input_ended = True
-            self.protocol.readConnectionLost()
+            if self.channel is not None:
+                self.channel.input_closed()
 
-    # Link
+    def writeConnectionLost(self, reason: Failure) -> None: ...
+
+    def connectionLost(self, reason: Failure) -> None:
+        descriptor = self._descriptor
+        if descriptor < 0:
+            return
+        self._factory.reactor.removeReader(self)
+        self._factory.reactor.removeWriter(self)
+        self._descriptor = -1
+        if self._aborted:
+            _reset(descriptor)
+        # Descriptors are close-on-exec, so this alone sends FIN.
+        os.close(descriptor)
+        tls, self._tls = self._tls, None
+        if tls is not None:
+            tls.lost()
+        self._end(_reason_of(reason))
+        if self._lingering is not None:
+            self._lingering.cancel()
+        self._factory.gone()
+
+    # for the channel's outbox, or for TLS
 
     def push(self, data: Part) -> int:
         try:
-            taken = self.socket.send(data)
+            taken = os.write(self._descriptor, data)
         except BlockingIOError:
             taken = 0
-        except (OSError, AttributeError):  # AttributeError: Twisted deletes the socket of a lost connection
+        except OSError:  # also when it is closed
             return -1
         if taken < len(data):
-            self.startWriting()
+            self._factory.reactor.addWriter(self)
         return taken
 
     def set_reading(self, on: bool) -> None:
+        if self._descriptor < 0 or self._aborted:
+            return
         if on:
-            self.resumeProducing()
+            self._factory.reactor.addReader(self)
         else:
-            self.pauseProducing()
+            self._factory.reactor.removeReader(self)
 
     def finish(self) -> None:
-        if self.outbox is None or self.outbox.empty:
+        waiting = self._waiting
+        if waiting is None or waiting.empty:
             # Not now, for nobody expects it, and not by way of the poller, which would be told twice.
-            self.reactor.call_at_turn_end(self._finish)
+            self._factory.reactor.call_at_turn_end(self._finish)
         else:  # a TLS layer has bytes that the kernel did not take
             self._finishing = True
-            self.startWriting()
+            self._factory.reactor.addWriter(self)
+
+    def abort(self) -> None:
+        if self._descriptor >= 0 and not self._aborted:
+            self._aborted = True
+            self._factory.reactor.removeReader(self)
+            self._factory.reactor.removeWriter(self)
+            self._factory.reactor.callLater(0, self.connectionLost, Failure(ConnectionAborted()))
+
+    def start_tls(self, received: bytes) -> None:
+        """Put TLS between this and the channel; ``received`` is ciphertext that was read already."""
+        channel, context = self.channel, self._factory.tls
+        assert channel is not None
+        assert context is not None
+        self._tls = channel.outbox.link = TlsLayer(context, channel, self)
+        if received:
+            self._tls.received(received)
+
+    # the end
+
+    @property
+    def _waiting(self) -> TlsLayer | Outbox | None:
+        """What keeps bytes for this."""
+        if self._tls is not None:
+            return self._tls
+        return None if self.channel is None else self.channel.outbox
 
     def _finish(self) -> None:
-        if self.connected and not self.disconnecting:
+        if self._descriptor >= 0 and not self._aborted:
             reason = self._end_output()
             if reason is not None:
                 self.connectionLost(Failure(reason))
-
-    def abort(self) -> None:
-        self.abortConnection()
 
     def _end_output(self) -> Any:
         """Send FIN and read on until the peer's own.
@@ -182,85 +225,105 @@ class ChannelTransport(tcp.Server):
         if self._input_ended:
             return main.CONNECTION_DONE
         try:
-            self.socket.shutdown(socket.SHUT_WR)
+            _send_end(self._descriptor)
         except OSError:
             return main.CONNECTION_LOST
-        self.protocol.finished()
+        channel = self.channel
+        if channel is not None:
+            # All was sent: over for the channel; the peer gets a little time to close.
+            self._end(reasons.CLOSED)
+            self._lingering = channel.wheel.schedule(channel.settings.linger, self.abort)
         return None
 
-
-class CalmPort(tcp.Port):
-    """A listening port that accepts in a short loop, and rests when the system can give it nothing."""
-
-    factory: Any
-    #: When the log was told last that some port rests.
-    _said = -SAY_SECONDS
-
-    def doRead(self) -> None:
-        accept, family = self.socket._accept, self.addressFamily  # type: ignore[union-attr]
-        for _ in range(ACCEPTS_PER_TURN):
-            if self.disconnecting:
-                return
-            try:
-                # What ``accept`` does, without asking for the family and the type of each: they are the port's.
-                descriptor, client = accept()
-                sock = socket.socket(family, socket.SOCK_STREAM, 0, descriptor)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in _EXHAUSTED:
-                    self._rest(error)
-                    return
-                continue  # that connection was gone before it was accepted, or a filter of the kernel has refused it
-            self.sessionno = number = self.sessionno + 1
-            self.serve(sock, client, number)
-
-    def serve(self, sock: socket.socket, client: tuple[Any, ...], number: int) -> None:
-        """Make a connection of an accepted socket, or close it."""
-        protocol = self.factory.buildProtocol(self._buildAddr(client))
-        if protocol is None:
-            sock.close()
-        else:
-            protocol.makeConnection(tcp.Server(sock, protocol, client, self, number, self.reactor))
-
-    def _rest(self, error: OSError) -> None:
-        """Who waits to be accepted would be reported again in every turn of the reactor: leave them for a while."""
-        self.stopReading()
-        self.reactor.callLater(REST_SECONDS, self._go_on)
-        now = time.monotonic()
-        if now - CalmPort._said >= SAY_SECONDS:
-            CalmPort._said = now
-            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            logger.warning(
-                "connections to port %s have to wait: %s (limit of descriptors: %d)",
-                self._realPortNumber,
-                error.strerror,
-                limit,
-            )
-
-    def _go_on(self) -> None:
-        if self.connected and not self.disconnecting:
-            self.startReading()
+    def _end(self, reason: CloseReason) -> None:
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            channel.lost(reason)
+            channel.start_tls = None
+            self._factory.channels.pop(channel, None)
 
 
-class ChannelPort(CalmPort):
-    """A port that makes ``ChannelTransport``s."""
+classImplements(ChannelTransport, IReadWriteDescriptor, IHalfCloseableDescriptor)
 
-    transport: Any = ChannelTransport
 
-    def startListening(self) -> None:
-        super().startListening()
-        # Linux hands this on to accepted sockets, which saves a system call for each.
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def _send_end(descriptor: int) -> None:
+    sock = socket.socket(fileno=descriptor)
+    try:
+        sock.shutdown(socket.SHUT_WR)
+    finally:
+        sock.detach()
 
-    def serve(self, sock: socket.socket, client: tuple[Any, ...], number: int) -> None:
-        protocol = self.factory.accept()
-        if protocol is None:
-            sock.close()
-            return
-        transport = ChannelTransport(sock, protocol, client, self, number, self.reactor)
+
+def _reset(descriptor: int) -> None:
+    """Have the peer told at once, by a reset, that nobody reads or writes any more."""
+    with suppress(OSError):
+        sock = socket.socket(fileno=descriptor)
         try:
-            protocol.makeConnection(transport)
-        except Exception:  # noqa: BLE001 - it must not cost us the port
-            log.err(None, f"cannot serve {transport.logPrefix()}")
-            transport.abortConnection()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        finally:
+            sock.detach()
+
+
+class ChannelFactory:
+    """One per listener: makes channels of connections, counts them and knows those that are open."""
+
+    noisy = False
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: ChannelSettings,
+        layout: Layout,
+        *,
+        max_connections: int = 1_000_000,
+        share: Share | None = None,
+        tls: TlsContext | None = None,
+    ) -> None:
+        self.reactor = reactor
+        self.settings = settings
+        self._share = share
+        self.layout = layout
+        self.max_connections = max_connections
+        #: A set in the order of accepting; a dictionary needs half of a set's room.
+        self.channels: dict[Channel, None] = {}
+        self.counts = ConnectionCounts()
+        self.tls = tls
+
+    def accept(self, descriptor: int, client: tuple[Any, ...]) -> None:
+        """Make a channel of a connection, or close it if there are too many."""
+        counts, share = self.counts, self._share
+        if counts.open >= self.max_connections or (share is not None and not share.take()):
+            counts.refused += 1
+            os.close(descriptor)
+            return
+        counts.accepted += 1
+        counts.open += 1
+        counts.most = max(counts.most, counts.open)
+        channel = Channel(self.settings, client[:2])
+        transport = ChannelTransport(self, descriptor, channel)
+        try:
+            if self.tls is not None:
+                channel.start_tls = transport.start_tls
+            self.channels[channel] = None
+            self.layout.build(channel)
+            self.reactor.watch(descriptor, transport)
+            channel.begin(transport)
+        except BaseException:
+            transport.abort()
+            raise
+
+    def gone(self) -> None:
+        """A socket is closed."""
+        self.counts.open -= 1
+        if self._share is not None:
+            self._share.give_back()
+
+    # for the port
+
+    def doStart(self) -> None: ...
+
+    def doStop(self) -> None: ...
+
+
+def _reason_of(failure: Failure) -> CloseReason:
+    return reasons.PEER_CLOSED if isinstance(failure.value, ConnectionDone) else reasons.PEER_RESET

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import socket
 import struct
@@ -24,8 +25,8 @@ from iot_mqtt.pipeline import (
     Stage,
     WebSocketSettings,
 )
+from iot_mqtt.pipeline.ports import SAY_SECONDS, CalmPort
 from iot_mqtt.pipeline.reasons import SHUTTING_DOWN
-from iot_mqtt.pipeline.transport import SAY_SECONDS, CalmPort
 
 if TYPE_CHECKING:
     from .conftest import Server
@@ -119,8 +120,8 @@ def test_packets_are_sent_at_once(server: Server, echo: Layout) -> None:
             sock.recv(1)
             (channel,) = listening
             link: object = channel.outbox.link
-            handle: socket.socket = link.getHandle()  # type: ignore[attr-defined]
-            return handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            with socket.socket(fileno=os.dup(link.fileno())) as handle:  # type: ignore[attr-defined]
+                return handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     assert server.run(client)
 

@@ -96,6 +96,17 @@ def test_a_timer_that_is_asked_for_at_the_end_of_a_turn_is_not_slept_through(ser
     assert called[0] < 2
 
 
+class Failing:
+    """A channel that does not even catch what it raises."""
+
+    start_tls = None
+
+    def received(self, data: bytes) -> None:
+        raise ZeroDivisionError
+
+    def lost(self, reason: object) -> None: ...
+
+
 def test_an_exception_in_doread_is_logged_and_ends_that_connection_only(server: Server) -> None:
     """As Twisted's own reactor does it."""
     listening = server.listen(Layout([("stage", Stage)]))
@@ -110,12 +121,12 @@ def test_an_exception_in_doread_is_logged_and_ends_that_connection_only(server: 
                 pass
             channel = next(each for each in listening if each.peer.endswith(f":{bad.getsockname()[1]}"))
             link: Any = channel.outbox.link
-            link.doRead = lambda: 1 // 0
+            link.channel = Failing()
             bad.sendall(b"x")
             with contextlib.suppress(ConnectionResetError):
                 assert bad.recv(1) == b""
             good.sendall(b"x")
-            while len(listening) != 1:
+            while listening.counts.open != 1:
                 pass
 
     globalLogPublisher.addObserver(logged.append)

@@ -1,0 +1,99 @@
+# Twisted's transports have few annotations.
+# mypy: disable-error-code="no-untyped-call"
+"""Ports: Twisted's, with a shorter loop that accepts.
+
+They lean on ``socket._accept``, which Python's own ``accept`` is made of: it gives a descriptor. A channel needs no
+more than that, and the admin port makes a socket of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import resource
+import socket
+import time
+from typing import Any
+
+from twisted.internet import tcp
+from twisted.python import log
+
+__all__ = ["CalmPort", "ChannelPort"]
+
+logger = logging.getLogger(__name__)
+
+#: Connections accepted before the other sockets get a turn.
+ACCEPTS_PER_TURN = 64
+#: Seconds for which a port accepts nobody when the system has no descriptor or no memory for a connection.
+REST_SECONDS = 0.25
+#: Seconds between two lines of the log that say so.
+SAY_SECONDS = 60.0
+_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+
+
+class CalmPort(tcp.Port):
+    """A listening port that accepts in a short loop, and rests when the system can give it nothing."""
+
+    factory: Any
+    #: When the log was told last that some port rests.
+    _said = -SAY_SECONDS
+
+    def doRead(self) -> None:
+        accept = self.socket._accept  # type: ignore[union-attr]
+        for _ in range(ACCEPTS_PER_TURN):
+            if self.disconnecting:
+                return
+            try:
+                descriptor, client = accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._rest(error)
+                    return
+                continue  # that connection was gone before it was accepted, or a filter of the kernel has refused it
+            self.serve(descriptor, client)
+
+    def serve(self, descriptor: int, client: tuple[Any, ...]) -> None:
+        """Make a connection of an accepted socket, or close it."""
+        sock = socket.socket(self.addressFamily, socket.SOCK_STREAM, 0, descriptor)
+        self.sessionno = number = self.sessionno + 1
+        protocol = self.factory.buildProtocol(self._buildAddr(client))
+        if protocol is None:
+            sock.close()
+        else:
+            protocol.makeConnection(tcp.Server(sock, protocol, client, self, number, self.reactor))
+
+    def _rest(self, error: OSError) -> None:
+        """Who waits to be accepted would be reported again in every turn of the reactor: leave them for a while."""
+        self.stopReading()
+        self.reactor.callLater(REST_SECONDS, self._go_on)
+        now = time.monotonic()
+        if now - CalmPort._said >= SAY_SECONDS:
+            CalmPort._said = now
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            logger.warning(
+                "connections to port %s have to wait: %s (limit of descriptors: %d)",
+                self._realPortNumber,
+                error.strerror,
+                limit,
+            )
+
+    def _go_on(self) -> None:
+        if self.connected and not self.disconnecting:
+            self.startReading()
+
+
+class ChannelPort(CalmPort):
+    """A port whose factory makes channels."""
+
+    def startListening(self) -> None:
+        super().startListening()
+        # Linux hands this on to accepted sockets, which saves a system call for each.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def serve(self, descriptor: int, client: tuple[Any, ...]) -> None:
+        try:
+            self.factory.accept(descriptor, client)
+        except Exception:  # noqa: BLE001 - it must not cost us the port
+            log.err(None, f"cannot serve {client}")
