@@ -316,7 +316,7 @@ cdef class Scanner:
         self, bytes data, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, Py_ssize_t limit, int mode,
         object routes, object allowed
     ) except -1:
-        """Packets whose topics have routes, with nothing that the broker has to look at; ``pos`` if the first is none."""
+        """Packets whose topics have routes, with nothing that the broker has to look at; ``pos`` if that is none."""
         cdef unsigned char head = p[pos]
         cdef bint five = mode & 1, qos = head & 6, retain = head & 1
         cdef Py_ssize_t here = pos, begin = pos, size, at, stop, topic_size, behind, count = 0, longest = 0
@@ -670,8 +670,10 @@ def recode(
     return out
 
 
-cdef inline Py_ssize_t parts(Bytes p, Py_ssize_t at, bint ids, bint five, Py_ssize_t* block, Py_ssize_t* payload) noexcept:
-    """Bytes of the topic with its length, of the body at ``at``; where the properties begin, and the payload behind them."""
+cdef inline Py_ssize_t parts(
+    Bytes p, Py_ssize_t at, bint ids, bint five, Py_ssize_t* block, Py_ssize_t* payload
+) noexcept:
+    """Bytes of the topic in the body at ``at``, with its length; where the properties begin, and the payload."""
     cdef Py_ssize_t topic = 2 + (p[at] << 8 | p[at + 1]), size = 0
     block[0] = at + topic + (2 if ids else 0)
     if five:
