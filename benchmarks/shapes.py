@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from struct import pack
 
 from benchmarks.lone import Node
 from iot_mqtt.codec import (
@@ -55,8 +56,10 @@ class Shape:
     qos: int = 0
     version: ProtocolVersion = V311
     retain: bool = False
-    #: Of each message; in version 5.
-    properties: bytes = b""
+    #: Of each message, by its number; in version 5.
+    properties: Callable[[int], bytes] = lambda _: b""
+    #: Messages have an alias for their topic, all but the first of each without the name.
+    aliased: bool = False
     durable: bool = False
     #: Topic Alias Maximum of the receivers.
     aliases: int = 0
@@ -78,8 +81,10 @@ SHAPES = [
     Shape("50 topics, 50 receivers of all of them", MANY, ["p/#"] * 50),
     Shape("20 topics of 20 receivers", _topics("p/{0}", 20), _topics("p/{0}", 20)),
     Shape("20 topics of 20 receivers, QoS 1", _topics("p/{0}", 20), _topics("p/{0}", 20), qos=1),
-    Shape("50 topics, a content type", MANY, ["p/#"], version=V5, properties=b"\x03\x00\x01a"),
+    Shape("50 topics, a content type", MANY, ["p/#"], version=V5, properties=lambda _: b"\x03\x00\x01a"),
+    Shape("50 topics, correlation data", MANY, ["p/#"], version=V5, properties=lambda n: b"\x09\x00\x04%04d" % n),
     Shape("50 topics, receiver with topic aliases", MANY, ["p/#"], version=V5, aliases=10),
+    Shape("50 topics, sent with topic aliases", MANY, ["p/#"], version=V5, aliased=True),
     Shape("50 topics, a shared group of two", MANY, ["$share/g/p/#"] * 2),
     Shape("50 topics, retained", MANY, ["p/#"], retain=True, count=8_000),
     Shape("50 topics, recorded for replays", MANY, ["p/#"], settings=["log.record=['p/#']"], count=8_000),
@@ -149,16 +154,19 @@ class Chunks:
         self._sent = 0
 
     def _lot(self, shape: Shape, first: int) -> bytes:
+        topics = len(shape.topics)
         return b"".join(
             encode_publish(
-                shape.topics[number % len(shape.topics)].encode(),
+                b"" if shape.aliased and number >= topics else shape.topics[number % topics].encode(),
                 PAYLOAD,
                 five=shape.version is V5,
                 qos=shape.qos,
                 retain=shape.retain,
                 dup=False,
                 packet_id=first + number + 1,
-                properties=shape.properties,
+                properties=b"\x23" + pack(">H", number % topics + 1)
+                if shape.aliased
+                else shape.properties(first + number),
             )
             for number in range(self.size)
         )

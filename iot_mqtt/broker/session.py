@@ -13,7 +13,7 @@ from iot_mqtt.pipeline import Context, Timeout
 from iot_mqtt.ports.access import Permissions, Principal
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import StoredSession
-from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, OutboundAliases, Piece
+from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece
 from iot_mqtt.values import NEVER, Subscription, Will
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ class ClientConnection(Protocol):
     @property
     def max_packet_size(self) -> int: ...
 
-    @property
-    def outbound_aliases(self) -> OutboundAliases | None: ...
+    def aliases(self, count: int) -> bool:
+        """Whether so many messages are sent with an alias for their topic."""
+        ...
 
     def may_receive(self, topic: bytes) -> bool: ...
 

@@ -118,9 +118,15 @@ class ClientWriter(Stage):
 
     # The session's messages.
 
+    def aliases(self, count: int) -> bool:
+        """Whether so many messages are sent with an alias for their topic: one by itself, to a client that takes them.
+        What goes in bulk is written once for all who get it.
+        """
+        return count == 1 and self.outbound_aliases is not None
+
     def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
         """A run in a form of its own."""
-        if self.max_packet_size or self.outbound_aliases is not None:
+        if self.max_packet_size or self.aliases(publication.count):
             self._send_one_by_one(publication, retain, identifiers)
             return
         self.send(publication.at_qos0(self.five, retain, identifiers))
@@ -145,7 +151,9 @@ class ClientWriter(Stage):
     def send_now(self, publication: Publication, qos: int, retain: bool, identifiers: tuple[int, ...]) -> int:
         """As much of a QoS 1 or 2 run as window and outbox take, for a session that keeps nothing."""
         session = self.session
-        if session is None or not self.writable or session.sending or self.max_packet_size or self.outbound_aliases:
+        if session is None or not self.writable or session.sending or self.max_packet_size:
+            return 0
+        if self.aliases(publication.count):
             return 0
         outbound = session.outbound
         count = min(publication.count, outbound.room)
@@ -179,7 +187,7 @@ class ClientWriter(Stage):
         flight, start = piece.flight, piece.offset - piece.base
         publication: Publication = piece.publication
         wall = self.serving.clock.wall() if publication.run.raw_properties else None
-        if not self.max_packet_size and self.outbound_aliases is None:
+        if not self.max_packet_size and not self.aliases(len(piece)):
             self.send(
                 publication.with_ids(
                     self.five, flight.qos, flight.retain, flight.identifiers, piece.ids, start, dup=dup, wall=wall

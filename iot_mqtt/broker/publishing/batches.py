@@ -78,7 +78,7 @@ def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int
     """Send as much of a batch as a receiver takes as it comes; how many messages that is."""
     session = route.receiver
     connection = session.connection
-    if connection is None or not connection.writable or connection.outbound_aliases is not None:
+    if connection is None or not connection.writable or connection.aliases(batch.count):
         return 0
     five, identifiers = connection.five, route.identifiers
     limit = connection.max_packet_size

@@ -34,7 +34,7 @@ class Writing:
         """
         connection = session.connection
         assert connection is not None
-        if connection.max_packet_size or connection.outbound_aliases is not None:
+        if connection.max_packet_size or connection.aliases(len(sending)):
             return False
         five = connection.five
         parts: list[bytes] = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -76,6 +78,7 @@ def story(seed: int, *, batches: bool, monkeypatch: pytest.MonkeyPatch) -> list[
             for _ in range(rng.randrange(3)):
                 join(client, rng)
         seen: list[Any] = []
+        aliases: dict[Client, dict[int, bytes]] = defaultdict(dict)
         for _ in range(12):
             client = rng.choice(clients)
             if rng.random() < 0.2:
@@ -91,12 +94,13 @@ def story(seed: int, *, batches: bool, monkeypatch: pytest.MonkeyPatch) -> list[
                 if rng.random() < 0.2:
                     sent.insert(rng.randrange(len(sent)), subscribe(client.next_id(), rng.choice(FILTERS[:6]), qos=1))
                 client.send(*sent)
-            seen.append([take(one, answering=rng.random() < 0.7) for one in clients if not one.wire.closed])
+            present = [one for one in clients if not one.wire.closed]
+            seen.append([take(one, aliases[one], answering=rng.random() < 0.7) for one in present])
             clients = [one for one in clients if not one.closed]
             if not clients:
                 break
         node.release()
-        seen.append([take(one, answering=True) for one in clients])
+        seen.append([take(one, aliases[one], answering=True) for one in clients])
         counters = node.counters
         seen.append((counters.messages_received, counters.messages_matched, counters.messages_delivered))
         seen.append((counters.messages_unmatched, counters.messages_restored, node.dropped(), node.log.end))
@@ -111,10 +115,10 @@ def join(client: Client, rng: Random) -> None:
     client.send(subscribe(client.next_id(), Request(filter, rng.randrange(3), **options), identifier=identifier))
 
 
-def take(client: Client, *, answering: bool) -> list[Packet]:
-    """All that came; confirmed, perhaps."""
+def take(client: Client, aliases: dict[int, bytes], *, answering: bool) -> list[Packet]:
+    """All that came, under the names that are meant; confirmed, perhaps."""
     # What comes between what belongs together is nobody's business.
-    came = sorted(client.take_all(), key=lambda packet: packet.type)
+    came = [named(packet, aliases) for packet in sorted(client.take_all(), key=lambda packet: packet.type)]
     answers = []
     for packet in came:
         if isinstance(packet, Publish) and packet.qos:
@@ -126,6 +130,14 @@ def take(client: Client, *, answering: bool) -> list[Packet]:
     if answering and answers and not client.wire.closed:
         client.send(*answers)
     return came
+
+
+def named(packet: Packet, aliases: dict[int, bytes]) -> Packet:
+    """A message without its alias: only what comes by itself has one."""
+    if not isinstance(packet, Publish) or packet.properties.topic_alias is None:
+        return packet
+    topic = aliases[packet.properties.topic_alias] = packet.topic or aliases[packet.properties.topic_alias]
+    return replace(packet, topic=topic, properties=replace(packet.properties, topic_alias=None))
 
 
 @pytest.mark.parametrize("seed", seeds_of("batches", 60))
@@ -271,3 +283,15 @@ def test_what_an_uplink_records_is_in_no_batch_as_soon_as_there_is_one() -> None
     assert node.broker.routes.classes[b"up/x"] is not None
     node.broker.routes.forget()
     assert not node.broker.routes.classes
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_aliases_are_for_what_comes_by_itself(qos: int) -> None:
+    """What comes in bulk goes in bulk, by its name."""
+    node = Node()
+    reader, writer = node.connect("reader", topic_alias_maximum=5), node.connect("writer")
+    reader.subscribe("#", qos=1)
+    for topics in ("a", "ab", "a", "aaa", "b"):
+        writer.send(*(Publish(name.encode(), b"", qos, packet_id=writer.next_id() if qos else 0) for name in topics))
+    got = [(one.topic, one.properties.topic_alias) for one in reader.messages()]
+    assert got == [(b"a", 1), (b"a", None), (b"b", None), (b"", 1), *[(b"a", None)] * 3, (b"b", 2)]
