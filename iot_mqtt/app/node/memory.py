@@ -16,4 +16,4 @@ def keep_freed() -> None:
     follows the largest block that was ever freed (mallopt(3), "dynamic mmap threshold"), so one is. Other libraries
     lose nothing.
     """
-    bytearray(LARGE)
+    bytes(LARGE)
