@@ -7,8 +7,6 @@ exactly what is wrong with it, so no reason code is chosen here.
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,51 +92,32 @@ class Scanner:
         head = data[pos]
         if head not in _HEADS:
             return pos
-        qos = head & 6
-        five = mode & FIVE
-        size = data[pos + 1]
-        at = pos + 2
-        if size > 127:
-            size, at = _long_length(data, pos + 1, end, five)
-        stop = at + size
-        # Sizes first: the limit, then completeness, then the fields.
-        if size < 2 or stop > end or stop - pos > limit:
-            return pos
-        topic_end = at + 2 + (data[at] << 8 | data[at + 1])
-        payload = topic_end
-        if qos:
-            payload += 2
-            if payload > stop or not (data[payload - 2] or data[payload - 1]):
-                return pos
-        properties = self._none
-        raw = b""
-        block_at = payload
-        if five:
-            payload, raw, properties = self._block(data, payload, stop, mode & FROM_CLIENT != 0)
-        if payload > stop:
-            return pos
-        topic = self._topic(data[at + 2 : topic_end], properties)
+        five, qos = mode & FIVE != 0, head & 6 != 0
+        topic, packet_id, behind, stop = _fields(data, pos, end, limit, five, qos)
         if topic is None:
             return pos
-
+        payload, raw, properties = self._block(data, behind, stop, mode) if five else (behind, b"", self._none)
+        known = self._topic(topic, properties) if payload <= stop else None
+        if known is None:
+            return pos
         run = self._run()
-        run.head = head
-        run.topic = topic
-        run.raw_properties = raw
-        run.properties = properties
-        run.five = five != 0
-        run.prefix = prefix = payload - at
+        run.head, run.five, run.raw_properties, run.properties = head, five, raw, properties
+        run.topic = known
+        run.prefix = 2 + len(topic) + 2 * qos + payload - behind
         run._payloads = run._forwardable = None
-        run.ids = ids = []
-        if qos:
-            ids.append(data[topic_end] << 8 | data[topic_end + 1])
-        if end - stop < 4 or data[stop] != head:
-            run.wire = data[pos:stop]
-            run.count = 1
-            run.longest = stop - pos
-            return self._add(items, run, stop)
-        block = data[block_at:payload]
-        return self._more(data, pos, stop, end, at, prefix, block, limit, items, run)
+        ids, block = [packet_id], data[behind:payload]
+        count, longest, here = 1, stop - pos, stop
+        while end - here >= 4 and data[here] == head:
+            other, packet_id, behind, stop = _fields(data, here, end, limit, five, qos)
+            if other != topic or not data.startswith(block, behind, stop):
+                break
+            ids.append(packet_id)
+            count += 1
+            longest = max(longest, stop - here)
+            here = stop
+        run.wire, run.count, run.longest, run.ids = data[pos:here], count, longest, ids if qos else []
+        items.append(run)
+        return here
 
     def _routed(
         self,
@@ -166,7 +145,7 @@ class Scanner:
             if topic is None or (allowed is not None and allowed.get(topic) is not True):
                 break
             if five and data[behind]:
-                payload, _, properties = self._block(data, behind, stop, mode & FROM_CLIENT != 0)
+                payload, _, properties = self._block(data, behind, stop, mode)
                 if payload > stop or properties.topic_alias is not None or properties.subscription_identifiers:
                     break
             if topic not in routes and (not topic or self._topic(topic, self._none) is None):
@@ -192,69 +171,16 @@ class Scanner:
             items.append(batch)
         return here
 
-    def _more(
-        self,
-        data: bytes,
-        pos: int,
-        stop: int,
-        end: int,
-        at: int,
-        prefix: int,
-        block: bytes,
-        limit: int,
-        items: list[Any],
-        run: Any,
-    ) -> int:
-        """The rest of a run whose first packet is at ``pos`` to ``stop``, with its body from ``at``."""
-        head, ids, five = run.head, run.ids, run.five
-        qos = head & 6
-        fixed = 2 + len(run.topic) if qos else prefix
-        same = data[at : at + fixed]
-        count = 1
-        size = longest = stop - pos
-        start = data[pos : at + fixed]
-        here = stop
-        while True:
-            # Packets of the size before, the usual case: one comparison says it all.
-            from_here = here
-            here = _repeated(data, here, end, size, start, block, ids) if qos else _again(data, here, end, size, start)
-            if here > from_here:
-                count += (here - from_here) // size
-                longest = max(longest, size)
-            # A packet of another size may belong to the run all the same.
-            if end - here < 4 or data[here] != head:
-                break
-            length = data[here + 1]
-            body = here + 2
-            if length > 127:
-                length, body = _long_length(data, here + 1, end, five)
-            new_size = body + length - here
-            if length < prefix or new_size == size or new_size > limit or here + new_size > end:
-                break
-            start = data[here : body + fixed]
-            if not data.startswith(same, body):
-                break
-            size = new_size
-        run.wire = data[pos:here]
-        run.count = count
-        run.longest = longest
-        return self._add(items, run, here)
-
-    def _block(self, data: bytes, at: int, stop: int, from_client: bool) -> tuple[int, bytes, Any]:
+    def _block(self, data: bytes, at: int, stop: int, mode: int) -> tuple[int, bytes, Any]:
         """(where the payload starts, raw property block, properties); behind ``stop`` if that is wrong."""
         length, payload = _block_length(data, at, stop)
         if payload > stop or not length:
             return payload, b"", self._none
         raw = data[payload - length : payload]
         try:
-            return payload, raw, self._properties(raw, from_client)
+            return payload, raw, self._properties(raw, mode & FROM_CLIENT != 0)
         except MqttError:
             return stop + 1, b"", self._none
-
-    @staticmethod
-    def _add(items: list[Any], run: Any, after: int) -> int:
-        items.append(run)
-        return after
 
     def _topic(self, topic: bytes, properties: Any) -> bytes | None:
         known = self._topics.get(topic)
@@ -335,30 +261,6 @@ def _fields(data: bytes, here: int, end: int, limit: int, five: bool, qos: bool)
     return topic if packet_id else None, packet_id, behind + 2, stop
 
 
-def _again(data: bytes, here: int, end: int, size: int, start: bytes) -> int:
-    """Where the packets of ``size`` bytes end that begin with ``start``, at QoS 0."""
-    starts = data.startswith
-    last = end - size
-    while here <= last and starts(start, here):
-        here += size
-    return here
-
-
-def _repeated(data: bytes, here: int, end: int, size: int, start: bytes, block: bytes, ids: list[int]) -> int:
-    """The same above QoS 0, where an id follows ``start`` and the property block follows the id."""
-    starts = data.startswith
-    last = end - size
-    id_at = here + len(start)
-    while here <= last and starts(start, here):
-        packet_id = data[id_at] << 8 | data[id_at + 1]
-        if not packet_id or (block and not starts(block, id_at + 2)):
-            break
-        ids.append(packet_id)
-        here += size
-        id_at += size
-    return here
-
-
 def _long_length(data: bytes, at: int, end: int, shortest: int) -> tuple[int, int]:
     """(remaining length, where the body starts); the length is -1 if it is cut off or wrong."""
     size = shift = 0
@@ -404,16 +306,10 @@ def _body(wire: bytes | bytearray, at: int) -> tuple[int, int]:
 def payloads(wire: bytes, count: int, prefix: int) -> list[bytes]:
     """The payloads of ``count`` packets whose bodies have ``prefix`` bytes in front of them."""
     found = []
-    at = 0
+    stop = 0
     for _ in range(count):
-        size = wire[at + 1]
-        if size < 128:
-            stop = at + 2 + size
-            found.append(wire[at + 2 + prefix : stop])
-        else:
-            start, stop = _body(wire, at)
-            found.append(wire[start + prefix : stop])
-        at = stop
+        start, stop = _body(wire, stop)
+        found.append(wire[start + prefix : stop])
     return found
 
 
@@ -430,34 +326,15 @@ def locate(wire: bytes, start: int, stop: int) -> tuple[int, int, int]:
     return begin, at, longest
 
 
-def _high_low(ids: Sequence[int]) -> tuple[bytes, bytes]:
-    numbers = array("H", ids)
-    raw = numbers.tobytes()
-    return (raw[1::2], raw[::2]) if sys.byteorder == "little" else (raw[::2], raw[1::2])
-
-
 def patch(wire: bytes, count: int, offset: int, head: int, ids: Sequence[int]) -> bytes:
     """A copy of the packets with another first byte and, ``offset`` bytes into each body, these ids."""
     out = bytearray(wire)
-    start, stop = _body(wire, 0)
-    if stop * count == len(wire) and wire[::stop] == wire[:1] * count and wire[1::stop] == wire[1:2] * count:
-        return _patch_even(out, stop, count, start + offset, head, ids)
     at = 0
     for index in range(count):
         out[at] = head
-        start, stop = _body(wire, at)
+        start, at = _body(wire, at)
         if ids:
             out[start + offset : start + offset + 2] = ids[index].to_bytes(2, "big")
-        at = stop
-    return bytes(out)
-
-
-def _patch_even(out: bytearray, size: int, count: int, id_at: int, head: int, ids: Sequence[int]) -> bytes:
-    """Packets of one size: every changed byte is a stride."""
-    if head != out[0]:
-        out[::size] = bytes((head,)) * count
-    if ids:
-        out[id_at::size], out[id_at + 1 :: size] = _high_low(ids)
     return bytes(out)
 
 
@@ -515,10 +392,8 @@ def varint(value: int) -> bytes:
 
 def acks(first: int, ids: Sequence[int]) -> bytes:
     """Acknowledgements in the short form, one for each id."""
-    count = len(ids)
-    out = bytearray(bytes((first, 2, 0, 0)) * count)
-    out[2::4], out[3::4] = _high_low(ids)
-    return bytes(out)
+    head = bytes((first, 2))
+    return b"".join([head + packet_id.to_bytes(2, "big") for packet_id in ids])
 
 
 def publish(head: int, topic: bytes, packet_id: int, block: bytes, payload: bytes) -> bytes:
