@@ -10,8 +10,8 @@ from typing import Protocol
 
 from iot_mqtt.plugins.calling import Calling, Outcome, Trouble
 from iot_mqtt.plugins.running import Sink
-from iot_mqtt.plugins.suspects import Suspect, suspect_of
-from iot_mqtt.sdk import CannotEncode, Command, Event, Login
+from iot_mqtt.plugins.suspects import Peer
+from iot_mqtt.sdk import CannotEncode, Command, Event
 
 
 class Judge(Protocol):
@@ -32,29 +32,15 @@ class Judge(Protocol):
     def closed(self, runner: InlineRunner) -> None: ...
 
 
-class InlineRunner:
+class InlineRunner(Peer):
     """``Runner`` that calls the codec. ``now`` is monotonic seconds."""
 
-    __slots__ = (
-        "peer",
-        "gateway",
-        "accepted",
-        "_calling",
-        "_sink",
-        "_judge",
-        "_slow",
-        "_now",
-        "_closed",
-        "__weakref__",
-    )
+    __slots__ = ("_calling", "_sink", "_judge", "_slow", "_now", "_closed")
 
     def __init__(
         self, calling: Calling, sink: Sink, judge: Judge, *, peer: str, slow: float, now: Callable[[], float]
     ) -> None:
-        self.peer = peer
-        #: Who it says it is.
-        self.gateway = ""
-        self.accepted = False
+        super().__init__(peer)
         self._calling = calling
         self._sink = sink
         self._judge = judge
@@ -93,11 +79,6 @@ class InlineRunner:
             self._sink.not_encoded(command.number, str(result))
         else:
             self._sink.encoded(command.number, result)
-
-    @property
-    def suspect(self) -> Suspect:
-        """Whose fault it is if something goes wrong here."""
-        return suspect_of(self.peer, self.gateway if self.accepted else "")
 
     def welcome(self) -> None:
         self.accepted = True
@@ -159,8 +140,7 @@ class InlineRunner:
 
     def _may_log_in(self, events: list[Event]) -> bool:
         """Whether nobody logs in with these events who is held off."""
-        self.gateway = next((event.gateway for event in events if type(event) is Login), "")
-        if not self.gateway or self._judge.admits(self):
+        if not self.logs_in(events) or self._judge.admits(self):
             return True
         self.abort("held_off")
         return False

@@ -7,12 +7,13 @@ further fault of the same suspect within a day holds it off for twice as long.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.plugins.settings import Limits
+from iot_mqtt.sdk import Event, Login
 
 #: Suspects that are remembered; the one that was quiet for longest is forgotten.
 MOST = 1024
@@ -31,10 +32,30 @@ class Suspect(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
-def suspect_of(peer: str, device: str) -> Suspect:
-    """``device`` is empty until it was let in."""
-    address = host_of(peer)
-    return Suspect("device", device, address) if device else Suspect("address", address, address)
+class Peer:
+    """Who is at the other end of a codec's connection."""
+
+    __slots__ = ("peer", "gateway", "accepted", "__weakref__")
+
+    def __init__(self, peer: str) -> None:
+        #: Its address.
+        self.peer = peer
+        #: Who it says it is; and whether it was let in.
+        self.gateway = ""
+        self.accepted = False
+
+    @property
+    def suspect(self) -> Suspect:
+        """Whose fault it is if something goes wrong here."""
+        address = host_of(self.peer)
+        if self.gateway and self.accepted:
+            return Suspect("device", self.gateway, address)
+        return Suspect("address", address, address)
+
+    def logs_in(self, events: Iterable[Event]) -> bool:
+        """Whether it says with these who it is."""
+        self.gateway = next((event.gateway for event in events if type(event) is Login), "")
+        return bool(self.gateway)
 
 
 def host_of(peer: str) -> str:

@@ -14,6 +14,7 @@ from iot_mqtt.plugins.loading import Loaded, load_beside
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.running import Clock, NotAvailable, Opened, Sink
 from iot_mqtt.plugins.settings import Limits
+from iot_mqtt.plugins.suspects import Peer
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.sdk import Schema
 from iot_mqtt.sdk.checking import Checker
@@ -100,7 +101,7 @@ class Version(ABC):
 
     # Told of runners: ``inline.Judge``, ``worker.Owner``.
 
-    def failed(self, runner: Any, kind: str, detail: str) -> bool:
+    def failed(self, runner: Peer, kind: str, detail: str) -> bool:
         """An exception or garbage; whether its gateway is held off for that."""
         self._common.faulty(kind)
         self._common.quiet.say(
@@ -108,7 +109,7 @@ class Version(ABC):
         )
         return self.conduct.light(kind, detail, runner.suspect)
 
-    def admits(self, runner: Any) -> bool:
+    def admits(self, runner: Peer) -> bool:
         """Whether the gateway that logs in is not held off now; if it is, it is counted as turned away."""
         try:
             self.conduct.check_device(self._common.name, runner.gateway)
@@ -117,7 +118,7 @@ class Version(ABC):
             return False
         return True
 
-    def closed(self, runner: Any) -> None:
+    def closed(self, runner: Peer) -> None:
         self._opened.pop(runner, None)
         self._end_if_done()
 

@@ -69,7 +69,7 @@ class Host(Generic[C]):
 
 
 class Codec:
-    """Base of all codecs. Only ``framing`` and ``decode`` must be given."""
+    """Base of all codecs. Only ``framing`` and ``decode``, or ``decode_many`` in its place, must be given."""
 
     #: The SDK it was written for.
     sdk: ClassVar[int] = SDK_VERSION
@@ -90,7 +90,12 @@ class Codec:
 
     def decode(self, frame: bytes) -> Iterable[Event]:
         """What a frame says. Raises ``BadFrame``."""
-        raise NotImplementedError
+        if type(self).decode_many is Codec.decode_many:
+            raise NotImplementedError("a codec has decode, or decode_many")
+        try:
+            return self.decode_many((frame,))
+        except BadBatch as batch:
+            raise batch.error from None
 
     def decode_many(self, frames: Sequence[bytes]) -> list[Event]:
         """What several frames say, in order. For codecs that are faster at many; ``decode`` must agree with it.

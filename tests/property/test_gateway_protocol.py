@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iot_mqtt.custom_protocols.gateway import wire
 from iot_mqtt.custom_protocols.gateway.wire import LETTERS, Type
-from iot_mqtt.sdk import Answer, BadBatch, BadFrame, Readings, Value, WhenSafe
+from iot_mqtt.sdk import Answer, BadBatch, BadFrame, Event, Readings, Value, WhenSafe
 from tests.cases.gateway import logged_in
 from tests.doubles import gateway as client
 
@@ -109,7 +109,7 @@ def test_a_batch_is_its_frames_one_by_one(junk: list[bytes], said: list[list[cli
     frames = [client.data(each) for each in said] + [wire.frame(0, len(piece) % 3, piece) for piece in junk]
     rng.shuffle(frames)
     one, many = logged_in(), logged_in()
-    events = []
+    events: list[Event] = []
     reason = None
     for frame in frames:
         try:

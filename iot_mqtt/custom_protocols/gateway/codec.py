@@ -128,12 +128,6 @@ class GatewayCodec(Codec):
 
     # -- up ----------------------------------------------------------------------------------------------
 
-    def decode(self, frame: bytes) -> list[Event]:
-        try:
-            return self.decode_many((frame,))
-        except BadBatch as batch:
-            raise batch.error from None
-
     def decode_many(self, frames: Sequence[bytes]) -> list[Event]:
         events: list[Event] = []
         find = self._fast.get

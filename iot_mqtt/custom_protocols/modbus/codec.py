@@ -234,12 +234,6 @@ class ModbusRtu(_Modbus):
     def opened(self) -> Iterable[Event]:
         return [self._login_by_address()] if self._registered else []
 
-    def decode(self, frame: bytes) -> list[Event]:
-        try:
-            return self.decode_many((frame,))
-        except BadBatch as batch:
-            raise batch.error from None
-
     def decode_many(self, frames: Sequence[bytes]) -> list[Event]:
         data = self._buffer + b"".join(frames)
         at = 0

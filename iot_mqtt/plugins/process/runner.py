@@ -8,7 +8,7 @@ from typing import Protocol
 
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.running import Sink
-from iot_mqtt.plugins.suspects import Suspect, suspect_of
+from iot_mqtt.plugins.suspects import Peer
 from iot_mqtt.sdk import Command
 
 
@@ -26,28 +26,14 @@ class Asking(Protocol):
     def close(self, runner: ProcessRunner) -> None: ...
 
 
-class ProcessRunner:
+class ProcessRunner(Peer):
     """``Runner`` whose calls return at once; its sink hears of the results later."""
 
-    __slots__ = (
-        "number",
-        "peer",
-        "sink",
-        "open",
-        "begun",
-        "paused",
-        "in_flight",
-        "encoding",
-        "gateway",
-        "accepted",
-        "waiting",
-        "_worker",
-        "__weakref__",
-    )
+    __slots__ = ("number", "sink", "open", "begun", "paused", "in_flight", "encoding", "waiting", "_worker")
 
     def __init__(self, worker: Asking, number: int, peer: str, sink: Sink) -> None:
+        super().__init__(peer)
         self.number = number
-        self.peer = peer
         self.sink = sink
         self.open = True
         self.begun = False
@@ -56,10 +42,7 @@ class ProcessRunner:
         self.in_flight = 0
         #: Commands that the worker has not answered for.
         self.encoding: set[int] = set()
-        #: Who it says it is; and whether it was let in. Until then it is one frame at a time, so that what a frame does
-        #: to the worker can be laid at the right door.
-        self.gateway = ""
-        self.accepted = False
+        #: Until it was let in it is one frame at a time: what a frame does to the worker can be laid at the right door.
         self.waiting: deque[bytes] = deque()
         self._worker = worker
 
@@ -75,11 +58,6 @@ class ProcessRunner:
         if self.open:
             self.encoding.add(command.number)
             self._worker.ask(wire.ENCODE, self, wire.write_command(command))
-
-    @property
-    def suspect(self) -> Suspect:
-        """Whose fault it is if something goes wrong here."""
-        return suspect_of(self.peer, self.gateway if self.accepted else "")
 
     def welcome(self) -> None:
         self.accepted = True

@@ -20,7 +20,7 @@ from iot_mqtt.plugins.process.runner import ProcessRunner
 from iot_mqtt.plugins.running import Clock, Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
-from iot_mqtt.sdk import Event, Login, Schema
+from iot_mqtt.sdk import Event, Schema
 from iot_mqtt.sdk.checking import Checker, Garbage
 
 log = logging.getLogger(__name__)
@@ -281,8 +281,7 @@ class Worker:
 
     def _may_log_in(self, runner: ProcessRunner, events: list[Event]) -> bool:
         """Whether nobody logs in with these events who is held off."""
-        runner.gateway = next((event.gateway for event in events if type(event) is Login), "")
-        if not runner.gateway or self._owner.admits(runner):
+        if not runner.logs_in(events) or self._owner.admits(runner):
             return True
         runner.close()
         runner.sink.codec_failed("held_off")

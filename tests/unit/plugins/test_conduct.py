@@ -7,7 +7,14 @@ import pytest
 from iot_mqtt.plugins.conduct import Conduct
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.plugins.settings import Limits
-from iot_mqtt.plugins.suspects import suspect_of
+from iot_mqtt.plugins.suspects import Peer, Suspect
+
+
+def suspect_of(peer: str, device: str) -> Suspect:
+    """Of a connection; ``device`` is empty until it was let in."""
+    made = Peer(peer)
+    made.gateway, made.accepted = device, bool(device)
+    return made.suspect
 
 
 class Case:
