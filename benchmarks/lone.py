@@ -41,7 +41,7 @@ PACKAGE = str(Path(sys.modules["iot_mqtt"].__file__ or "").parent) + os.sep
 STEPS: dict[str, tuple[str, ...]] = {
     "reactor": ("pipeline/reactor.py:_turns", "pipeline/reactor.py:doPoll"),
     "receive": ("pipeline/transport.py:doRead", "pipeline/channel.py:", "pipeline/protocol.py:"),
-    "decode": ("pipeline/mqtt.py:", "codec/decoder.py:", "pipeline/context.py:fire_"),
+    "decode": ("pipeline/mqtt.py:", "codec/decoder.py:", "pipeline/stage.py:fire_"),
     "route": ("topics/",),
     "fan-out": (
         "broker/publishing/batches.py:",
@@ -52,7 +52,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "end of turn": ("pipeline/reactor.py:", "broker/broker.py:", "grid/store.py:", "broker/publishing/budget.py:"),
     "write": (
         "broker/connections/connection.py:write_out",
-        "pipeline/context.py:",
+        "pipeline/stage.py:",
         "pipeline/ends.py:",
         "pipeline/outbox.py:",
         "pipeline/transport.py:push",

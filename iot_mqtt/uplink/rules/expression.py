@@ -17,7 +17,7 @@ every mistake is an ``ExpressionError`` with its column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from iot_mqtt.uplink.rules import truth
@@ -219,7 +219,3 @@ def _value(part: _Part) -> Value:
     if part.value is None:
         raise ExpressionError(part.column, "expected a name or a literal to compare, found a condition")
     return part.value
-
-
-#: For those who keep conditions.
-Parse = Callable[[str], Condition]
