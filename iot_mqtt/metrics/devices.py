@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
 
-from iot_mqtt.metrics.families import Family, counters, gauges
+from iot_mqtt.metrics.families import FactsCollector, Family, counters, gauges
 from iot_mqtt.ports.devices import DeviceFigures, State
 
 _GAUGES = (
@@ -24,17 +23,13 @@ _COUNTERS = (
 )
 
 
-class DevicesCollector(Collector):
+class DevicesCollector(FactsCollector[DeviceFigures]):
     """Every state has a sample from the start, so that rates can be taken."""
 
-    def __init__(self, figures: Callable[[], DeviceFigures]) -> None:
-        self._figures = figures
-
-    def collect(self) -> Iterator[Family]:
-        figures = self._figures()
+    def families(self, facts: DeviceFigures) -> Iterator[Family]:
         states = CounterMetricFamily("iot_mqtt_command_states", "Commands that came to a state.", labels=["state"])
         for state in State:
-            states.add_metric([state.value], figures.states.get(state.value, 0))
+            states.add_metric([state.value], facts.states.get(state.value, 0))
         yield states
-        yield from gauges(figures, _GAUGES)
-        yield from counters(figures, _COUNTERS)
+        yield from gauges(facts, _GAUGES)
+        yield from counters(facts, _COUNTERS)

@@ -9,9 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.facts import ListenerFacts
-from iot_mqtt.metrics.families import Family, counters, gauge, gauges, histogram, labelled
+from iot_mqtt.metrics.families import FactsCollector, Family, counters, gauge, gauges, histogram, labelled
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo, LogInfo
@@ -109,23 +108,17 @@ class Metrics:
         self,
         counters: Counters,
         facts: Callable[[], BrokerInfo],
-        *,
+        *others: Collector,
         lag: LoopLag | None = None,
         listeners: Callable[[], Iterable[ListenerFacts]] = tuple,
         log: Callable[[], LogInfo] | None = None,
-        cluster: ClusterCollector | None = None,
-        uplink: Collector | None = None,
-        devices: Collector | None = None,
-        links: Collector | None = None,
-        inbox: Collector | None = None,
     ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_NodeCollector(counters, facts, lag, listeners))
         if log is not None:
             self._registry.register(_LogCollector(log))
-        for collector in (cluster, uplink, devices, links, inbox):
-            if collector is not None:
-                self._registry.register(collector)
+        for other in others:
+            self._registry.register(other)
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
@@ -160,12 +153,8 @@ class _NodeCollector(Collector):
             yield histogram("loop_lag_seconds", "How late the event loop served a timer.", self._lag)
 
 
-class _LogCollector(Collector):
-    def __init__(self, facts: Callable[[], LogInfo]) -> None:
-        self._facts = facts
-
-    def collect(self) -> Iterator[Family]:
-        facts = self._facts()
+class _LogCollector(FactsCollector[LogInfo]):
+    def families(self, facts: LogInfo) -> Iterator[Family]:
         yield from gauges(facts, _LOG_GAUGES)
         yield from counters(facts, _LOG_COUNTERS)
         text = "0: there is room; 1: 80 % of it are used; 2: what would be stored is refused."

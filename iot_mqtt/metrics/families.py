@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 from iot_mqtt.ports.counters import Histogram
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 #: Attribute of the facts, name after ``iot_mqtt_`` (and a prefix), help.
 Table = Sequence[tuple[str, str, str]]
+Facts = TypeVar("Facts")
+
+
+class FactsCollector(Collector, Generic[Facts]):
+    """Asks for facts at each scrape; None: there are none now, and nothing is shown."""
+
+    def __init__(self, facts: Callable[[], Facts | None]) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Family]:
+        facts = self._facts()
+        if facts is not None:
+            yield from self.families(facts)
+
+    @abstractmethod
+    def families(self, facts: Facts) -> Iterator[Family]:
+        """What is shown of them."""
 
 
 def gauge(name: str, text: str, value: float) -> Family:

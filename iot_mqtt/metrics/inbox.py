@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
-from prometheus_client.registry import Collector
-
-from iot_mqtt.metrics.families import Family, counters, gauge, gauges
+from iot_mqtt.metrics.families import FactsCollector, Family, counters, gauge, gauges
 
 
 class InboxFigures(Protocol):
@@ -31,16 +29,10 @@ _COUNTERS = (
 )
 
 
-class InboxCollector(Collector):
-    """``figures`` answers None where no commands come from Kafka."""
+class InboxCollector(FactsCollector[InboxFigures]):
+    """None where no commands come from Kafka."""
 
-    def __init__(self, figures: Callable[[], InboxFigures | None]) -> None:
-        self._figures = figures
-
-    def collect(self) -> Iterator[Family]:
-        figures = self._figures()
-        if figures is None:
-            return
-        yield from gauges(figures, _GAUGES)
-        yield from counters(figures, _COUNTERS)
-        yield gauge("inbox_alarm", "1 while commands do not come from Kafka, or wait.", figures.state != "ok")
+    def families(self, facts: InboxFigures) -> Iterator[Family]:
+        yield from gauges(facts, _GAUGES)
+        yield from counters(facts, _COUNTERS)
+        yield gauge("inbox_alarm", "1 while commands do not come from Kafka, or wait.", facts.state != "ok")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
+
+from iot_mqtt.metrics.families import FactsCollector, Family
 
 #: Attribute of ``iot_mqtt.devices.link.LinkCounters``, name after ``iot_mqtt_gateway_``, help.
 _COUNTERS = (
@@ -29,14 +30,10 @@ _REASONS = (
 )
 
 
-class LinksCollector(Collector):
-    """Asked at each scrape; ``facts`` are by codec."""
+class LinksCollector(FactsCollector[Mapping[str, object]]):
+    """The facts are by codec."""
 
-    def __init__(self, facts: Callable[[], Mapping[str, object]]) -> None:
-        self._facts = facts
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        facts = self._facts()
+    def families(self, facts: Mapping[str, object]) -> Iterator[Family]:
         for attribute, name, text in _COUNTERS:
             family = CounterMetricFamily(f"iot_mqtt_gateway_{name}", text, labels=("codec",))
             for codec, counters in facts.items():

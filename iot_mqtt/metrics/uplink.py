@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from prometheus_client.registry import Collector
-
-from iot_mqtt.metrics.families import Family, counters, gauge, gauges
+from iot_mqtt.metrics.families import FactsCollector, Family, counters, gauge, gauges
 from iot_mqtt.ports.status import UplinkInfo
 
 _GAUGES = (
@@ -27,16 +25,10 @@ _COUNTERS = (
 )
 
 
-class UplinkCollector(Collector):
-    """``facts`` answers None while there is no uplink."""
+class UplinkCollector(FactsCollector[UplinkInfo]):
+    """None while there is no uplink."""
 
-    def __init__(self, facts: Callable[[], UplinkInfo | None]) -> None:
-        self._facts = facts
-
-    def collect(self) -> Iterator[Family]:
-        facts = self._facts()
-        if facts is None:
-            return
+    def families(self, facts: UplinkInfo) -> Iterator[Family]:
         yield from gauges(facts, _GAUGES)
         yield from counters(facts, _COUNTERS)
         text = "1 while the sink does not take messages, falls behind, or has lost some."

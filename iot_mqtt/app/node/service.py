@@ -321,14 +321,14 @@ class Service:
         metrics = Metrics(
             self.counters,
             self.view.info,
+            *self._cluster_metrics(),
+            UplinkCollector(self.view.uplink),
+            DevicesCollector(self.accompanied.figures),
+            LinksCollector(self.gateways.facts),
+            InboxCollector(self._letters_info),
             lag=self._lag,
             listeners=lambda: [*self._listening, ListenerCounts("admin", doorkeeper)],
             log=self.view.log.info,
-            cluster=self._collector(),
-            uplink=UplinkCollector(self.view.uplink),
-            devices=DevicesCollector(self.accompanied.figures),
-            links=LinksCollector(self.gateways.facts),
-            inbox=InboxCollector(self._letters_info),
         )
         data_dir, status = config.node.data_dir, pipeline_dir(config) / "status"
         site = make_site(
@@ -350,9 +350,9 @@ class Service:
         announce(data_dir, f"http://{address}")
         return address
 
-    def _collector(self) -> ClusterCollector | None:
+    def _cluster_metrics(self) -> list[ClusterCollector]:
         cluster = self._cluster
-        return None if cluster is None else ClusterCollector(cluster.status, lambda: cluster.gateway)
+        return [] if cluster is None else [ClusterCollector(cluster.status, lambda: cluster.gateway)]
 
     def _repeat(self, seconds: float, call: Any) -> None:
         if seconds > 0:

@@ -15,7 +15,7 @@ from tests.unit.metrics.test_exposition import Samples, scrape
 
 
 def shown(facts: ClusterStatus | None) -> Samples:
-    return scrape(Metrics(Counters(), Facts, cluster=ClusterCollector(lambda: facts, Gateway)))
+    return scrape(Metrics(Counters(), Facts, ClusterCollector(lambda: facts, Gateway)))
 
 
 def test_every_figure_is_exposed() -> None:
@@ -72,5 +72,5 @@ def test_what_is_not_forwarded_carries_its_reason() -> None:
 
 def test_a_sole_node_has_no_cluster() -> None:
     """No rows of zeros that look like a cluster that is down."""
-    names = {name for name, _ in scrape(Metrics(Counters(), Facts, cluster=ClusterCollector(lambda: None)))}
+    names = {name for name, _ in scrape(Metrics(Counters(), Facts, ClusterCollector(lambda: None)))}
     assert not [name for name in names if name.startswith(("iot_mqtt_cluster", "iot_mqtt_peer", "iot_mqtt_registry"))]
