@@ -37,6 +37,16 @@ def number(name: str, title: str | None = None) -> Column:
     return Column(title or name.upper().replace("_", " "), lambda item: plain(item[name]), right=True)
 
 
+def fields(**titles: str) -> tuple[Column, ...]:
+    """Fields as they are, with their titles."""
+    return tuple(field(name, title) for name, title in titles.items())
+
+
+def numbers(**titles: str) -> tuple[Column, ...]:
+    """Figures, with their titles."""
+    return tuple(number(name, title) for name, title in titles.items())
+
+
 def at(name: str, title: str) -> Column:
     """A wall-clock time."""
     return Column(title, lambda item: moment(item[name]))

@@ -6,7 +6,7 @@ import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import field, number, print_done, print_items, print_one
+from iot_mqtt.app.terminal import field, fields, numbers, print_done, print_items, print_one
 
 
 @click.group()
@@ -15,12 +15,8 @@ def capture() -> None:
 
 
 _CAPTURES = (
-    field("id", "CAPTURE"),
-    field("codec"),
-    field("gateway"),
-    field("state"),
-    number("connections", "CONNS"),
-    number("bytes"),
+    *fields(id="CAPTURE", codec="CODEC", gateway="GATEWAY", state="STATE"),
+    *numbers(connections="CONNS", bytes="BYTES"),
     field("file"),
 )
 

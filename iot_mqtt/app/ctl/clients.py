@@ -6,7 +6,7 @@ import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import at, field, number, print_done, print_items, print_one
+from iot_mqtt.app.terminal import at, fields, number, numbers, print_done, print_items, print_one
 
 
 @click.group()
@@ -15,17 +15,9 @@ def clients() -> None:
 
 
 _CLIENTS = (
-    field("client_id", "CLIENT"),
-    field("username", "USER"),
-    field("peer"),
-    field("listener"),
-    field("protocol"),
+    *fields(client_id="CLIENT", username="USER", peer="PEER", listener="LISTENER", protocol="PROTOCOL"),
     at("connected_at", "CONNECTED"),
-    number("subscriptions", "SUBS"),
-    number("inflight"),
-    number("queued"),
-    number("bytes_received", "IN"),
-    number("bytes_sent", "OUT"),
+    *numbers(subscriptions="SUBS", inflight="INFLIGHT", queued="QUEUED", bytes_received="IN", bytes_sent="OUT"),
 )
 
 
@@ -60,13 +52,10 @@ def subscriptions() -> None:
 
 
 _SUBSCRIPTIONS = (
-    field("client_id", "CLIENT"),
-    field("filter"),
+    *fields(client_id="CLIENT", filter="FILTER"),
     number("qos", "QOS"),
-    field("no_local"),
-    field("retain_as_published", "AS PUBLISHED"),
-    number("retain_handling", "HANDLING"),
-    number("identifier", "ID"),
+    *fields(no_local="NO LOCAL", retain_as_published="AS PUBLISHED"),
+    *numbers(retain_handling="HANDLING", identifier="ID"),
 )
 
 

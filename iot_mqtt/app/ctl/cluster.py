@@ -15,6 +15,7 @@ from iot_mqtt.app.terminal import (
     Json,
     field,
     number,
+    numbers,
     plain,
     print_done,
     print_form,
@@ -49,13 +50,11 @@ _MEMBERS = (
     field("node_id", "NODE"),
     number("number", "NO"),
     Column("STATE", lambda item: f"{item['state']}, draining" if item["draining"] else str(item["state"])),
-    number("clients"),
-    number("load"),
+    *numbers(clients="CLIENTS", load="LOAD"),
     Column("LAG", lambda item: "-" if item["state"] == "self" else size(item["unconfirmed"]), right=True),
     number("routes"),
     Column("AGREES", lambda item: "-" if item["state"] == "self" else _agrees(item)),
-    number("repairs_asked", "REPAIRS"),
-    number("gaps"),
+    *numbers(repairs_asked="REPAIRS", gaps="GAPS"),
     field("version"),
     number("boot"),
 )
@@ -119,10 +118,7 @@ def _copies(missing: int | None) -> str:
 
 _SHARES = (
     field("node_id", "NODE"),
-    number("number", "NO"),
-    number("clients"),
-    number("mean"),
-    number("surplus", "LEAVE"),
+    *numbers(number="NO", clients="CLIENTS", mean="MEAN", surplus="LEAVE"),
     field("note"),
 )
 

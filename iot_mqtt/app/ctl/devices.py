@@ -17,8 +17,10 @@ from iot_mqtt.app.terminal import (
     Json,
     at,
     field,
+    fields,
     moment,
     number,
+    numbers,
     plain,
     print_done,
     print_items,
@@ -37,9 +39,7 @@ def commands() -> None:
 
 
 _COMMANDS = (
-    field("id"),
-    field("target"),
-    field("state"),
+    *fields(id="ID", target="TARGET", state="STATE"),
     at("changed_at", "SINCE"),
     at("deadline", "DEADLINE"),
     field("retry"),
@@ -132,15 +132,10 @@ def devices() -> None:
 
 
 _DEVICES = (
-    field("target"),
-    field("online"),
-    field("codec"),
-    field("version"),
-    field("address"),
+    *fields(target="TARGET", online="ONLINE", codec="CODEC", version="VERSION", address="ADDRESS"),
     at("first_seen", "FIRST SEEN"),
     at("last_seen", "LAST SEEN"),
-    number("logins"),
-    number("readings"),
+    *numbers(logins="LOGINS", readings="READINGS"),
 )
 
 

@@ -16,7 +16,7 @@ from iot_mqtt.app.terminal import (
     amount,
     at,
     field,
-    number,
+    numbers,
     plain,
     print_done,
     print_items,
@@ -68,7 +68,10 @@ def _disk(found: Json) -> str:
     return f"{size(used)} of {size(limit)} ({share} %), {size(found['disk_free'])} free; {state}"
 
 
-_SHARDS = (number("shard"), number("streams"), number("pages"), number("messages"), amount("bytes"))
+_SHARDS = (
+    *numbers(shard="SHARD", streams="STREAMS", pages="PAGES", messages="MESSAGES"),
+    amount("bytes"),
+)
 
 
 @log.command("shards")
@@ -79,14 +82,11 @@ def log_shards(node: Node, as_json: bool) -> None:
 
 
 _GENERATIONS = (
-    number("generation"),
-    number("retention_class", "CLASS"),
+    *numbers(generation="GENERATION", retention_class="CLASS"),
     at("began_at", "BEGAN"),
-    number("streams"),
-    number("messages"),
+    *numbers(streams="STREAMS", messages="MESSAGES"),
     amount("bytes"),
-    number("first"),
-    number("end"),
+    *numbers(first="FIRST", end="END"),
     field("closed"),
 )
 
@@ -100,13 +100,10 @@ def log_generations(node: Node, as_json: bool, limit: int | None) -> None:
 
 
 _STREAMS = (
-    number("generation"),
-    number("stream"),
-    number("shard"),
+    *numbers(generation="GENERATION", stream="STREAM", shard="SHARD"),
     field("structure"),
     Column("BUCKET", lambda item: "-" if item["buckets"] == 1 else f"{item['bucket']} of {item['buckets']}"),
-    number("pages"),
-    number("messages"),
+    *numbers(pages="PAGES", messages="MESSAGES"),
     amount("bytes"),
 )
 
@@ -139,7 +136,10 @@ def log_verify(node: Node, as_json: bool) -> None:
         raise CtlError(f"{found['damaged']} pages cannot be read")
 
 
-_DAMAGES = (number("generation"), number("stream"), number("turn"), field("what"))
+_DAMAGES = (
+    *numbers(generation="GENERATION", stream="STREAM", turn="TURN"),
+    field("what"),
+)
 
 
 def _print_verification(found: Json) -> None:

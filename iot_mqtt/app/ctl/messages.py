@@ -9,7 +9,7 @@ import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import at, field, number, print_done, print_items, print_json, print_one
+from iot_mqtt.app.terminal import at, field, numbers, print_done, print_items, print_json, print_one
 
 
 @click.group()
@@ -19,8 +19,7 @@ def retained() -> None:
 
 _RETAINED = (
     field("topic"),
-    number("size", "BYTES"),
-    number("qos", "QOS"),
+    *numbers(size="BYTES", qos="QOS"),
     field("publisher"),
     at("expires_at", "EXPIRES"),
 )

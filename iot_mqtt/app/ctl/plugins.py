@@ -9,7 +9,7 @@ import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, field, number, plain, print_form, print_items, print_json, span
+from iot_mqtt.app.terminal import Column, Json, fields, number, plain, print_form, print_items, print_json, span
 
 
 @click.group()
@@ -34,10 +34,7 @@ def _faults(item: Json) -> str:
 
 
 _PLUGINS = (
-    field("name", "PLUGIN"),
-    field("state"),
-    field("version"),
-    field("isolation"),
+    *fields(name="PLUGIN", state="STATE", version="VERSION", isolation="ISOLATION"),
     number("connections", "CONNS"),
     Column("ELSEWHERE", _elsewhere, right=True),
     Column("FAULTS", _faults, right=True),
@@ -45,9 +42,7 @@ _PLUGINS = (
 )
 
 _VERSIONS = (
-    field("label"),
-    field("current"),
-    field("loaded"),
+    *fields(label="LABEL", current="CURRENT", loaded="LOADED"),
     number("connections", "CONNS"),
 )
 _REASON = 80

@@ -14,7 +14,7 @@ from iot_mqtt.app.ctl.command import on_node, target_options
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import Column, Json, field, moment, number, plain, print_items, print_json
+from iot_mqtt.app.terminal import Column, Json, field, fields, moment, number, numbers, plain, print_items, print_json
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED
 from iot_mqtt.uplink.rules import Rule, rules_of
 from iot_mqtt.uplink.trial import Trial, message_of
@@ -37,11 +37,8 @@ _RULES = (
     number("number", "NO"),
     field("filter"),
     Column("AND", _asks),
-    field("to"),
-    field("mode"),
-    field("key"),
-    number("matched"),
-    number("sent"),
+    *fields(to="TO", mode="MODE", key="KEY"),
+    *numbers(matched="MATCHED", sent="SENT"),
 )
 
 

@@ -15,8 +15,10 @@ from iot_mqtt.app.terminal import (
     Column,
     Json,
     field,
+    fields,
     moment,
     number,
+    numbers,
     plain,
     print_done,
     print_form,
@@ -39,16 +41,10 @@ def _counted(item: Json) -> str:
 
 
 _SESSIONS = (
-    field("client_id", "CLIENT"),
-    field("connected"),
-    field("durable"),
-    field("state"),
+    *fields(client_id="CLIENT", connected="CONNECTED", durable="DURABLE", state="STATE"),
     number("subscriptions", "SUBS"),
     Column("BACKLOG", _counted, right=True),
-    number("lag"),
-    number("queued"),
-    number("inflight"),
-    number("delivered"),
+    *numbers(lag="LAG", queued="QUEUED", inflight="INFLIGHT", delivered="DELIVERED"),
     Column("DROPPED", lambda item: str(sum(item["dropped"].values())), right=True),
     field("last_disconnect_text", "LAST DISCONNECT"),
 )
@@ -79,11 +75,8 @@ def sessions_show(node: Node, as_json: bool, client: str) -> None:
 
 
 _CLAIMS = (
-    field("filter"),
-    field("kind"),
-    number("since"),
-    number("until"),
-    number("position"),
+    *fields(filter="FILTER", kind="KIND"),
+    *numbers(since="SINCE", until="UNTIL", position="POSITION"),
     field("live"),
     Column("MESSAGES", lambda item: "counting" if item["messages"] is None else str(item["messages"]), right=True),
 )

@@ -16,18 +16,14 @@ import click
 
 from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, snippet
 from iot_mqtt.app.engines.cluster import READY_SECONDS
-from iot_mqtt.app.terminal import field, number, print_items
+from iot_mqtt.app.terminal import field, fields, numbers, print_items
 
 #: What ``up`` makes where nothing was said and nothing is there.
 _NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE = 3, 3, True, False
 _SIGNALS = ("STOP", "CONT", "KILL", "TERM")
 _COLUMNS = (
-    field("name"),
-    field("state"),
-    field("role"),
-    number("sees"),
-    number("copies_missing", "MISSING"),
-    number("pid"),
+    *fields(name="NAME", state="STATE", role="ROLE"),
+    *numbers(sees="SEES", copies_missing="MISSING", pid="PID"),
     field("ports"),
 )
 

@@ -11,16 +11,11 @@ from typing import Any
 import click
 import yaml
 
-from iot_mqtt.app.terminal import field, print_items
+from iot_mqtt.app.terminal import fields, print_items
 from iot_mqtt.sdk import Codec
 
 _COLUMNS = (
-    field("name"),
-    field("version"),
-    field("sdk", "SDK"),
-    field("distribution"),
-    field("target"),
-    field("state"),
+    *fields(name="NAME", version="VERSION", sdk="SDK", distribution="DISTRIBUTION", target="TARGET", state="STATE"),
 )
 
 
