@@ -82,7 +82,9 @@ class Progress:
     def may_be_late(self, session: Session, ids: Sequence[int]) -> bool:
         """Whether QoS 1 messages may be sent before it is written that they have these ids."""
         kept = session.last_id_kept
-        return kept is not None and all(0 < (one - kept) % MAX_PACKET_ID <= IDS_AHEAD for one in (ids[0], ids[-1]))
+        if kept is None:
+            return False
+        return 0 < (ids[0] - kept) % MAX_PACKET_ID <= IDS_AHEAD and 0 < (ids[-1] - kept) % MAX_PACKET_ID <= IDS_AHEAD
 
     def begin(self, session: Session) -> None:
         """A client is back and about to get what waits for it in the log: have written from where on, and from which id
