@@ -221,6 +221,17 @@ class Simulation:
             self.cluster.ends[number].restore_flow()
         self.cluster.announce()
         self.cluster.pass_time(CALM)
+        if not self.caught_up():
+            # Repairs of a hundred bytes each, and little room for what is early: that takes longer.
+            self.cluster.pass_time(CALM)
+
+    def caught_up(self) -> bool:
+        """Everything that was sent to a living node has been told, or a gap for it."""
+        return all(
+            len(sent) <= stream.latest + 1 + stream.lost
+            for number, witness in self.witnesses.items()
+            for sent, stream in map(witness.stream, self.cluster.links[number].peers)
+        )
 
     def run(self) -> None:
         until = self.cluster.clock.monotonic() + STORM
