@@ -29,7 +29,7 @@ from iot_mqtt.broker.cluster.retained_sync import RetainedSync
 from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
 from iot_mqtt.broker.connections.access import Access
 from iot_mqtt.broker.connections.admission import Admission, WillRequests
-from iot_mqtt.broker.connections.connection import Connection, Kind, Serving
+from iot_mqtt.broker.connections.connection import Kind, Serving
 from iot_mqtt.broker.connections.dispatch import Dispatch, Handler
 from iot_mqtt.broker.connections.door import Door
 from iot_mqtt.broker.connections.draining import Draining
@@ -281,6 +281,7 @@ class Broker:
         self.clustering = Clustering(node, own, homes, claims, others, links)
         turn.at_end = (forwarding.end_turn, *turn.at_end)
         turn.at_commit = (departed.committed, forwarding.committed, *turn.at_commit)
+        self._admission.claim = claims.claim
         return self.clustering
 
     # Connections.
@@ -289,14 +290,9 @@ class Broker:
         settings, counters = self.settings, self.counters
         sessions, rights, wills, connections = self.sessions, self.rights, self.wills, self.connections
         welcome = Welcome(settings, sessions, self.outflow, counters)
-        admission = Admission(
-            self.owners,
-            WillRequests(settings, counters),
-            welcome,
-            Opening(sessions, self.attaching, self.owners, rights, wills, connections, welcome),
-            self._claim,
-            self.new_client_id,
-        )
+        opening = Opening(sessions, self.attaching, self.owners, rights, wills, connections, welcome)
+        wanted = WillRequests(settings, counters)
+        self._admission = admission = Admission(self.owners, wanted, welcome, opening, self.new_client_id)
         access = Access(self.authenticator, self.authorizer, self.methods, admission.admit, rights.recheck)
         subscribe = SubscribeHandler(
             settings,
@@ -320,13 +316,6 @@ class Broker:
     def serving(self, kind: Kind = Kind()) -> Serving:  # noqa: B008 - it is frozen
         """What the connections of a listener share."""
         return Serving(self.turn, self.store, self.counters, self.clock, self._inbound, self.connections, kind)
-
-    def _claim(self, connection: Connection, client_id: str, opened: Callable[[], None], *, assigned: bool) -> None:
-        assert connection.connect is not None
-        if self.clustering is None or (assigned and not self.sessions.interval(connection.connect)):
-            opened()
-        else:
-            self.clustering.claims.claim(connection, client_id, opened)
 
     @property
     def clients(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from iot_mqtt.broker.connections.connection import Connection
-from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.driving import done, drive
 from iot_mqtt.broker.sessions.owners import is_foreign
 from iot_mqtt.codec import Auth, Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
@@ -52,20 +52,15 @@ class Access:
 
     def authenticate(self, connection: Connection) -> None:
         """Decide on a CONNECT without an authentication method."""
-        drive(self._decide(connection), partial(self._decided, connection), partial(_failed, connection))
+        drive(self._decide(connection), done, partial(_failed, connection))
 
-    async def _decide(self, connection: Connection) -> tuple[Principal, Permissions]:
+    async def _decide(self, connection: Connection) -> None:
         verdict = await self._authenticator.authenticate(attempt_of(connection))
         if isinstance(verdict, Denied):
             raise Refused(verdict.detail, verdict.reason)
-        return verdict, await self._authorizer.permissions(verdict)
-
-    def _decided(self, connection: Connection, result: tuple[Principal, Permissions]) -> None:
+        permissions = await self._authorizer.permissions(verdict)
         if not connection.closed:
-            try:
-                self._admitted(connection, *result, None)
-            except MqttError as error:
-                connection.fail(error)
+            self._admitted(connection, verdict, permissions, None)
 
     def begin_exchange(self, connection: Connection, data: bytes | None) -> None:
         """Start an enhanced-authentication exchange, at CONNECT or for a re-authentication."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.opening import Opening
 from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.sessions.owners import Owners
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.codec import Connect, ConnectWill
+from iot_mqtt.codec import ConnectWill
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Action, Permissions, Principal
@@ -29,11 +28,8 @@ class WillRequests:
         self._settings = settings
         self._counters = counters
 
-    def read(self, connect: Connect, permissions: Permissions) -> Will | None:
+    def read(self, will: ConnectWill, permissions: Permissions) -> Will:
         """The will that is asked for, or an error."""
-        will = connect.will
-        if will is None:
-            return None
         topic = will.topic.decode()
         validate_topic(topic, max_levels=self._settings.max_topic_levels)
         if will.qos > self._settings.max_qos:  # [MQTT-3.2.2-12]
@@ -64,12 +60,8 @@ def _will(will: ConnectWill) -> Will:
     )
 
 
-class Claim(Protocol):
-    """Has a client's session come here from the node that has it, and calls ``opened`` then."""
-
-    def __call__(
-        self, connection: Connection, client_id: str, opened: Callable[[], None], *, assigned: bool
-    ) -> None: ...
+#: Has a client's session come here from the node that has it, and calls what opens it then.
+Claim = Callable[[Connection, str, Callable[[], None]], None]
 
 
 class Admission:
@@ -78,7 +70,7 @@ class Admission:
     ``new_client_id`` makes an id for a client that brought none [MQTT-3.1.3-6].
     """
 
-    __slots__ = ("_owners", "_wills", "_welcome", "_opening", "_claim", "_new_client_id")
+    __slots__ = ("claim", "_owners", "_wills", "_welcome", "_opening", "_new_client_id")
 
     def __init__(
         self,
@@ -86,14 +78,14 @@ class Admission:
         wills: WillRequests,
         welcome: Welcome,
         opening: Opening,
-        claim: Claim,
         new_client_id: Callable[[], str],
     ) -> None:
         self._owners = owners
         self._wills = wills
         self._welcome = welcome
         self._opening = opening
-        self._claim = claim
+        #: None: there is no other node.
+        self.claim: Claim | None = None
         self._new_client_id = new_client_id
 
     def admit(self, connection: Connection, principal: Principal, permissions: Permissions, data: bytes | None) -> None:
@@ -104,12 +96,12 @@ class Admission:
         client_id = connect.client_id
         if client_id and not permissions.unrestricted:
             self._owners.check_name(connection, client_id)
-        will = self._wills.read(connect, permissions)
+        will = None if connect.will is None else self._wills.read(connect.will, permissions)
         assigned = None if client_id else self._new_client_id()
-        self._welcome.check(connection, assigned, data)
-        self._claim(
-            connection,
-            assigned or client_id,
-            partial(self._opening.open, connection, will, assigned, data),
-            assigned=assigned is not None,
-        )
+        if connection.max_packet_size:
+            self._welcome.check(connection, assigned, data)
+        if self.claim is None or (assigned and not self._welcome.outlives(connect)):
+            self._opening.open(connection, will, assigned, data)
+        else:
+            opened = partial(self._opening.open, connection, will, assigned, data)
+            self.claim(connection, assigned or client_id, opened)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from iot_mqtt.broker.connections.client_writer import ClientWriter, Output
+from iot_mqtt.broker.connections.client_writer import ClientWriter
 from iot_mqtt.codec import Packet, PacketType
 from iot_mqtt.errors import ReasonCode
 
@@ -72,12 +72,9 @@ class Answers:
 class AnswerWriter(ClientWriter):
     """The half of a connection that writes, with answers in their order."""
 
-    __slots__ = ("closed", "answers")
+    __slots__ = ("answers",)
 
-    def __init__(self, serving: Output) -> None:
-        super().__init__(serving)
-        self.closed = False
-        self.answers: Answers | None = None
+    answers: Answers | None
 
     def answer(
         self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = ReasonCode.SUCCESS

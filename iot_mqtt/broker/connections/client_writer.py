@@ -50,6 +50,7 @@ class ClientWriter(Stage):
         "five",
         "plain",
         "writable",
+        "closed",
         "outbound_aliases",
         "max_packet_size",
         "_out",
@@ -64,7 +65,7 @@ class ClientWriter(Stage):
         self.five = False
         #: 3 or 5 when runs of that family may pass as they are, 0 when each must be looked at.
         self.plain = 0
-        self.writable = False
+        self.writable = self.closed = False
         self.outbound_aliases: OutboundAliases | None = None
         self.max_packet_size = 0
         self._out: list[bytes] = []

@@ -123,6 +123,7 @@ class Connection(AnswerWriter):
 
     def __init__(self, serving: Serving) -> None:
         super().__init__(serving)
+        self.answers = None
         #: Which version of its codec a gateway uses, once it logs in.
         self.codec_id: CodecId | None = None
         self.connect: Connect | None = None

@@ -13,9 +13,3 @@ class Door:
     def __init__(self) -> None:
         #: Why no client is let in now; None: they are.
         self.refusing: Refused | None = None
-
-    def check(self) -> None:
-        """Raise what a client is told who is not let in."""
-        if self.refusing is not None:
-            # An exception keeps the frames of every place that it was raised at.
-            raise Refused(self.refusing.detail, self.refusing.reason)

@@ -54,10 +54,9 @@ class Opening:
             self._rights.recheck(connection)
         self._connections.connected(connection)
         self._wills.set(session, will)
-        self._welcome.set_limits(connection, session)
-        welcome = partial(self._welcome.welcome, connection, session, present, assigned, data)
+        welcome = self._welcome.welcome
         if session.durable or replaces or will is not None:
             # What CONNACK says of the session must be true after a crash as well.
-            connection.after_commit(welcome)
+            connection.after_commit(partial(welcome, connection, session, present, assigned, data))
         else:
-            welcome()
+            welcome(connection, session, present, assigned, data)

@@ -9,7 +9,7 @@ from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.codec import NO_PROPERTIES, Connack, Properties, encode
+from iot_mqtt.codec import NO_PROPERTIES, Connack, Connect, Properties, encode
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import ProtocolVersion
@@ -32,23 +32,22 @@ class Welcome:
 
     def check(self, connection: Connection, assigned: str | None, data: bytes | None) -> None:
         """Raise unless the client can be told of its session; before anything is done for it."""
-        if connection.max_packet_size:
-            connection.written_to_fit(self._particular(connection, assigned, data, present=False))
+        connection.written_to_fit(self._particular(connection, assigned, data, present=False))
 
-    def set_limits(self, connection: Connection, session: Session) -> None:
-        """The window of a session and its client's keep-alive, within what is granted here."""
-        connect, settings = connection.connect, self._settings
-        assert connect is not None
-        session.outbound.limit = min(
-            connect.properties.receive_maximum or ABSENT_RECEIVE_MAXIMUM, settings.max_inflight
-        )
-        session.inbound.unacknowledged = 0
-        connection.watch_keep_alive(settings.server_keep_alive or connect.keep_alive)
+    def outlives(self, connect: Connect) -> bool:
+        """Whether the session of this CONNECT may outlive its connection."""
+        return self._sessions.interval(connect) > 0
 
     def welcome(
         self, connection: Connection, session: Session, present: bool, assigned: str | None, data: bytes | None
     ) -> None:
-        """CONNACK, then what waits for the client, then what the client sent meanwhile."""
+        """Its window and its keep-alive, CONNACK, then what waits for the client, then what it sent meanwhile."""
+        connect, settings = connection.connect, self._settings
+        assert connect is not None
+        window = connect.properties.receive_maximum or ABSENT_RECEIVE_MAXIMUM
+        session.outbound.limit = min(window, settings.max_inflight)
+        session.inbound.unacknowledged = 0
+        connection.watch_keep_alive(settings.server_keep_alive or connect.keep_alive)
         connection.writable = connection.ctx is not None and connection.ctx.channel.writable
         if connection.five and (connection.max_packet_size or self._has_particulars(connection, assigned, data)):
             connection.send_packet(self._particular(connection, assigned, data, present=present))

@@ -9,10 +9,9 @@
         …           the session comes from the node that has it         only among several nodes (``homes``)
     Opening         is the session somebody else's?
                     whoever is connected to it is disconnected; it is ended, or resumed, or begun, and written down
-                    subscriptions without a right are withdrawn; the client counts as connected
-                    its window, its will, its keep-alive
+                    subscriptions without a right are withdrawn; the client counts as connected; its will
         …           all of that is committed                    only what would survive a crash
-    Welcome         CONNACK, then what waits for the client, then what it sent meanwhile
+    Welcome         its window, its keep-alive; CONNACK, then what waits for the client, then what it sent meanwhile
 
 An error at any place is the answer (``Connection.fail``): nothing of what comes behind it is done.
 """
@@ -55,9 +54,16 @@ class ConnectHandler:
         connection.connecting = True
         if method is None:
             self._connections.identified(connection)
-        self._door.check()
-        self._remember_limits(connection, connect)
-        self._check_client_id(connect)
+        refusing = self._door.refusing
+        if refusing is not None:
+            # An exception keeps the frames of every place that it was raised at.
+            raise Refused(refusing.detail, refusing.reason)
+        if connection.five:
+            self._remember_limits(connection, connect)
+        else:
+            connection.plain = 3
+        if not connect.client_id or len(connect.client_id) > self._settings.max_client_id_length:
+            self._check_client_id(connect)
         if method is None:
             self._access.authenticate(connection)
         else:
@@ -67,22 +73,20 @@ class ConnectHandler:
 
     def _remember_limits(self, connection: Connection, connect: Connect) -> None:
         properties, settings = connect.properties, self._settings
-        if connection.five:
-            connection.max_packet_size = properties.maximum_packet_size or 0
-            connection.problem_information = properties.request_problem_information is not False
-            connection.inbound_aliases = InboundAliases(settings.topic_alias_maximum)
-            aliases = min(properties.topic_alias_maximum or 0, settings.topic_alias_maximum_outbound)
-            if aliases:
-                connection.outbound_aliases = OutboundAliases(aliases)
-        if not connection.max_packet_size and connection.outbound_aliases is None:
-            connection.plain = 5 if connection.five else 3
+        connection.max_packet_size = properties.maximum_packet_size or 0
+        connection.problem_information = properties.request_problem_information is not False
+        connection.inbound_aliases = InboundAliases(settings.topic_alias_maximum)
+        aliases = min(properties.topic_alias_maximum or 0, settings.topic_alias_maximum_outbound)
+        if aliases:
+            connection.outbound_aliases = OutboundAliases(aliases)
+        elif not connection.max_packet_size:
+            connection.plain = 5
 
     def _check_client_id(self, connect: Connect) -> None:
+        """There is none, or it is too long."""
         settings = self._settings
         if connect.client_id:
-            if len(connect.client_id) > settings.max_client_id_length:
-                raise Refused("client id too long", ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
-            return
+            raise Refused("client id too long", ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
         # [MQTT-3.1.3-8] 3.1.1 without an id must be clean; 3.1 must have one.
         allowed = settings.allow_empty_client_id and connect.version is not ProtocolVersion.V31
         if not allowed or (connect.version is ProtocolVersion.V311 and not connect.clean_start):
