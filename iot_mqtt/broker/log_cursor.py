@@ -20,6 +20,7 @@ from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import LogReader, LogRun
+from iot_mqtt.ports.store import StoredReplay
 from iot_mqtt.session import Flight
 
 logger = logging.getLogger(__name__)
@@ -196,3 +197,18 @@ class LogCursor:
         self.reading = False
         logger.error("reading the log failed; trying again: %s", error)
         self.node.clock.call_later(RETRY_SECONDS, self.read_on)
+
+
+class Replay(LogCursor):
+    """The reader of a subscription that begins in the past."""
+
+    __slots__ = ("plain",)
+
+    def __init__(self, node: ReadingNode, log: LogReader, position: int, plain: str) -> None:
+        super().__init__(node, log, position, live=False)
+        #: The filter that it reads.
+        self.plain = plain
+
+    def stored(self, end: int) -> StoredReplay:
+        """What is kept of it; ``end`` is that of the log."""
+        raise NotImplementedError

@@ -10,6 +10,7 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
+from iot_mqtt.broker.kept_session import SESSIONS
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.sending.commands import DOWN
@@ -142,7 +143,7 @@ class Accepting:
             if route.qos == 0:
                 return f"{owner} has subscribed with QoS 0, and could not confirm it", True
             return None, False
-        if self._elsewhere.clustered and any(type(route.receiver) is not Session for route in match.plain):
+        if self._elsewhere.clustered and any(route.receiver.__class__ not in SESSIONS for route in match.plain):
             return None, False
         return f"{owner} has no session here: it has never come, or its session is over", False
 

@@ -24,6 +24,7 @@ from twisted.internet.defer import Deferred, gatherResults
 
 from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.readers.elsewhere import Elsewhere
 from iot_mqtt.broker.readers.progress import Progress
 from iot_mqtt.broker.session import Session
@@ -36,11 +37,11 @@ from iot_mqtt.values import Subscription
 log = logging.getLogger(__name__)
 
 #: Subscriptions by session.
-_Begun = dict[Session, list[Subscription]]
+_Begun = dict[KeptSession, list[Subscription]]
 
 
 class _Waiting(NamedTuple):
-    session: Session
+    session: KeptSession
     subscriptions: list[Subscription]
     call: Callable[[], None]
 
@@ -94,11 +95,11 @@ class Beginnings:
         self._progress = progress
         self._turn = turn
         self._clock = clock
-        self._sessions: dict[Session, None] = {}
+        self._sessions: dict[KeptSession, None] = {}
         self._waiting: list[_Waiting] = []
         self._looking = False
 
-    def begin(self, session: Session, subscription: Subscription) -> None:
+    def begin(self, session: KeptSession, subscription: Subscription) -> None:
         """A durable session has a plain subscription that it did not have."""
         if session.beginning is None:
             session.beginning = {}
@@ -110,7 +111,7 @@ class Beginnings:
 
     def when_fixed(self, session: Session, call: Callable[[], None]) -> None:
         """``call`` when the claims of all subscriptions that the session has now are fixed, and staged."""
-        if session.beginning:
+        if isinstance(session, KeptSession) and session.beginning:
             self._waiting.append(_Waiting(session, list(session.beginning.values()), call))
         else:
             call()
@@ -152,7 +153,7 @@ class Beginnings:
                 one.call()
         self._turn.plan()
 
-    def _fix(self, session: Session, subscriptions: list[Subscription], ends: dict[int, int]) -> None:
+    def _fix(self, session: KeptSession, subscriptions: list[Subscription], ends: dict[int, int]) -> None:
         for subscription in subscriptions:
             if not _is_beginning(session, subscription):
                 continue
@@ -169,7 +170,7 @@ class Beginnings:
             self._turn.call_soon(cursor.read_on)
 
 
-def _is_beginning(session: Session, subscription: Subscription) -> bool:
+def _is_beginning(session: KeptSession, subscription: Subscription) -> bool:
     """It has neither been given up nor replaced, and its claims are not fixed."""
     return (
         not session.ended

@@ -22,6 +22,7 @@ from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.cluster.presence import Presence
 from iot_mqtt.broker.cluster.releases import Releases
 from iot_mqtt.broker.cluster.retained_sync import RetainedSync
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.owners import Owners
 from iot_mqtt.ports.log import Log
@@ -45,7 +46,7 @@ class OwnSessions:
         if session.ended:
             self._departed.ended(session.client_id)
 
-    def begin(self, session: Session, subscription: Subscription) -> bool:
+    def begin(self, session: KeptSession, subscription: Subscription) -> bool:
         """A durable session has a plain subscription that it did not have. True: where it begins in the logs of others
         is looked up, and it is stored when that is known.
         """

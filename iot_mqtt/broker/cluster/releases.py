@@ -10,6 +10,7 @@ from collections.abc import Callable
 from iot_mqtt.broker.cluster.departed import Departed
 from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import Leadership, writer_at_home
@@ -25,7 +26,7 @@ class Releases:
         interest: OwnInterest,
         groups: Leadership,
         departed: Departed,
-        hand_over: Callable[[Session], None],
+        hand_over: Callable[[KeptSession], None],
         end: Callable[[Session, ReasonCode], None],
     ) -> None:
         self._sessions = sessions
@@ -51,7 +52,7 @@ class Releases:
             # [MQTT-3.1.4-3] the newcomer wins, wherever it is.
             session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "the client has connected to another node")
             session = self._sessions.get(client_id)
-        if session is not None and session.durable:
+        if session is not None and is_durable(session):
             departed.left(client_id)
             self._interest.moved_away(session)
             self._hand_over(session)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
@@ -49,9 +50,10 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
     if match.shared or match.steps:
         return MIXED
     for route in match.plain:
-        if route.receiver.__class__ is not Session or route.parts:
+        kept = route.receiver.__class__ is KeptSession
+        if route.parts or not (kept or route.receiver.__class__ is Session):
             return MIXED
-        if route.qos and route.receiver.expiry_interval:
+        if kept and route.qos:
             match.above = MIXED
     return match
 
@@ -91,7 +93,7 @@ def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int
         session.delivered += count
         counters.messages_delivered += count
         return count
-    if session.expiry_interval or session.cursor is not None or session.elsewhere or session.queue or session.sending:
+    if session.__class__ is KeptSession or session.queue or session.sending:
         return 0
     outbound = session.outbound
     count = min(count, outbound.room)

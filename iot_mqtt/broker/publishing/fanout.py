@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
+from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.publishing.recording import Recording
@@ -62,7 +63,7 @@ class FanOut:
         """Hand a publication to every receiver of ``match``; ``source`` is left out where no-local says so."""
         outcome = Outcome()
         for route in match.plain:
-            if route.receiver.__class__ is not Session:
+            if route.receiver.__class__ not in SESSIONS:
                 cast(OtherReceiver, route.receiver).receive(self, publication, source, outcome)
                 continue
             if route.parts and route.receiver is source:
@@ -89,15 +90,16 @@ class FanOut:
     ) -> None:
         """Through the log, or by value; ``offset``: where the publication is in what the publisher sent at once."""
         session = route.receiver
-        if origin is None and (session.cursor is not None or session.elsewhere):
+        if origin is None and isinstance(session, KeptSession) and (session.cursor is not None or session.elsewhere):
             qos = min(route.qos, publication.qos)  # [MQTT-3.8.4-8]
-            if qos and self._through_log(publication, route, qos, outcome):
+            if qos and self._through_log(publication, session, route, qos, outcome):
                 return
         self.by_value(publication, route, outcome, origin, offset)
 
-    def _through_log(self, publication: Publication, route: Route[Session], qos: int, outcome: Outcome) -> bool:
+    def _through_log(
+        self, publication: Publication, session: KeptSession, route: Route[Session], qos: int, outcome: Outcome
+    ) -> bool:
         """Offer it to the cursor of the log that it is in; False if there is none, and the session gets it by value."""
-        session = route.receiver
         cursor = session.cursor
         if publication.remote:
             # Not recorded where it was published, because that node did not know yet that somebody durable wants it.
@@ -201,7 +203,7 @@ class FanOut:
                 return
             for receiver, count in picked:
                 part = publication.part(position, position + count)
-                if receiver.__class__ is Session:
+                if receiver.__class__ in SESSIONS:
                     self.to_session(part, group.route(receiver), outcome, group, position)
                 else:
                     cast(OtherMember, receiver).give(part)
@@ -228,11 +230,11 @@ class FanOut:
 
 
 def _reachable(member: Session) -> bool:
-    if member.__class__ is not Session:
+    if member.__class__ not in SESSIONS:
         return cast(OtherMember, member).reachable
     connection = member.connection
     return connection is not None and connection.writable and not member.queue
 
 
 def _persistent(member: Session) -> bool:
-    return member.__class__ is Session and (member.expiry_interval > 0 or member.connection is not None)
+    return member.__class__ in SESSIONS and (member.expiry_interval > 0 or member.connection is not None)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication, publication_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.fanout import FanOut
@@ -123,7 +124,9 @@ class Publishing:
         for route in match.plain:
             receiver = route.receiver
             # What is no session is a replay.
-            if receiver.__class__ is not Session or (receiver.cursor is not None and route.qos):
+            if receiver.__class__ not in SESSIONS:
+                return True
+            if isinstance(receiver, KeptSession) and receiver.cursor is not None and route.qos:
                 return True
         return False
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, drive
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.readers.cursors import SessionCursor
 from iot_mqtt.broker.readers.reading import Reading
@@ -63,7 +64,7 @@ class Census:
 
     def _cursors(self) -> Iterable[LogCursor]:
         for session in self._sessions:
-            if session.cursor is not None:
+            if isinstance(session, KeptSession) and session.cursor is not None:
                 yield session.cursor
             yield from (session.replays or {}).values()
         yield from self._groups
@@ -112,7 +113,7 @@ class Census:
             receiver: Session | ReplayCursor = route.receiver
             if isinstance(receiver, ReplayCursor):
                 readers.add(receiver)
-            elif receiver.__class__ is Session and receiver.cursor is not None:
+            elif isinstance(receiver, KeptSession) and receiver.cursor is not None:
                 readers.add(receiver.cursor)
         for shared in match.shared:
             cursor = self._groups.of(shared.group)

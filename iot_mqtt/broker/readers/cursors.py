@@ -4,49 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iot_mqtt.broker.log_cursor import LogCursor
+from iot_mqtt.broker.claims import ClaimCursor
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.readers.alike import Claims, alike
 from iot_mqtt.broker.readers.reading import Reading
-from iot_mqtt.broker.sending.repeating import Doubt, out_of_order
+from iot_mqtt.broker.sending.repeating import out_of_order
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogReader, LogRun
-from iot_mqtt.ports.store import StoredPast
 from iot_mqtt.topics import Route, combined, is_wildcard, matches, parse_shared
-from iot_mqtt.values import Subscription
 
 #: The part of a large window that a session must have free before it reads: a fourth.
 PART_OF_WINDOW = 4
 LARGE_WINDOW = 64
 #: Topics whose claims are kept while a session catches up.
 MAX_CLAIMS = 1000
-#: Ended or replaced subscriptions that a session may still be owed messages for.
-MAX_PAST = 100
 
 
-class SessionCursor(LogCursor):
+class SessionCursor(ClaimCursor):
     """What a durable session is owed of one log for its plain subscriptions."""
 
-    __slots__ = ("session", "since", "past", "doubt", "_claims", "_claims_version")
+    __slots__ = ("session", "_claims", "_claims_version")
 
     node: Reading
 
-    def __init__(self, node: Reading, session: Session, log: LogReader, position: int, *, live: bool) -> None:
+    def __init__(self, node: Reading, session: KeptSession, log: LogReader, position: int, *, live: bool) -> None:
         super().__init__(node, log, position, live=live)
         self.session = session
-        #: Filter → where its claim on the log begins.
-        self.since: dict[str, int] = {}
         self._claims: dict[bytes, Claims] | None = None
         self._claims_version = 0
-        self.past: list[StoredPast] | None = None
-        self.doubt: Doubt | None = None
-
-    def filters(self) -> list[str]:
-        names = list(self.since)
-        if self.past:
-            names.extend({past.subscription.filter for past in self.past} - self.since.keys())
-        return names
 
     def room(self) -> int:
         return window_of(self.session)
@@ -63,33 +50,6 @@ class SessionCursor(LogCursor):
         self.over(count)
         self.session.drop(self.node.counters, Drop.RETENTION, count)
 
-    # Subscriptions come and go.
-
-    def subscribed(self, filter: str, end: int, replaced: Subscription | None) -> None:
-        """A plain filter is wanted from the end of the log on, with new options perhaps."""
-        if replaced is not None:
-            self._keep_past(replaced, end)
-        self.since[filter] = end
-        self.version += 1
-
-    def unsubscribed(self, subscription: Subscription, end: int) -> None:
-        """A plain filter is wanted no more; what is owed for it stays owed [MQTT-3.10.4-3]."""
-        self._keep_past(subscription, end)
-        self.since.pop(subscription.filter, None)
-        self.version += 1
-
-    def _keep_past(self, subscription: Subscription, end: int) -> None:
-        since = self.since.get(subscription.filter, end)
-        if not self.live and max(since, self.position) < end:
-            if self.past is None:
-                self.past = []
-            self.past.append(StoredPast(subscription, since, end))
-
-    @property
-    def crowded(self) -> bool:
-        """Whether no further subscription may begin, which could end in its turn, before it has caught up."""
-        return self.past is not None and len(self.past) >= MAX_PAST
-
     # Messages.
 
     def offer(
@@ -100,7 +60,6 @@ class SessionCursor(LogCursor):
         retain: bool,
         identifiers: tuple[int, ...],
     ) -> None:
-        """A message that it wants was published."""
         if not self.live:
             self.owe(publication.count)
             return

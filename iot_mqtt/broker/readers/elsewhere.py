@@ -26,26 +26,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from iot_mqtt.broker.claims import ClaimCursor, Doubt, Unfollowed
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.reading import Reading
-from iot_mqtt.broker.sending.repeating import Doubt
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.log import Followed, LogRun
-from iot_mqtt.ports.store import StoredPast, StoredPlace
-
-
-class Unfollowed:
-    """What a session is owed of a log that nobody here reads: written back as it was found."""
-
-    __slots__ = ("position", "past", "since")
-
-    def __init__(self, position: int = 0, past: tuple[StoredPast, ...] = ()) -> None:
-        self.position = position
-        self.past = past
-        #: Filter → where its claim begins.
-        self.since: dict[str, int] = {}
+from iot_mqtt.ports.store import StoredPlace
 
 
 class ElsewhereCursor(SessionCursor):
@@ -55,23 +44,11 @@ class ElsewhereCursor(SessionCursor):
     ``backlog`` is what it was offered and could not take; how much there is besides nobody counts.
     """
 
-    __slots__ = ("until",)
+    __slots__ = ()
 
-    def __init__(self, node: Reading, session: Session, log: Followed, position: int) -> None:
+    def __init__(self, node: Reading, session: KeptSession, log: Followed, position: int) -> None:
         super().__init__(node, session, log, position, live=False)
         self.backlog = 0
-        #: It is not live before here: where its newest claim begins.
-        self.until = 0
-
-    def hold(self) -> None:
-        """A claim is about to be made: what comes now may have been published before it."""
-        if self.live:
-            self.fall_behind(self.log.end, 0)
-
-    def begin(self, filter: str, position: int) -> None:
-        """A new filter claims what is appended from a position on."""
-        self.subscribed(filter, position, None)
-        self.until = max(self.until, position)
 
     @property
     def _is_held(self) -> bool:
@@ -124,7 +101,7 @@ class ElsewhereCursor(SessionCursor):
         self.over(known)
 
 
-def follow(node: Reading, session: Session, reader: Followed, position: int | None = None) -> ElsewhereCursor:
+def follow(node: Reading, session: KeptSession, reader: Followed, position: int | None = None) -> ElsewhereCursor:
     """Give a durable session a cursor for another node's log.
 
     It goes on where it was kept, or begins at ``position``, or with the log, where the session has a claim on that.
@@ -152,14 +129,14 @@ def follow(node: Reading, session: Session, reader: Followed, position: int | No
     return cursor
 
 
-def follow_all(node: Reading, session: Session, readers: Iterable[Followed]) -> None:
+def follow_all(node: Reading, session: KeptSession, readers: Iterable[Followed]) -> None:
     """Cursors for all logs that are read here and that the session has none for."""
     for reader in readers:
         if session.elsewhere is None or reader.writer not in session.elsewhere:
             follow(node, session, reader)
 
 
-def places(session: Session) -> Iterator[StoredPlace]:
+def places(session: KeptSession) -> Iterator[StoredPlace]:
     """What is kept of the session's way through other nodes' logs."""
     for writer, cursor in (session.elsewhere or {}).items():
         yield StoredPlace(writer, cursor.place(cursor.log.end), tuple(cursor.past or ()))
@@ -179,11 +156,11 @@ class Elsewhere:
         self._logs = logs
         self._call_soon = call_soon
 
-    def _cursors(self, writer: int) -> Iterator[ElsewhereCursor]:
+    def _cursors(self, writer: int) -> Iterator[ClaimCursor]:
         for session in self._sessions:
-            cursor = session.elsewhere.get(writer) if session.elsewhere else None
-            if cursor is not None:
-                yield cursor
+            elsewhere = session.elsewhere if isinstance(session, KeptSession) else None
+            if elsewhere and writer in elsewhere:
+                yield elsewhere[writer]
 
     def stream_broken(self, writer: int) -> None:
         """What a node forwarded is lost in part, or it has begun a new life: all cursors of its log read it from here.

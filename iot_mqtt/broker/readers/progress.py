@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from iot_mqtt.broker.claims import IDS_AHEAD
+from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.readers.elsewhere import places
-from iot_mqtt.broker.sending.repeating import IDS_AHEAD, is_in_doubt
+from iot_mqtt.broker.sending.repeating import is_in_doubt
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import Leader, SharedGroups
 from iot_mqtt.broker.turn import Turn
@@ -72,21 +74,21 @@ class Progress:
         self._turn = turn
         self._clock = clock
         self._delay = delay
-        self._unwritten: dict[Session, _Unwritten] = {}
+        self._unwritten: dict[KeptSession, _Unwritten] = {}
         # Who of them is written when. One that was written earlier than it was due has nothing unwritten then.
-        self._now: dict[Session, None] = {}
-        self._late: dict[Session, None] = {}
-        self._due: dict[Session, None] = {}
+        self._now: dict[KeptSession, None] = {}
+        self._late: dict[KeptSession, None] = {}
+        self._due: dict[KeptSession, None] = {}
         self._waiting = False
 
-    def may_be_late(self, session: Session, ids: Sequence[int]) -> bool:
+    def may_be_late(self, session: KeptSession, ids: Sequence[int]) -> bool:
         """Whether QoS 1 messages may be sent before it is written that they have these ids."""
         kept = session.last_id_kept
         if kept is None:
             return False
         return 0 < (ids[0] - kept) % MAX_PACKET_ID <= IDS_AHEAD and 0 < (ids[-1] - kept) % MAX_PACKET_ID <= IDS_AHEAD
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: KeptSession) -> None:
         """A client is back and about to get what waits for it in the log: have written from where on, and from which id
         on, before any of it is sent. Then where it is under way may be written late from the first message on.
         """
@@ -96,7 +98,7 @@ class Progress:
             self._now.pop(session, None)
             self._turn.plan()
 
-    def numbered(self, session: Session, flights: Sequence[Flight], *, late: bool = False) -> None:
+    def numbered(self, session: KeptSession, flights: Sequence[Flight], *, late: bool = False) -> None:
         """Flights of a durable session got their packet ids."""
         unwritten = self._of(session, late=late)
         unwritten.moved = True
@@ -106,7 +108,7 @@ class Progress:
         """Messages of a flight are over."""
         if flight.origin is not None:
             self.groups.finished(session, flight)
-        if flight.segment is not None:
+        if flight.segment is not None and isinstance(session, KeptSession):
             self._of(session, late=flight.qos == 1 and self._delay > 0).segments[flight.segment] = None
 
     def changed(self, flight: Flight) -> None:
@@ -116,7 +118,7 @@ class Progress:
 
     def moved(self, session: Session) -> None:
         """What is to be kept of its cursors has changed."""
-        if session.durable:
+        if is_durable(session):
             self._of(session, late=False).moved = True
 
     def id_given(self, session: Session) -> None:
@@ -124,7 +126,7 @@ class Progress:
         if self._delay:
             self.moved(session)
 
-    def _of(self, session: Session, *, late: bool) -> _Unwritten:
+    def _of(self, session: KeptSession, *, late: bool) -> _Unwritten:
         """What is unwritten of a session, to add to; it is written with the next batch, or late."""
         unwritten = self._unwritten.get(session)
         if not late and session not in self._now:
@@ -136,7 +138,7 @@ class Progress:
                 self._wait(session)
         return unwritten
 
-    def _wait(self, session: Session) -> None:
+    def _wait(self, session: KeptSession) -> None:
         self._late[session] = None
         if not self._waiting:
             self._waiting = True
@@ -149,11 +151,11 @@ class Progress:
         if self._due:
             self._turn.reserve()
 
-    def write_down(self, session: Session) -> None:
+    def write_down(self, session: KeptSession) -> None:
         """All that has changed of a session, now: it is about to leave the memory."""
         self._write(session)
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: KeptSession) -> None:
         """The session is not kept any more: remove what is stored."""
         store, client_id = self._store, session.client_id
         unwritten = self._unwritten.pop(session, None)
@@ -187,7 +189,7 @@ class Progress:
             del self._due[session]
             self._write(session)
 
-    def _write(self, session: Session) -> None:
+    def _write(self, session: KeptSession) -> None:
         unwritten = self._unwritten.pop(session, None)
         if unwritten is None:
             return
@@ -214,7 +216,7 @@ class Progress:
         if unwritten.moved:
             self._save_position(session)
 
-    def _save_position(self, session: Session) -> None:
+    def _save_position(self, session: KeptSession) -> None:
         cursor, log = session.cursor, self._log
         if cursor is None or not session.durable:
             return

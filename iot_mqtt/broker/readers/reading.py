@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.readers.replay_turns import ReplayTurns
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
@@ -15,7 +16,7 @@ from iot_mqtt.ports.counters import Counters
 class Written(Protocol):
     """What is kept of sessions' ways through the log."""
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: KeptSession) -> None:
         """A client is back and about to get what waits for it in the log."""
         ...
 

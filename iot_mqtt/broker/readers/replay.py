@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
-from iot_mqtt.broker.log_cursor import LogCursor
+from iot_mqtt.broker.log_cursor import Replay
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.outcome import Outcome
@@ -84,20 +84,19 @@ def beginning(begin: str, now: float) -> int | float:
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
-class ReplayCursor(LogCursor):
+class ReplayCursor(Replay):
     """One replay of one session. It is also the receiver that ``topics.Routes`` holds for it."""
 
-    __slots__ = ("session", "subscription", "plain", "began", "sought")
+    __slots__ = ("session", "subscription", "began", "sought")
 
     node: Reading
 
     def __init__(
         self, node: Reading, session: Session, log: Log, subscription: Subscription, plain: str, position: int
     ) -> None:
-        super().__init__(node, log, position, live=False)
+        super().__init__(node, log, position, plain)
         self.session = session
         self.subscription = subscription
-        self.plain = plain
         self.name = subscription.filter
         #: The end of the log when it was asked for. What is before was nobody's to deliver, and is not backlog.
         self.began = log.end

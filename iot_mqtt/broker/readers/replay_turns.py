@@ -45,7 +45,7 @@ class ReplayTurns:
         self._slots = max(1, settings.replay_bytes // READ_BYTES)
         self._call_soon = call_soon
         #: Replays of connected clients that are to read on.
-        self.behind: set[Replay] = set()
+        self.behind: set[object] = set()
         #: Who waits, by session, in the order of turns.
         self._waiting: dict[Session, deque[Replay]] = {}
         self._reading: set[Session] = set()
@@ -58,11 +58,11 @@ class ReplayTurns:
         if len(self.behind) >= self._most:
             raise Refused("too many replays at once", ReasonCode.QUOTA_EXCEEDED)
 
-    def begun(self, replay: Replay) -> None:
+    def begun(self, replay: object) -> None:
         """It is not in the present."""
         self.behind.add(replay)
 
-    def over(self, replay: Replay) -> None:
+    def over(self, replay: object) -> None:
         """It has reached the present, or nobody is there to read for."""
         self.behind.discard(replay)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
 
@@ -9,10 +10,11 @@ from iot_mqtt.broker.shared_groups import SharedGroups
 def read_on(groups: SharedGroups, session: Session) -> None:
     """Let the readers that are behind read: its own, and those of its groups."""
     groups.has_room(session)
-    if session.elsewhere:
-        _read_in_turn(session)
-    elif session.cursor is not None and not session.cursor.live:
-        session.cursor.read_on()
+    if isinstance(session, KeptSession):
+        if session.elsewhere:
+            _read_in_turn(session)
+        elif session.cursor is not None and not session.cursor.live:
+            session.cursor.read_on()
     if session.replays:
         for replay in list(session.replays.values()):
             replay.read_on()
@@ -20,7 +22,7 @@ def read_on(groups: SharedGroups, session: Session) -> None:
         group.read_on()
 
 
-def _read_in_turn(session: Session) -> None:
+def _read_in_turn(session: KeptSession) -> None:
     """Whoever reads first may take all the room there is: another one each time."""
     behind = [cursor for cursor in session.plain_cursors() if not cursor.live]
     if len(behind) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iot_mqtt.broker.kept_session import is_durable
 from iot_mqtt.broker.sending.commands import DOWN, Known, Leave
 from iot_mqtt.broker.sending.ending import Ending
 from iot_mqtt.broker.session import Session
@@ -83,7 +84,7 @@ class Leaving:
         connection = session.connection
         assert connection is not None
         session.outbound.entries.update(dict.fromkeys(ids, RELEASED))
-        if session.durable:
+        if is_durable(session):
             for packet_id in ids:
                 session.sequence += 1
                 self._store.save_pubrel(session.client_id, packet_id, session.sequence)

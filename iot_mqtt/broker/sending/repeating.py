@@ -12,35 +12,13 @@ member of a group, and when something else gets an id before all of these have t
 
 from __future__ import annotations
 
+from iot_mqtt.broker.claims import IDS_AHEAD
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.topics import parse_shared
 
-#: Packet ids that a session may use before its record is written again.
-IDS_AHEAD = 8192
 
-
-class Doubt:
-    """Up to where one cursor finds messages that may have been sent."""
-
-    __slots__ = ("end", "left", "in_order")
-
-    def __init__(self, end: int) -> None:
-        self.end = end
-        #: How many at most; there was an id for each.
-        self.left = IDS_AHEAD
-        #: Their ids are those that they had.
-        self.in_order = True
-
-    def covers(self, position: int) -> bool:
-        """Whether a message that is read now may have been sent."""
-        return position < self.end and self.left > 0
-
-    def taken(self, count: int) -> None:
-        """So many are sent once more."""
-        self.left -= count
-
-
-def begin(session: Session) -> None:
+def begin(session: KeptSession) -> None:
     """A session was loaded, with all that was written of it."""
     if session.last_id_kept is None:
         return
@@ -49,7 +27,7 @@ def begin(session: Session) -> None:
         out_of_order(session)
 
 
-def is_in_doubt(session: Session) -> bool:
+def is_in_doubt(session: KeptSession) -> bool:
     """Whether it still has messages to read that an earlier life of the node may have sent."""
     return any(
         cursor.doubt is not None and not cursor.live and cursor.doubt.covers(cursor.position)
@@ -57,11 +35,12 @@ def is_in_doubt(session: Session) -> bool:
     )
 
 
-def out_of_order(session: Session) -> None:
+def out_of_order(session: Session, cursor: object = None) -> None:
     """A session in doubt has, or gets, an id for something else than the next message of its log: from here on none is
-    given out again that may have been used.
+    given out again that may have been used. ``cursor``: whose message it is, if it comes from a log.
     """
-    doubt = session.cursor.doubt if session.cursor is not None else None
+    own = session.cursor if isinstance(session, KeptSession) else None
+    doubt = own.doubt if own is not None and own is not cursor else None
     if doubt is not None and doubt.in_order:
         doubt.in_order = False
         session.outbound.skip(IDS_AHEAD)

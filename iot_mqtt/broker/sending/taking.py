@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
+from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.sending import ending
 from iot_mqtt.broker.sending.repeating import out_of_order
@@ -35,11 +36,11 @@ class Origin(Protocol):
 class Progress(ending.Progress, Protocol):
     """What is kept of sessions' ways through the log."""
 
-    def may_be_late(self, session: Session, ids: Sequence[int]) -> bool:
+    def may_be_late(self, session: KeptSession, ids: Sequence[int]) -> bool:
         """Whether QoS 1 messages may be sent before it is written that they have these ids."""
         ...
 
-    def numbered(self, session: Session, flights: Sequence[Flight], *, late: bool = False) -> None:
+    def numbered(self, session: KeptSession, flights: Sequence[Flight], *, late: bool = False) -> None:
         """Flights of a durable session got their packet ids."""
         ...
 
@@ -83,8 +84,7 @@ class Taking:
             return 0
         if count < publication.count:
             reference = reference.part(0, count)
-        if cursor is not session.cursor:
-            out_of_order(session)
+        out_of_order(session, cursor)
         ids = outbound.reserve(count)
         flight = Flight(
             session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
@@ -101,8 +101,7 @@ class Taking:
         one by one; how many messages that is.
         """
         outbound = session.outbound
-        if cursor is not session.cursor:
-            out_of_order(session)
+        out_of_order(session, cursor)
         origin = cursor if cursor.name else None
         count = sum([run.reference[3] for run in runs])
         ids = outbound.reserve(count)
@@ -137,7 +136,7 @@ class Taking:
         """Have written what there is to write of new flights; the batch they wait for (0: none)."""
         progress, qos = self._progress, flights[0].qos
         ends = flights[0].ids[0], flights[-1].ids[-1]
-        if session.durable and qos == 1 and not cursor.name and progress.may_be_late(session, ends):
+        if is_durable(session) and qos == 1 and not cursor.name and progress.may_be_late(session, ends):
             progress.numbered(session, flights, late=True)
             # What it refers to is to be safe; where it is under way may be written later.
             return self._store.latest
@@ -145,7 +144,7 @@ class Taking:
             return 0
         ticket = self._turn.reserve()
         # A message of a group goes to another member when this one is gone, but not in the middle of QoS 2.
-        if session.durable and (qos == 2 or not cursor.is_shared):
+        if is_durable(session) and (qos == 2 or not cursor.is_shared):
             progress.numbered(session, flights)
         for flight in flights if cursor.is_shared else ():
             cursor.under_way(flight)
@@ -174,11 +173,11 @@ class Taking:
             line_up(session, delivery)
         else:
             session.queue.append(delivery)
-        if session.durable:
+        if is_durable(session):
             self.store(session, delivery)
         return None
 
-    def store(self, session: Session, delivery: Delivery) -> None:
+    def store(self, session: KeptSession, delivery: Delivery) -> None:
         """Keep a delivery of a durable session; it is sent when that is safe."""
         store = self._store
         session.sequence += 1

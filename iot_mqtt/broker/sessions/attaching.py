@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import ClientConnection, Session
 from iot_mqtt.broker.sessions.ending import Ending
 from iot_mqtt.broker.sessions.expiry import Expiry
@@ -51,8 +52,8 @@ class Attaching:
             session = self._taken_over(session, anew=anew or connect.clean_start)
         present = session is not None
         if session is None:
-            version = int(connect.version)
-            session = self.sessions.create(client_id, version=version, created_at=connection.connected_at)
+            create = self.sessions.create_kept if self.sessions.interval(connect) else self.sessions.create
+            session = create(client_id, version=int(connect.version), created_at=connection.connected_at)
         self._attach(session, connection, connect)
         return session, present
 
@@ -63,8 +64,8 @@ class Attaching:
             if session.connection is not None:
                 # [MQTT-3.1.4-3] the newcomer wins.
                 session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "another connection has this client id")
-            # Closing may have ended it, when it was to end with its connection.
-            if anew and not session.ended:  # [MQTT-3.1.2-4]
+            # Closing has ended it, if it was to end with its connection.
+            if (anew or not isinstance(session, KeptSession)) and not session.ended:  # [MQTT-3.1.2-4]
                 self.ending.end(session, ReasonCode.SUCCESS)
         finally:
             self.sessions.opening = None
@@ -75,13 +76,14 @@ class Attaching:
         adopt(session, owner_of(connection))
         session.version = int(connect.version)
         session.username = connect.username
-        session.disconnected_at = None
-        session.epoch += 1
-        if session.expiry_timer is not None:
-            session.expiry_timer.cancel()
-            session.expiry_timer = None
-        session.expiry_interval = self.sessions.interval(connect)
-        self.keeping.attached(session, durable=session.expiry_interval > 0 and connection.durable_sessions)
+        if isinstance(session, KeptSession):
+            session.disconnected_at = None
+            session.epoch += 1
+            if session.expiry_timer is not None:
+                session.expiry_timer.cancel()
+                session.expiry_timer = None
+            session.expiry_interval = self.sessions.interval(connect)
+            self.keeping.attached(session, durable=session.expiry_interval > 0 and connection.durable_sessions)
         self.sessions.others.changed(session)
 
     def detach(self, session: Session, connection: ClientConnection, reason: str) -> None:
@@ -91,10 +93,11 @@ class Attaching:
         session.connection = None
         session.sending = None
         session.unsent = 0
-        session.last_disconnect = reason
-        session.disconnected_at = self.clock.wall()
+        if isinstance(session, KeptSession):
+            session.last_disconnect = reason
+            session.disconnected_at = self.clock.wall()
         self.sessions.others.changed(session)
-        if session.expiry_interval == 0:  # [MQTT-3.1.2-23]
+        if not isinstance(session, KeptSession) or session.expiry_interval == 0:  # [MQTT-3.1.2-23]
             self.ending.end(session, ReasonCode.SUCCESS)
             return
         self.wills.connection_lost(session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.keeping import Keeping
@@ -34,7 +35,7 @@ class Ending:
         if session.connection is not None:
             session.connection.disconnect(reason)
             session.connection = None
-        if session.expiry_timer is not None:
+        if isinstance(session, KeptSession) and session.expiry_timer is not None:
             session.expiry_timer.cancel()
         self.subscriptions.drop_all(session)
         self.sessions.remove(session)

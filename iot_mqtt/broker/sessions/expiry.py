@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
 from iot_mqtt.broker.sessions.ending import Ending
@@ -22,7 +23,7 @@ class Expiry:
     wheel: TimingWheel
     turn: Turn
 
-    def end_after(self, session: Session, seconds: float) -> None:
+    def end_after(self, session: KeptSession, seconds: float) -> None:
         """End the session unless it is connected again by then."""
         session.expiry_timer = self.wheel.schedule(max(0.0, seconds), lambda: self._expire(session))
 
@@ -30,7 +31,7 @@ class Expiry:
         """Its time is over."""
         self.ending.end(session, ReasonCode.SUCCESS)
 
-    def _expire(self, session: Session) -> None:
+    def _expire(self, session: KeptSession) -> None:
         session.expiry_timer = None
         if session.connection is None and not session.ended:
             self.attempts.ended(session.client_id, session.username, SESSION_EXPIRED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.records import SessionRecords
 from iot_mqtt.broker.sessions.session_readers import SessionReaders
@@ -19,7 +20,7 @@ class Keeping:
     readers: SessionReaders
     groups: SharedGroups
 
-    def attached(self, session: Session, *, durable: bool) -> None:
+    def attached(self, session: KeptSession, *, durable: bool) -> None:
         """A connection has it; ``durable``: it is to be kept from now on, whatever it was."""
         was_durable, session.durable = session.durable, durable
         if durable:
@@ -30,7 +31,7 @@ class Keeping:
             # It was kept and is now to end with this connection; a crash must not bring it back.
             self.records.forget(session)
 
-    def _keep(self, session: Session) -> None:
+    def _keep(self, session: KeptSession) -> None:
         """From now on it reads the log, and what it has is stored."""
         self.readers.begin(session)
         for subscription in session.subscriptions.values():
@@ -40,7 +41,7 @@ class Keeping:
         self.records.save_deliveries(session)
         self.records.moved(session)
 
-    def left(self, session: Session) -> None:
+    def left(self, session: KeptSession) -> None:
         """Its connection is gone, and its client may be back."""
         self.readers.fall_behind(session)
         self.groups.member_gone(session, ended=False)
@@ -50,5 +51,5 @@ class Keeping:
 
     def ended(self, session: Session) -> None:
         """It is no more."""
-        if session.durable:
+        if is_durable(session):
             self.records.forget(session)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
-from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.turn import Turn
@@ -16,7 +16,7 @@ from iot_mqtt.ports.counters import Counters
 class Progress(Protocol):
     """What is kept of a session's way through the log."""
 
-    def write_down(self, session: Session) -> None:
+    def write_down(self, session: KeptSession) -> None:
         """All that has changed of it, now."""
         ...
 
@@ -32,7 +32,7 @@ class Moving:
     counters: Counters
     turn: Turn
 
-    def hand_over(self, session: Session) -> None:
+    def hand_over(self, session: KeptSession) -> None:
         """Forget a session in memory, and leave every record: another node goes on with it (``Arriving``).
 
         Its connection is gone. What has changed of it is staged with the next batch: the other node may begin once

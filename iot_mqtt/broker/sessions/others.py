@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.values import Subscription
 
@@ -31,7 +32,7 @@ class OtherNodes(Protocol):
         """``call`` when the session gets whatever is published anywhere for what it has subscribed to."""
         ...
 
-    def begin(self, session: Session, subscription: Subscription) -> bool:
+    def begin(self, session: KeptSession, subscription: Subscription) -> bool:
         """A durable session has a plain subscription that it did not have. True: where it begins in the logs of others
         is looked up, and it is stored when that is known.
         """
@@ -57,5 +58,5 @@ class Alone:
     def when_in_force(self, session: Session, call: Callable[[], None]) -> None:
         call()
 
-    def begin(self, session: Session, subscription: Subscription) -> bool:
+    def begin(self, session: KeptSession, subscription: Subscription) -> bool:
         return False

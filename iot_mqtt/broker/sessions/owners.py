@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import ClientConnection, Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.errors import ReasonCode, Refused
@@ -95,7 +96,7 @@ def is_foreign(session: Session, owner: str) -> bool:
 
 def adopt(session: Session, owner: str) -> None:
     """A session gets the client that may have it: what is new, or was nobody's, is its own from now on."""
-    if session.owner is None and session.epoch:
+    if session.owner is None and isinstance(session, KeptSession) and session.epoch:
         logger.info("a session without an owner is adopted", extra={"client": session.client_id, "user": owner or None})
     session.owner = owner
 

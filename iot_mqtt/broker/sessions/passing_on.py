@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.session import Session
@@ -26,7 +27,7 @@ class PassingOn:
     def empty(self, session: Session) -> None:
         """Nothing is left of it."""
         self.groups.forget(session)
-        if not (session.outbound or session.queue or session.cursor or session.elsewhere or session.replays):
+        if not (session.outbound or session.queue or session.replays or isinstance(session, KeptSession)):
             session.outbound.limit = 0
             return
         now = self.clock.wall()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.store import Store
@@ -15,15 +16,15 @@ from iot_mqtt.values import Subscription
 class Progress(Protocol):
     """What is kept of a session's way through the log."""
 
-    def moved(self, session: Session) -> None: ...
+    def moved(self, session: KeptSession) -> None: ...
 
-    def forget(self, session: Session) -> None: ...
+    def forget(self, session: KeptSession) -> None: ...
 
 
 class Outflow(Protocol):
     """What sessions have under way."""
 
-    def store(self, session: Session, delivery: Delivery) -> None: ...
+    def store(self, session: KeptSession, delivery: Delivery) -> None: ...
 
     def forget(self, session: Session, entry: Delivery) -> None: ...
 
@@ -37,33 +38,33 @@ class SessionRecords:
     progress: Progress
     outflow: Outflow
 
-    def save(self, session: Session) -> None:
+    def save(self, session: KeptSession) -> None:
         """What is to be kept of the session itself has changed."""
         self.store.save_session(session.stored())
 
-    def moved(self, session: Session) -> None:
+    def moved(self, session: KeptSession) -> None:
         """What is to be kept of its cursors has changed."""
         self.progress.moved(session)
 
-    def subscribed(self, session: Session, subscription: Subscription) -> None:
+    def subscribed(self, session: KeptSession, subscription: Subscription) -> None:
         """A subscription is there, or another than before, with its claims on the logs."""
         own = self.logs.own
         since = session.since(subscription.filter) or {own.writer: own.end}
         self.store.save_subscription(session.client_id, subscription, since)
         self.progress.moved(session)
 
-    def unsubscribed(self, session: Session, filter: str) -> None:
+    def unsubscribed(self, session: KeptSession, filter: str) -> None:
         """A subscription is gone."""
         self.store.remove_subscription(session.client_id, filter)
         self.progress.moved(session)
 
-    def save_deliveries(self, session: Session) -> None:
+    def save_deliveries(self, session: KeptSession) -> None:
         """Keep the messages that it has by value, and that are not kept yet."""
         for entry in (*session.outbound.entries.values(), *session.queue):
             if isinstance(entry, Delivery) and not entry.sequence:
                 self.outflow.store(session, entry)
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: KeptSession) -> None:
         """Remove every record."""
         store, client_id = self.store, session.client_id
         store.remove_session(client_id)

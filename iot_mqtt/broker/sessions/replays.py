@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
+from iot_mqtt.broker.log_cursor import Replay
 from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.readers.replay import ReplayCursor
 from iot_mqtt.broker.session import Session
@@ -65,6 +66,6 @@ class Replays:
         for cursor in (session.replays or {}).values():
             self._let_go(cursor)
 
-    def _let_go(self, cursor: ReplayCursor) -> None:
+    def _let_go(self, cursor: Replay) -> None:
         self.reading.replay_turns.over(cursor)
         self.routes.unsubscribe(cast(Session, cursor), cursor.plain)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from iot_mqtt.broker.claims import Doubt, Unfollowed
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
-from iot_mqtt.broker.readers.elsewhere import Unfollowed, follow_all
+from iot_mqtt.broker.readers.elsewhere import follow_all
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.reading import Reading
-from iot_mqtt.broker.sending.repeating import Doubt
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.gathering import Source, Wanted
 from iot_mqtt.broker.sessions.replays import Replays
@@ -30,7 +31,7 @@ class Load:
     #: The other clients are somebody else's, and nothing of theirs is touched.
     wanted: Wanted
     #: The sessions that were restored.
-    sessions: list[Session] = field(default_factory=list)
+    sessions: list[KeptSession] = field(default_factory=list)
     #: How far their replays are, by client id and filter.
     replays: dict[tuple[str, str], StoredReplay] = field(default_factory=dict)
 
@@ -57,8 +58,8 @@ class SessionRestoring:
             self.sessions.loading.discard(session)
             follow_all(self.reading, session, self.logs.others.values())
 
-    def _restore(self, stored: StoredSession) -> Session:
-        session = self.sessions.create(stored.client_id, version=stored.version, created_at=stored.created_at)
+    def _restore(self, stored: StoredSession) -> KeptSession:
+        session = self.sessions.create_kept(stored.client_id, version=stored.version, created_at=stored.created_at)
         session.durable = True
         session.expiry_interval = stored.expiry_interval
         session.disconnected_at = stored.disconnected_at
@@ -71,7 +72,7 @@ class SessionRestoring:
     async def _progress(self, load: Load) -> None:
         own = self.logs.own
         async for client_id, progress in load.source.progress():
-            session = self.sessions.get(client_id)
+            session = self.sessions.get_kept(client_id)
             if session is None or session.cursor is None:
                 if load.wanted(client_id):
                     self.store.remove_progress(client_id)
@@ -92,7 +93,7 @@ class SessionRestoring:
 
     async def _subscriptions(self, load: Load) -> None:
         async for client_id, subscription, since in load.source.subscriptions():
-            session = self.sessions.get(client_id)
+            session = self.sessions.get_kept(client_id)
             filter = subscription.filter
             if session is None:
                 if load.wanted(client_id):
@@ -107,7 +108,7 @@ class SessionRestoring:
             if is_plain(filter):
                 self._claim(session, filter, since)
 
-    def _claim(self, session: Session, filter: str, since: Mapping[int, int]) -> None:
+    def _claim(self, session: KeptSession, filter: str, since: Mapping[int, int]) -> None:
         own, cursor = self.logs.own.writer, session.cursor
         if cursor is None:
             return
@@ -117,7 +118,7 @@ class SessionRestoring:
                 _unfollowed(session).setdefault(writer, Unfollowed()).since[filter] = position
 
     def _replay(
-        self, load: Load, session: Session, subscription: Subscription, plain: str, since: Mapping[int, int]
+        self, load: Load, session: KeptSession, subscription: Subscription, plain: str, since: Mapping[int, int]
     ) -> None:
         own = self.logs.own
         stored = load.replays.get((session.client_id, subscription.filter))
@@ -130,7 +131,7 @@ class SessionRestoring:
             cursor.begin(stored.sought)
 
 
-def _unfollowed(session: Session) -> dict[int, Unfollowed]:
+def _unfollowed(session: KeptSession) -> dict[int, Unfollowed]:
     if session.unfollowed is None:
         session.unfollowed = {}
     return session.unfollowed

@@ -48,11 +48,11 @@ class ClockRestoring:
         async for client_id, stored in load.source.wills():
             if not load.wanted(client_id):
                 continue
-            session = self.sessions.get(client_id)
+            session = self.sessions.get_kept(client_id)
             if session is None:
-                session = self.sessions.create(client_id, version=4, created_at=now)
-                session.will, session.owner = stored.will, stored.owner
-                end(partial(self.expiry.end, session))
+                ended = self.sessions.create(client_id, version=4, created_at=now)
+                ended.will, ended.owner = stored.will, stored.owner
+                end(partial(self.expiry.end, ended))
                 continue
             session.will = stored.will
             due_at = stored.due_at if stored.due_at is not None else now + stored.will.delay

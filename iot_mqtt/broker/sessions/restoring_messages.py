@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.sending import repeating
-from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.restoring import Load
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
@@ -36,12 +36,12 @@ class MessageRestoring:
         source, store = load.source, self.store
         numbered: dict[tuple[str, int], int] = {}
         async for client_id, packet_id, sequence in source.dups():
-            if self.sessions.get(client_id) is not None:
+            if self.sessions.get_kept(client_id) is not None:
                 numbered[client_id, sequence] = packet_id
             elif load.wanted(client_id):
                 store.remove_dup(client_id, packet_id)
         async for client_id, stored in source.deliveries():
-            session = self.sessions.get(client_id)
+            session = self.sessions.get_kept(client_id)
             if session is not None:
                 _restore_delivery(session, stored, numbered.pop((client_id, stored.sequence), 0))
             elif load.wanted(client_id):
@@ -51,7 +51,7 @@ class MessageRestoring:
         await self._segments(load)
         released = [entry async for entry in source.pubrels()]
         for client_id, packet_id, order in sorted(released, key=lambda entry: entry[2]):
-            session = self.sessions.get(client_id)
+            session = self.sessions.get_kept(client_id)
             if session is not None:
                 session.sequence = max(session.sequence, order)
                 session.outbound.restore(packet_id, RELEASED)
@@ -63,7 +63,7 @@ class MessageRestoring:
 
     async def _segments(self, load: Load) -> None:
         async for client_id, number, flights in load.source.segments():
-            session = self.sessions.get(client_id)
+            session = self.sessions.get_kept(client_id)
             if session is None:
                 if load.wanted(client_id):
                     self.store.remove_segment(client_id, number)
@@ -74,7 +74,7 @@ class MessageRestoring:
             for stored in flights:
                 self._restore_flight(session, segment, stored)
 
-    def _restore_flight(self, session: Session, segment: Segment, stored: StoredFlight) -> None:
+    def _restore_flight(self, session: KeptSession, segment: Segment, stored: StoredFlight) -> None:
         """Messages under way when the node stopped; the pieces are what was not acknowledged."""
         for offset, ids in stored.pieces:
             flight = Flight(
@@ -101,14 +101,14 @@ class MessageRestoring:
     async def received(self, load: Load) -> None:
         """QoS 2 packet ids of the clients that they have not released."""
         async for client_id, packet_id in load.source.received():
-            session = self.sessions.get(client_id)
+            session = self.sessions.get_kept(client_id)
             if session is not None:
                 session.inbound.fresh((packet_id,))
             elif load.wanted(client_id):
                 self.store.remove_received(client_id, packet_id)
 
 
-def _restore_delivery(session: Session, stored: StoredDelivery, numbered: int) -> None:
+def _restore_delivery(session: KeptSession, stored: StoredDelivery, numbered: int) -> None:
     delivery = Delivery(
         stored.message,
         stored.qos,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.readers.elsewhere import follow
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.reading import Reading
-from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.replays import Replays
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.ports.log import Followed
@@ -26,7 +26,7 @@ class SessionReaders:
     replays: Replays
     census: Census
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: KeptSession) -> None:
         """It is kept from now on, and is owed what comes."""
         own = self.logs.own
         cursor = session.cursor
@@ -39,7 +39,7 @@ class SessionReaders:
             if is_plain(filter):
                 cursor.since.setdefault(filter, own.end)
 
-    def fall_behind(self, session: Session) -> None:
+    def fall_behind(self, session: KeptSession) -> None:
         """Nobody is there to take messages; what comes now is read later."""
         for cursor in session.cursors():
             if cursor.live:
@@ -54,7 +54,7 @@ class SessionReaders:
             [
                 follow(self.reading, session, reader)
                 for session in self.sessions
-                if session.cursor is not None and session.durable and session not in self.sessions.loading
+                if is_durable(session) and session.cursor is not None and session not in self.sessions.loading
             ]
         )
 

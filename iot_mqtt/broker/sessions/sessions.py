@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.others import Alone, OtherNodes
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect
 from iot_mqtt.values import ProtocolVersion
+
+S = TypeVar("S", bound=Session)
 
 
 class Sessions:
@@ -36,14 +40,27 @@ class Sessions:
         """The session of a client, if it has one."""
         return self._by_id.get(client_id)
 
+    def get_kept(self, client_id: str) -> KeptSession | None:
+        """The same, if it is of the kind that is kept."""
+        session = self._by_id.get(client_id)
+        return session if isinstance(session, KeptSession) else None
+
     def create(self, client_id: str, *, version: int, created_at: float) -> Session:
-        """A new, empty session."""
+        """A new, empty session that ends with its connection."""
+        return self._add(Session, client_id, version, created_at)
+
+    def create_kept(self, client_id: str, *, version: int, created_at: float) -> KeptSession:
+        """One that may outlive it."""
+        return self._add(KeptSession, client_id, version, created_at)
+
+    def _add(self, kind: type[S], client_id: str, version: int, created_at: float) -> S:
         settings = self._settings
-        session = Session(
+        limits = settings.max_queued_messages, settings.max_queued_bytes
+        session = kind(
             client_id,
             version=version,
             created_at=created_at,
-            limits=(settings.max_queued_messages, settings.max_queued_bytes),
+            limits=limits,
             receive_maximum=settings.receive_maximum,
         )
         self._by_id[client_id] = session
@@ -63,4 +80,5 @@ class Sessions:
 
     def set_expiry(self, session: Session, interval: int) -> None:
         """DISCONNECT changed the expiry interval."""
-        session.expiry_interval = min(interval, self._settings.session_expiry_interval)
+        if isinstance(session, KeptSession):
+            session.expiry_interval = min(interval, self._settings.session_expiry_interval)

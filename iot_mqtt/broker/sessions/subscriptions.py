@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.publishing.retained_reading import stop_reading
 from iot_mqtt.broker.readers.replay import twin
 from iot_mqtt.broker.session import Session
@@ -51,7 +52,7 @@ class Subscriptions:
             self.groups.joined(session, filter)
         else:
             begins = self._add_plain(session, subscription, known)
-        if session.durable and not begins:
+        if is_durable(session) and not begins:
             self.records.subscribed(session, subscription)
         if known is None:
             self.sessions.others.added(session, filter)
@@ -64,12 +65,13 @@ class Subscriptions:
             if cursor.crowded:
                 raise Refused("too many subscriptions were changed", ReasonCode.QUOTA_EXCEEDED)
         begins = (
-            session.durable
-            and (known is None or (session.beginning is not None and filter in session.beginning))
+            is_durable(session)
+            and (known is None or filter in (session.beginning or ()))
             and self.sessions.others.begin(session, subscription)
         )
+        own = session.cursor if isinstance(session, KeptSession) else None
         for cursor in session.plain_cursors():
-            if not begins or cursor is session.cursor:
+            if not begins or cursor is own:
                 cursor.subscribed(filter, cursor.log.end, known)
         session.subscriptions[filter] = subscription
         self.routes.subscribe(session, subscription)
@@ -89,9 +91,9 @@ class Subscriptions:
                 for cursor in session.plain_cursors():
                     cursor.unsubscribed(subscription, cursor.log.end)
         stop_reading(session, filter)
-        if session.beginning:
+        if isinstance(session, KeptSession) and session.beginning:
             session.beginning.pop(filter, None)
-        if session.durable:
+        if is_durable(session):
             self.records.unsubscribed(session, filter)
         return True
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.session import Session
@@ -48,14 +49,14 @@ class Wills:
 
     def cancel(self, session: Session) -> None:
         """Forget the will [MQTT-3.1.2-10]."""
-        if session.will_timer is not None:
+        if isinstance(session, KeptSession) and session.will_timer is not None:
             session.will_timer.cancel()
             session.will_timer = None
         if session.will is not None:
             session.will = None
             self.store.remove_will(session.client_id)
 
-    def connection_lost(self, session: Session) -> None:
+    def connection_lost(self, session: KeptSession) -> None:
         """Publish it, now or after its delay (never later than the session ends) [MQTT-3.1.2-8]."""
         will = session.will
         if will is None:
@@ -66,7 +67,7 @@ class Wills:
         self.store.save_will(session.client_id, StoredWill(will, self.clock.wall() + will.delay, session.owner))
         self.publish_after(session, will.delay)
 
-    def publish_after(self, session: Session, seconds: float) -> None:
+    def publish_after(self, session: KeptSession, seconds: float) -> None:
         """Publish unless the client is back by then."""
         session.will_timer = self.wheel.schedule(max(0.0, seconds), lambda: self._go(session))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.facade import BacklogInfo, ClaimInfo
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.log_cursor import READ_BYTES, LogCursor
 from iot_mqtt.broker.readers.cursors import SessionCursor
 from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor
@@ -57,17 +58,10 @@ def tally(sessions: Iterable[Session], groups: SharedGroups) -> Tally:
         if session.outbound.entries:
             found.inflight += len(session.outbound)
             found.released += session.outbound.released
-        cursor = session.cursor
-        if cursor is not None and not cursor.live:
-            found.add(cursor)
-        if session.elsewhere:
-            for other in session.elsewhere.values():
-                if not other.live:
-                    found.add(other)
-        if session.replays:
-            for replay in session.replays.values():
-                if not replay.live:
-                    found.add(replay)
+        if session.replays or session.__class__ is not Session:
+            for cursor in session.cursors():
+                if not cursor.live:
+                    found.add(cursor)
     for group in groups:
         if not group.live:
             found.add(group)
@@ -154,7 +148,8 @@ class Backlogs:
 
     def position(self, session: Session) -> int | None:
         """How far a session has read this node's log."""
-        return None if session.cursor is None else session.cursor.place(self._log.end)
+        cursor = session.cursor if isinstance(session, KeptSession) else None
+        return None if cursor is None else cursor.place(self._log.end)
 
     def look(self) -> Look:
         """For a list of sessions."""
@@ -179,7 +174,7 @@ class Backlogs:
         )
 
     def _claims(self, session: Session, found: Counter[str]) -> Iterator[ClaimInfo]:
-        cursor = session.cursor
+        cursor = session.cursor if isinstance(session, KeptSession) else None
         if cursor is not None:
             for filter, since in cursor.since.items():
                 yield self._claim(cursor, filter, "subscription", found[filter], since)

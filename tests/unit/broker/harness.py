@@ -24,6 +24,7 @@ from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
@@ -263,6 +264,12 @@ class Node:
         """The session of a client; there must be one."""
         session = self.broker.sessions.get(client_id)
         assert session is not None, f"{client_id} has no session"
+        return session
+
+    def kept_session(self, client_id: str) -> KeptSession:
+        """The same, of the kind that outlives its connection."""
+        session = self.session(client_id)
+        assert isinstance(session, KeptSession)
         return session
 
     def records(self, *caches: CacheName) -> int:

@@ -106,7 +106,7 @@ def test_after_a_start_messages_are_counted_first() -> None:
         node.connect("writer").publish("t", b"%03d" % number, qos=1)
     node.restart()
     assert (ask(node, "reader").messages, ask(node, "reader").bytes) == (150, 150 * 4)
-    node.session("reader").cursor.backlog = None  # type: ignore[union-attr]
+    node.kept_session("reader").cursor.backlog = None  # type: ignore[union-attr]
     assert session(node).backlog is None
     assert node.view.info().uncounted == 1
     assert (ask(node, "reader").messages, ask(node, "reader").bytes) == (None, 600)

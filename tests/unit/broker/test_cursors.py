@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from iot_mqtt.broker.readers import cursors
+from iot_mqtt.broker import claims
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import ConnectWill, PacketType, Request
 from iot_mqtt.errors import ReasonCode
@@ -29,7 +29,7 @@ def test_live_behind_and_live_again_is_one_order(qos: int, together: bool, windo
     publish(node, 0, 5, qos=qos, together=together)
     publish(node, 5, 20, qos=qos, together=together)
     assert reader.drain() == numbers(0, 20)
-    cursor = node.session("reader").cursor
+    cursor = node.kept_session("reader").cursor
     assert cursor is not None and cursor.live
     publish(node, 20, 21, qos=qos)
     assert reader.drain() == numbers(20, 21)
@@ -122,13 +122,13 @@ def test_claims_of_ended_subscriptions_have_their_options(restarted: bool) -> No
     # One is under way, the others come from the log in one go.
     got = [(int(one.payload), one.qos, one.properties.subscription_identifiers) for one in reader.messages()]
     assert got == [(0, 2, (1,)), (1, 2, (1,)), (2, 1, (2,)), (3, 1, (2,)), (5, 2, (3,))]
-    cursor = node.session("reader").cursor
+    cursor = node.kept_session("reader").cursor
     assert cursor is not None and cursor.live and cursor.past is None
 
 
 def test_so_many_claims_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """While too many ended ones are owed, none may begin; catching up ends that."""
-    monkeypatch.setattr(cursors, "MAX_PAST", 3)
+    monkeypatch.setattr(claims, "MAX_PAST", 3)
     node = Node()
     reader = durable(node, window=1)
     reader.subscribe("t", qos=1)
@@ -282,7 +282,7 @@ def test_a_session_that_ceases_to_be_durable_keeps_its_order() -> None:
     reader = node.connect("reader", clean=False, receive_maximum=1)
     publish(node, 4, 6)
     assert reader.drain() == numbers(0, 6)
-    assert node.session("reader").cursor is None
+    assert node.kept_session("reader").cursor is None
     publish(node, 6, 7)
     assert reader.drain() == numbers(6, 7)
     check(node)

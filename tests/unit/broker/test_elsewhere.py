@@ -46,7 +46,7 @@ def test_what_is_published_elsewhere_is_sent_at_once_and_recorded_there_only() -
     other.publish(*FAR[:3], qos=2)
     assert reader.drain() == FAR[:3]
     assert node.log.end == end
-    assert node.session("reader").cursor_for(2).live  # type: ignore[union-attr]
+    assert node.kept_session("reader").cursor_for(2).live  # type: ignore[union-attr]
     check(node)
 
 
@@ -382,7 +382,7 @@ def test_a_session_that_ends_with_its_connection_reads_to_the_end_and_no_further
     other.publish(*FAR[:5])
     reader = node.connect("reader", clean=False, receive_maximum=2)
     assert reader.drain() == FAR[:5]
-    session = node.session("reader")
+    session = node.kept_session("reader")
     assert (session.cursor, session.elsewhere) == (None, {})
     other.publish(*FAR[5:9])
     assert reader.drain() == FAR[5:9]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publication import publication_of
-from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties, Publish
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.grid import CacheName
@@ -33,13 +33,13 @@ def entry(value: object, packet_id: int = 0) -> object:
     return value
 
 
-def state(session: Session) -> dict[str, Any]:
+def state(session: KeptSession) -> dict[str, Any]:
     """Everything about a session that must outlive its node."""
     return {
         "session": session.stored(),
         "subscriptions": session.subscriptions,
         "places": {one.log.writer: (one.position, one.since, one.past) for one in session.plain_cursors()},
-        "replays": {name: (one.position, one.sought) for name, one in (session.replays or {}).items()},
+        "replays": {name: (one.position, one.stored(0).sought) for name, one in (session.replays or {}).items()},
         "outbound": [(number, entry(value, number)) for number, value in session.outbound.entries.items()],
         "queue": [entry(one) for one in session.queue],
         "received": session.inbound.received,
@@ -76,7 +76,7 @@ def alone(number: int = 1) -> tuple[Node, Neighbour]:
     return node, Neighbour(node)
 
 
-def move(session: Session, node: Node) -> None:
+def move(session: KeptSession, node: Node) -> None:
     """Its node lets go of it."""
     node.broker.moving.hand_over(session)
     node.turn()
@@ -87,7 +87,7 @@ def test_one_session_comes_back_as_all_do_at_a_start() -> None:
     """Handed over and loaded again, it is what it was; a start makes the same of the same records."""
     node, other = alone()
     rich(node, other).lose()
-    session = node.session("reader")
+    session = node.kept_session("reader")
     before, kept = state(session), records(node)
     assert before["queue"] or before["outbound"]
     assert set(before["places"]) == {1, 2}
@@ -96,11 +96,12 @@ def test_one_session_comes_back_as_all_do_at_a_start() -> None:
     assert node.broker.sessions.get("reader") is None
     assert not node.broker.routes.match(b"t").plain
     restored = run(node.broker.loading.load_session("reader"))
+    assert isinstance(restored, KeptSession)
     assert restored is node.session("reader")
     assert state(restored) == before
     assert run(node.broker.loading.load_session("reader")) is restored
     node.restart()
-    assert state(node.session("reader")) == before
+    assert state(node.kept_session("reader")) == before
     reader = durable(node, window=4)
     got = reader.drain()
     assert [one for one in got if one.startswith(b"far")] == [*FAR[:3], FAR[3]]
@@ -111,7 +112,7 @@ def test_a_session_that_was_handed_over_does_not_end_here() -> None:
     """Neither its expiry nor its will is this node's affair any more."""
     node, other = alone()
     rich(node, other).lose()
-    move(node.session("reader"), node)
+    move(node.kept_session("reader"), node)
     kept = records(node)
     node.advance(10_000)
     assert records(node) == kept
@@ -124,13 +125,14 @@ def test_what_was_staged_in_the_same_turn_is_kept() -> None:
     reader.subscribe("t", qos=1)
     node.hold()
     node.connect("writer").publish("t", *numbers(0, 5), qos=1)
-    session = node.session("reader")
+    session = node.kept_session("reader")
     assert session.connection is not None
     session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER)
     node.broker.moving.hand_over(session)
     node.release()
     other.publish(FAR[0])
     restored = run(node.broker.loading.load_session("reader"))
+    assert isinstance(restored, KeptSession)
     assert restored is not None
     assert len(restored.outbound) == 3
     assert sorted(durable(node).drain()) == [*numbers(0, 5), FAR[0]]
@@ -155,7 +157,7 @@ def test_it_goes_on_at_another_node_and_comes_back() -> None:
         if lap % 2:
             got += _take(reader, 4)
         reader.lose()
-        move(here.session("reader"), here)
+        move(here.kept_session("reader"), here)
         here, there = there, here
         _announce(here, there)
         assert run(here.broker.loading.load_session("reader")) is not None
@@ -258,10 +260,11 @@ def test_a_group_stays_when_a_member_moves_away(last: bool) -> None:
         durable(node, "second").subscribe("$share/g/t", qos=1)
     publish(node, 0, 2)
     member.lose()
-    move(node.session("reader"), node)
+    move(node.kept_session("reader"), node)
     assert node.records(CacheName.GROUPS) == 1
     assert len(list(node.broker.groups)) == (0 if last else 1)
     restored = run(node.broker.loading.load_session("reader"))
+    assert isinstance(restored, KeptSession)
     assert restored is not None
     (group,) = node.broker.groups
     assert restored in group.group.members

@@ -57,7 +57,7 @@ def test_a_session_is_kept_from_everybody_else(user: str | None, clean: bool, co
     alice.subscribe("t", qos=1)
     if not connected:
         alice.lose()
-    session = node.session("c")
+    session = node.kept_session("c")
     before = session.stored()
     stranger = enter(node, user, clean=clean)
     assert verdict(stranger) is ReasonCode.NOT_AUTHORIZED
@@ -115,7 +115,7 @@ def test_a_record_from_before_there_were_owners_is_adopted_once() -> None:
     alice.subscribe("t", qos=1)
     alice.lose()
     enter(node, "writer", "w").publish("t", b"kept", qos=1)
-    node.store.save_session(replace(node.session("c").stored(), owner=None))
+    node.store.save_session(replace(node.kept_session("c").stored(), owner=None))
     node.broker.turn.plan()
     node.turn()
     node.restart()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from iot_mqtt.broker.claims import IDS_AHEAD
 from iot_mqtt.broker.readers import progress
-from iot_mqtt.broker.sending.repeating import IDS_AHEAD
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.grid import CacheName
@@ -234,7 +234,7 @@ def test_more_ids_than_can_be_repeated_are_not_used_unwritten(node: Node, monkey
     """A window that goes round fast is written more often."""
     monkeypatch.setattr(progress, "IDS_AHEAD", 8)
     reader = reader_of(node, window=5)
-    session = node.session("reader")
+    session = node.kept_session("reader")
     kept = set()
     for start in range(0, 30, 3):
         publish(node, start, start + 3)

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from iot_mqtt.app.node.parts import make_accompanied
 from iot_mqtt.broker.publishing.accompanying import Unaccompanied
-from iot_mqtt.codec import PacketType
+from iot_mqtt.codec import Ack, PacketType
 from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, StoredDevice, replace
 from iot_mqtt.ports.grid import WriteBatch
@@ -92,7 +92,7 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
         put(node, queued(f"for-{name}", name, now, deadline=now + 5))
     node.broker.accompaniment.by = Unaccompanied()
     del node.store._participants[CommitOrder.DEVICES]
-    store = Meanwhile(node.kept, lambda: node.broker.moving.hand_over(node.session("d1")))
+    store = Meanwhile(node.kept, lambda: node.broker.moving.hand_over(node.kept_session("d1")))
     starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)
     starting.join(Other())
     run(starting.load(node.broker.accompany))
@@ -270,6 +270,18 @@ def test_a_command_that_another_node_accepted_is_not_accepted_again() -> None:
     assert (node.state("c1"), node.record("c1").attempts) == ("sent", 1)
     assert [message.topic for message in device.messages()] == [b"down/d1"]
     assert node.count() == 2
+
+
+def test_who_listens_here_is_not_taken_for_another_node() -> None:
+    """A command to nobody fails at once, however many sessions here, kept ones too, want what is sent there."""
+    node = DeviceNode()
+    among_others(node)
+    node.connect("brief").subscribe("down/#", qos=1)
+    node.device("kept", filter="down/#")
+    sender = node.connect("sender")
+    (answer,) = sender.publish("down/ghost", b"{}", qos=1, user_properties=(("command-id", "c1"),))
+    assert isinstance(answer, Ack)
+    assert node.state("c1") == "failed"
 
 
 def test_what_was_read_before_a_client_came_back_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.kept_session import is_durable
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
@@ -86,7 +87,7 @@ class AcksHandler:
 
     def _release(self, connection: Connection, session: Session, arrived: list[Entry], released: list[int]) -> None:
         ticket = 0
-        if session.durable and released:
+        if is_durable(session) and released:
             for packet_id in released:
                 session.sequence += 1
                 self._store.save_pubrel(session.client_id, packet_id, session.sequence)
