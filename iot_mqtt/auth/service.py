@@ -9,22 +9,11 @@ from iot_mqtt.auth.chain import AnonymousStep, CertificateStep, Chain, PasswordS
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.files import FileError, WatchedFile
 from iot_mqtt.auth.hashing import Crossing, HashPool
-from iot_mqtt.auth.rights import UNRESTRICTED, FileAuthorizer
+from iot_mqtt.auth.rights import FileAuthorizer
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.auth.users import Users, parse_users
 from iot_mqtt.auth.verdicts import Verifier
-from iot_mqtt.ports.access import ConnectAttempt, Denied, Permissions, Principal
 from iot_mqtt.ports.clock import Clock
-
-
-class AllowAll:
-    """Lets everybody in and allows everything: for tests and for a broker that nobody else can reach."""
-
-    async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
-        return Principal(attempt.client_id, attempt.username, anonymous=True)
-
-    async def permissions(self, principal: Principal) -> Permissions:
-        return UNRESTRICTED
 
 
 class FileAuthenticator(Chain):

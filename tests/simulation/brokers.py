@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import LogUse, MqttSettings
@@ -19,6 +18,7 @@ from iot_mqtt.pipeline import Layout, MqttCodecStage, TimingWheel
 from iot_mqtt.ports.counters import Counters
 from tests.simulation.messaging import NodeClock
 from tests.simulation.sharedgrid import GridDoor
+from tests.unit.auth.allow_all import AllowAll
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -10,7 +10,7 @@ import pytest
 from iot_mqtt.auth import hashing
 from iot_mqtt.auth.chain import Chain
 from iot_mqtt.auth.files import FileError
-from iot_mqtt.auth.service import Access, AllowAll
+from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import ManualClock
@@ -271,15 +271,6 @@ def test_superusers_and_brokers_without_rules_are_unrestricted(site: Site) -> No
     assert not site.rights("ann").unrestricted
     site.open(acl_file=None)
     assert site.rights("ann").unrestricted
-
-
-def test_allow_all_allows_all() -> None:
-    """Whoever it is, whatever it asks."""
-    who = outcome(start(AllowAll().authenticate(attempt("x", b"y"))))
-    assert who == Principal("c1", "x", anonymous=True)
-    rights = outcome(start(AllowAll().permissions(Principal("c1"))))
-    assert rights.unrestricted
-    assert rights.allows(Action.PUBLISH, "$SYS/x")
 
 
 def test_closing_stops_the_threads(site: Site) -> None:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from iot_mqtt.app.node.views import make_view
-from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.driving import drive
@@ -63,6 +62,7 @@ from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import ProtocolVersion
 from tests.doubles.channel import EmbeddedChannel
+from tests.unit.auth.allow_all import AllowAll
 
 V31, V311, V5 = ProtocolVersion.V31, ProtocolVersion.V311, ProtocolVersion.V5
 P = TypeVar("P")

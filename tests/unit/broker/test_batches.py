@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.auth.service import AllowAll
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.broker.publishing.steps import Step
@@ -19,6 +18,7 @@ from iot_mqtt.codec import NO_PROPERTIES, Ack, Packet, PacketType, Properties, P
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.values import ProtocolVersion
 from tests.seeds import seeds_of
+from tests.unit.auth.allow_all import AllowAll
 from tests.unit.broker.harness import V5, V31, V311, Client, Node, subscribe
 
 TOPICS = [f"{kind}/{number}" for kind in ("a", "b", "$c") for number in range(4)] + ["down/x", "r/kept"]
