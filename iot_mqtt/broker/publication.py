@@ -37,7 +37,7 @@ def hop_properties(
 
 
 class Publication:
-    """One run, its topic (aliases resolved) and the forms it was written in so far."""
+    """One run, its topic and the forms it was written in so far."""
 
     __slots__ = (
         "run",
@@ -49,7 +49,6 @@ class Publication:
         "plain",
         "remote",
         "logged",
-        "_properties",
         "_forms",
         "_messages",
         "wall",
@@ -68,27 +67,12 @@ class Publication:
         self.remote = False
         #: 3 or 5: receivers of that family may get ``run.wire`` as it is; 0: nobody may.
         self.plain = 0
-        if run.head == 0x30 and run.topic:
-            if not run.five:
-                self.plain = 3
-            elif run.properties.topic_alias is None:
-                self.plain = 5
+        if run.head == 0x30:
+            self.plain = 5 if run.five else 3
         #: Where it is in the log, once some receiver needed that.
         self.logged: LogRun | None = None
-        self._properties: bytes | None = None
         self._forms: dict[tuple[bool, bool, tuple[int, ...]], bytes] | None = None
         self._messages: list[Message] | None = None
-
-    @property
-    def properties(self) -> bytes:
-        """What a v5 receiver of this instant gets: all but the alias, with the expiry untouched."""
-        if self._properties is None:
-            run = self.run
-            if not run.raw_properties or run.properties.topic_alias is None:
-                self._properties = run.raw_properties
-            else:
-                self._properties = hop_properties(run.forwardable, expiry=run.properties.message_expiry_interval)
-        return self._properties
 
     def at_qos0(self, five: bool, retain: bool, identifiers: tuple[int, ...]) -> bytes:
         """The run at QoS 0 in the given form, written at most once."""
@@ -157,7 +141,7 @@ class Publication:
         if wall is not None and self.expires_at is not None:
             remaining = max(1, round(self.expires_at - wall))
             return hop_properties(self.run.forwardable, expiry=remaining, identifiers=identifiers)
-        return hop_properties(self.properties, identifiers=identifiers) if identifiers else self.properties
+        return hop_properties(self.run.raw_properties, identifiers=identifiers)
 
     @property
     def messages(self) -> list[Message]:

@@ -70,10 +70,12 @@ class Decoder:
     """
 
     __slots__ = (
+        "_aliases",
         "_held",
         "_largest",
         "_limit",
         "_mode",
+        "_names",
         "_need",
         "_phase",
         "_rest",
@@ -90,6 +92,7 @@ class Decoder:
         max_packet_size: int = MAX_PACKET_SIZE,
         *,
         max_connect_size: int | None = None,
+        topic_alias_maximum: int | None = None,
         role: Role = Role.SERVER,
         version: ProtocolVersion | None = None,
     ) -> None:
@@ -104,6 +107,9 @@ class Decoder:
         self.allowed: dict[bytes, bool] | None = None
         self._limit = max_packet_size if max_connect_size is None else min(max_connect_size, max_packet_size)
         self._role = role
+        #: The largest alias that a client may use, and what they stand for; None: who gets the packets sees to that.
+        self._aliases = topic_alias_maximum
+        self._names: dict[int, bytes] | None = None
         #: The beginning of a packet of ``_need`` bytes (at least), in pieces; small ones are one piece.
         self._rest: list[bytes | bytearray] = []
         self._held = 0
@@ -173,6 +179,10 @@ class Decoder:
         end = len(data)
         try:
             while pos < end and self._phase is not Phase.OVER:
+                after = self._named(data, pos, items)
+                if after > pos:
+                    pos = after
+                    continue
                 after = self._one(data, pos, end, items)
                 if after < 0:
                     self._rest, self._held = [data[pos:]], end - pos
@@ -186,6 +196,20 @@ class Decoder:
             self._enter(Phase.OVER)
             # The traceback would keep the buffer alive.
             items.append(error.with_traceback(None))
+
+    def _named(self, data: bytes, pos: int, items: list[Item]) -> int:
+        """Take PUBLISH packets that have aliases, by their topics; return where the first stands that is not right."""
+        if self._mode < 0 or not self._mode & native.NAMES or data[pos] >> 4 != PacketType.PUBLISH:
+            return pos
+        names = {} if self._names is None else self._names
+        written, after = native.named(data, pos, names, self._aliases or 0, self._limit)
+        self._names = names or None
+        # With their topics they may be larger than what a client may send.
+        mode = self._mode | native.IN_ORDER if pos else self._mode
+        end = self._scanner.scan(written, 0, items, MAX_PACKET_SIZE, mode, self.routes, self.allowed)
+        while end < len(written):
+            end = self._one(written, end, len(written), items)
+        return after
 
     def _one(self, data: bytes, pos: int, end: int, items: list[Item]) -> int:
         """Read the packet at ``pos``; return where it ends, or -1 if it is not complete."""
@@ -238,6 +262,8 @@ class Decoder:
 
     def _append(self, packet: Packet, wire: bytes, items: list[Item]) -> None:
         if isinstance(packet, Publish):
+            if self._mode & native.NAMES and packet.properties.topic_alias is not None:
+                raise self._wrong(packet.properties.topic_alias)
             items.append(run_of_one(packet, wire, self.version is ProtocolVersion.V5))
         elif isinstance(packet, Ack):
             last = items[-1] if items else None
@@ -253,6 +279,13 @@ class Decoder:
         else:
             items.append(packet)
 
+    def _wrong(self, alias: int) -> ProtocolViolation:
+        """Why an alias has no topic."""
+        maximum = self._aliases or 0
+        if alias > maximum:  # [MQTT-3.3.2-9]
+            return ProtocolViolation(f"topic alias {alias} of at most {maximum}", ReasonCode.TOPIC_ALIAS_INVALID)
+        return ProtocolViolation(f"topic alias {alias} was never set", ReasonCode.PROTOCOL_ERROR)
+
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
         self._mode = _CLOSED
@@ -260,3 +293,5 @@ class Decoder:
         if phase is Phase.OPEN:
             five = native.FIVE if self.version is ProtocolVersion.V5 else 0
             self._mode = five | (native.FROM_CLIENT if self._role is Role.SERVER else 0)
+            if five and self._aliases is not None:
+                self._mode |= native.NAMES

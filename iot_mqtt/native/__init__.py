@@ -17,6 +17,7 @@ __all__ = [
     "FROM_CLIENT",
     "HAVE_NATIVE",
     "IN_ORDER",
+    "NAMES",
     "NOT_JSON",
     "NUMBER",
     "USE_NATIVE",
@@ -25,6 +26,7 @@ __all__ = [
     "decoded",
     "lines",
     "locate",
+    "named",
     "object_line",
     "patch",
     "payloads",
@@ -34,7 +36,7 @@ __all__ = [
     "serve",
 ]
 
-from iot_mqtt.native._pure import FIVE, FROM_CLIENT, IN_ORDER
+from iot_mqtt.native._pure import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 from iot_mqtt.native._pure_syncing import NUMBER
 
@@ -55,10 +57,10 @@ HAVE_NATIVE: Final = all(find_spec(name) is not None for name in MODULES)
 USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 
 if TYPE_CHECKING or not USE_NATIVE:
-    from iot_mqtt.native._pure import Scanner, acks, locate, patch, payloads, publish, recode, rewrite
+    from iot_mqtt.native._pure import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_syncing import serve
 else:
     from iot_mqtt.native._lines import lines, object_line
-    from iot_mqtt.native._scan import Scanner, acks, locate, patch, payloads, publish, recode, rewrite
+    from iot_mqtt.native._scan import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._syncing import serve

@@ -17,10 +17,15 @@ FIVE = 1
 FROM_CLIENT = 2
 #: Nothing is gathered: what the table says may have changed by when it is looked at.
 IN_ORDER = 4
+#: Packets with a topic alias are not taken: they are to be written anew, with their names.
+NAMES = 8
 
 #: Validated topics, so that a topic is one object however often it is published. Bounded.
 _TOPICS_KNOWN = 16_384
 _TOPIC_SIZE = 256
+
+#: Bytes of those properties of PUBLISH that always have as many.
+_SIZES = {0x01: 1, 0x02: 4, 0x23: 2}
 
 #: First bytes a PUBLISH may have: not QoS 3, and no DUP at QoS 0.
 _HEADS = frozenset(head for head in range(0x30, 0x40) if head & 6 != 6 and head & 14 != 8)
@@ -98,7 +103,7 @@ class Scanner:
             return pos
         payload, raw, properties = self._block(data, behind, stop, mode) if five else (behind, b"", self._none)
         known = self._topic(topic, properties) if payload <= stop else None
-        if known is None:
+        if known is None or (mode & NAMES and properties.topic_alias is not None):
             return pos
         run = self._run()
         run.head, run.five, run.raw_properties, run.properties = head, five, raw, properties
@@ -281,6 +286,73 @@ def _block_length(data: bytes, at: int, stop: int) -> tuple[int, int]:
         return data[at], at + 1 + data[at]
     length, start = _long_length(data, at, stop, 1)
     return (length, start + length) if length >= 0 else (0, stop + 1)
+
+
+def _property_end(block: bytes, at: int) -> int:
+    """Where the property at ``at`` of a PUBLISH ends; -1 if none can be there, or it is cut off."""
+    kind = block[at]
+    at += 1
+    if kind in _SIZES:
+        at += _SIZES[kind]
+    elif kind == 0x0B:
+        size, at = _long_length(block, at, len(block), 1)
+        if size < 0:
+            return -1
+    elif kind in (0x03, 0x08, 0x09, 0x26):
+        for _ in range(2 if kind == 0x26 else 1):
+            if at + 2 > len(block):
+                return -1
+            at += 2 + (block[at] << 8 | block[at + 1])
+    else:
+        return -1
+    return at if at <= len(block) else -1
+
+
+def _alias_at(block: bytes) -> int | None:
+    """Where in a property block the topic alias stands; -1 if there is none, None if the block is wrong."""
+    at, found = 0, -1
+    while at < len(block):
+        if block[at] == 0x23:
+            if found >= 0:
+                return None
+            found = at
+        at = _property_end(block, at)
+        if at < 0:
+            return None
+    return found
+
+
+def named(data: bytes, pos: int, names: dict[int, bytes], maximum: int, limit: int) -> tuple[bytes, int]:
+    """PUBLISH packets of version 5 from ``pos`` on, with their topics and without aliases; and where the first packet
+    stands that is not among them: incomplete, larger than ``limit``, wrong, with an alias that is above ``maximum`` or
+    not in ``names``, or no PUBLISH. An alias beside a topic is put into ``names``.
+    """
+    out: list[bytes] = []
+    end = len(data)
+    while end - pos >= 4 and data[pos] >> 4 == 3:
+        qos = data[pos] & 6 != 0
+        size, at = _long_length(data, pos + 1, end, 1)
+        stop = at + size
+        if size < 2 or stop > end or stop - pos > limit:
+            break
+        topic_end = at + 2 + (data[at] << 8 | data[at + 1])
+        length, payload = _block_length(data, topic_end + 2 * qos, stop)
+        block = data[payload - length : payload]
+        where = _alias_at(block) if payload <= stop else None
+        if where is None:
+            break
+        if where < 0:
+            out.append(data[pos:stop])
+        else:
+            alias, topic = block[where + 1] << 8 | block[where + 2], data[at + 2 : topic_end]
+            if not 0 < alias <= maximum or not (topic or alias in names):
+                break
+            topic = names[alias] = topic or names[alias]
+            packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else 0
+            block = varint(length - 3) + block[:where] + block[where + 3 :]
+            out.append(publish(data[pos], topic, packet_id, block, data[payload:stop]))
+        pos = stop
+    return b"".join(out), pos
 
 
 # -- runs that exist already: their bytes are known to be correct -------------------------------------

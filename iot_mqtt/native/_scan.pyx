@@ -41,6 +41,7 @@ ctypedef const unsigned char* Bytes
 FIVE = 1
 FROM_CLIENT = 2
 IN_ORDER = 4
+NAMES = 8
 
 
 cdef int UNKNOWN = 2
@@ -255,6 +256,8 @@ cdef class Scanner:
                 try:
                     properties = self._properties(raw, (mode & 2) != 0)
                 except MqttError:
+                    return pos
+                if mode & 8 and properties.topic_alias is not None:
                     return pos
         block_size = payload - block_at
         topic = self._topic(p + at + 2, topic_size, properties)
@@ -499,46 +502,140 @@ cdef bint plain(Bytes p, Py_ssize_t size) noexcept:
     return ascii(p, size) and memchr(p, c"#", size) is NULL and memchr(p, c"+", size) is NULL
 
 
-cdef int passed_on(Bytes p, Py_ssize_t size) noexcept:
-    """Whether a property block is right, and all that is in it passed on; UNKNOWN if strings are not ASCII.
+cdef Py_ssize_t property_end(Bytes p, Py_ssize_t at, Py_ssize_t size) noexcept:
+    """Where the property at ``at`` of a PUBLISH ends; -1 if none can be there, or it is cut off."""
+    cdef unsigned char kind = p[at]
+    cdef int field
+    at += 1
+    if kind == 0x01:
+        at += 1
+    elif kind == 0x23:
+        at += 2
+    elif kind == 0x02:
+        at += 4
+    elif kind == 0x0b:
+        if long_length(p, at, size, True, &at) < 0:
+            return -1
+    elif kind == 0x03 or kind == 0x08 or kind == 0x09 or kind == 0x26:
+        for field in range(2 if kind == 0x26 else 1):
+            if at + 2 > size:
+                return -1
+            at += 2 + (p[at] << 8 | p[at + 1])
+    else:
+        return -1
+    return at if at <= size else -1
 
-    Of PUBLISH: payload format, expiry, content type, response topic, correlation data, user properties.
-    """
-    cdef Py_ssize_t at = 0, length, field
+
+cdef int passed_on(Bytes p, Py_ssize_t size) noexcept:
+    """Whether a property block is right, and all that is in it passed on; UNKNOWN if strings are not ASCII."""
+    cdef Py_ssize_t at = 0, end, value
     cdef unsigned long long seen = 0, bit
     cdef unsigned char kind
     cdef int known = 1
     while at < size:
         kind = p[at]
-        at += 1
-        if kind > 0x26:
+        end = property_end(p, at, size)
+        if end < 0 or kind == 0x0b or kind == 0x23:
             return 0
         bit = 1ULL << kind
         if seen & bit and kind != 0x26:
             return 0
         seen |= bit
-        if kind == 0x01:
-            if at >= size or p[at] > 1:
-                return 0
-            at += 1
-        elif kind == 0x02:
-            at += 4
-        elif kind == 0x03 or kind == 0x08 or kind == 0x09 or kind == 0x26:
-            for field in range(2 if kind == 0x26 else 1):
-                if at + 2 > size:
-                    return 0
-                length = p[at] << 8 | p[at + 1]
-                at += 2
-                if at + length > size:
-                    return 0
-                if kind == 0x08 and (not length or not plain(p + at, length)):
-                    known = UNKNOWN
-                elif kind != 0x09 and not ascii(p + at, length):
-                    known = UNKNOWN
-                at += length
-        else:
+        value = at + 3
+        if kind == 0x01 and p[at + 1] > 1:
             return 0
-    return known if at == size else 0
+        if kind == 0x26:
+            at = value + (p[at + 1] << 8 | p[at + 2])
+            if not ascii(p + value, at - value):
+                known = UNKNOWN
+            value = at + 2
+        if kind == 0x08 and (end == value or not plain(p + value, end - value)):
+            known = UNKNOWN
+        elif (kind == 0x03 or kind == 0x26) and not ascii(p + value, end - value):
+            known = UNKNOWN
+        at = end
+    return known
+
+
+cdef Py_ssize_t alias_at(Bytes p, Py_ssize_t size) noexcept:
+    """Where in a property block the topic alias stands; -1 if there is none, -2 if the block is wrong."""
+    cdef Py_ssize_t at = 0, found = -1
+    while at < size:
+        if p[at] == 0x23:
+            if found >= 0:
+                return -2
+            found = at
+        at = property_end(p, at, size)
+        if at < 0:
+            return -2
+    return found
+
+
+def named(bytes data not None, Py_ssize_t pos, dict names not None, Py_ssize_t maximum, Py_ssize_t limit):
+    """See the twin."""
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(data), done = pos, size, at, stop, block, length, where, topic_end
+    cdef int number
+    cdef list out = []
+    while end - pos >= 4 and p[pos] >> 4 == 3:
+        at = pos + 2
+        size = p[pos + 1]
+        if size > 127:
+            size = long_length(p, pos + 1, end, True, &at)
+        stop = at + size
+        if size < 2 or stop > end or stop - pos > limit:
+            break
+        topic_end = at + 2 + (p[at] << 8 | p[at + 1])
+        block = topic_end + (2 if p[pos] & 6 else 0)
+        length = long_length(p, block, stop, True, &block)
+        if length < 0 or length > stop - block:
+            break
+        where = alias_at(p + block, length)
+        if where == -2:
+            break
+        if where >= 0:
+            number = p[block + where + 1] << 8 | p[block + where + 2]
+            if not number or number > maximum:
+                break
+            if topic_end > at + 2:
+                names[number] = PyBytes_FromStringAndSize(<const char*>p + at + 2, topic_end - at - 2)
+            elif number not in names:
+                break
+            out.append(data[done:pos])
+            size = stop - block - length
+            out.append(renamed(p + pos, names[number], p + topic_end, p + block, where, length, p + stop - size, size))
+            done = stop
+        pos = stop
+    out.append(data[done:pos])
+    return b"".join(out), pos
+
+
+cdef bytes renamed(
+    Bytes head, bytes topic, Bytes packet_id, Bytes block, Py_ssize_t where, Py_ssize_t length, Bytes payload,
+    Py_ssize_t payload_size
+):
+    """A packet with its topic, and without the alias that stands ``where`` in its block."""
+    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic), left = length - 3, ids = 2 if head[0] & 6 else 0
+    cdef Py_ssize_t size = 2 + topic_size + ids + length_size(left) + left + payload_size
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, 1 + length_size(size) + size)
+    cdef unsigned char* q = <unsigned char*>PyBytes_AS_STRING(out)
+    q[0] = head[0]
+    q += 1
+    q += put_length(q, size)
+    q[0] = <unsigned char>(topic_size >> 8)
+    q[1] = <unsigned char>(topic_size & 255)
+    q += 2
+    memcpy(q, PyBytes_AS_STRING(topic), topic_size)
+    q += topic_size
+    memcpy(q, packet_id, ids)
+    q += ids
+    q += put_length(q, left)
+    memcpy(q, block, where)
+    q += where
+    memcpy(q, block + where + 3, left - where)
+    q += left - where
+    memcpy(q, payload, payload_size)
+    return out
 
 
 # -- runs that exist already: their bytes are known to be correct -------------------------------------

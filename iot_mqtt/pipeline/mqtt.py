@@ -20,8 +20,12 @@ class MqttCodecStage(Stage):
 
     __slots__ = ("decoder",)
 
-    def __init__(self, max_packet_size: int = 1_048_576, max_connect_size: int | None = None) -> None:
-        self.decoder = Decoder(max_packet_size, max_connect_size=max_connect_size)
+    def __init__(
+        self, max_packet_size: int = 1_048_576, max_connect_size: int | None = None, topic_alias_maximum: int = 0
+    ) -> None:
+        self.decoder = Decoder(
+            max_packet_size, max_connect_size=max_connect_size, topic_alias_maximum=topic_alias_maximum
+        )
 
     def read(self, ctx: Context, batch: Batch) -> None:
         items: Batch = self.decoder.feed(batch[0] if len(batch) == 1 else b"".join(batch))

@@ -1,6 +1,6 @@
 """The pure half of a session: windows, queues, aliases, quotas. Time is passed in, nothing here does I/O."""
 
-from iot_mqtt.session.aliases import InboundAliases, OutboundAliases
+from iot_mqtt.session.aliases import OutboundAliases
 from iot_mqtt.session.delivery import Delivery
 from iot_mqtt.session.flight import Flight, Piece, Segment
 from iot_mqtt.session.inbound import Inbound
@@ -15,7 +15,6 @@ __all__ = [
     "DeliveryQueue",
     "Flight",
     "Inbound",
-    "InboundAliases",
     "Outbound",
     "Piece",
     "Segment",

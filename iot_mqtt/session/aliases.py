@@ -1,34 +1,10 @@
-"""Topic aliases of MQTT 5, both ways; they live and die with the connection [MQTT-3.3.2-7]."""
+"""Topic aliases of MQTT 5 towards a client; they live and die with the connection [MQTT-3.3.2-7]. Those of a client are
+the decoder's.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-
-from iot_mqtt.errors import ProtocolViolation, ReasonCode
-
-
-class InboundAliases:
-    """Aliases that the client has set."""
-
-    __slots__ = ("maximum", "_topics")
-
-    def __init__(self, maximum: int) -> None:
-        self.maximum = maximum
-        self._topics: dict[int, bytes] | None = None
-
-    def resolve(self, topic: bytes, alias: int) -> bytes:
-        """The topic that is meant; a topic beside an alias sets it."""
-        if alias == 0 or alias > self.maximum:  # [MQTT-3.3.2-8] [MQTT-3.3.2-9]
-            raise ProtocolViolation(f"topic alias {alias} of at most {self.maximum}", ReasonCode.TOPIC_ALIAS_INVALID)
-        if self._topics is None:
-            self._topics = {}
-        if topic:
-            self._topics[alias] = topic
-            return topic
-        known = self._topics.get(alias)
-        if known is None:
-            raise ProtocolViolation(f"topic alias {alias} was never set", ReasonCode.PROTOCOL_ERROR)
-        return known
 
 
 class OutboundAliases:

@@ -112,7 +112,7 @@ class BrokerLife:
         broker.census.begin()
         self.layout = Layout(
             [
-                ("mqtt", lambda: MqttCodecStage(SETTINGS.max_packet_size)),
+                ("mqtt", lambda: MqttCodecStage(SETTINGS.max_packet_size, None, SETTINGS.topic_alias_maximum)),
                 ("broker", lambda: Connection(broker.serving())),
             ]
         )

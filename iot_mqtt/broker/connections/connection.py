@@ -27,7 +27,6 @@ from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.pipeline import CloseReason, Context, IdleWatch, MqttCodecStage
 from iot_mqtt.ports.access import Exchange, Permissions, Principal
 from iot_mqtt.ports.endings import by_client, by_node
-from iot_mqtt.session import InboundAliases
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
 from iot_mqtt.values import NOBODY, CodecId, Origin, ProtocolVersion
 
@@ -109,7 +108,6 @@ class Connection(AnswerWriter):
         "verdicts",
         "origin",
         "exchange",
-        "inbound_aliases",
         "keep_alive",
         "heard",
         "connected_at",
@@ -137,7 +135,6 @@ class Connection(AnswerWriter):
         #: Of what is published here.
         self.origin = NOBODY
         self.exchange: Exchange | None = None
-        self.inbound_aliases: InboundAliases | None = None
         self.keep_alive = 0
         #: The wheel's tick when whole packets came last: only they keep a connection alive.
         self.heard = 0

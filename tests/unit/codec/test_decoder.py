@@ -13,8 +13,10 @@ from iot_mqtt.codec import (
     Decoder,
     Disconnect,
     Pingreq,
+    Properties,
     Publish,
     PublishBatch,
+    PublishRun,
     Request,
     Role,
     Subscribe,
@@ -190,3 +192,68 @@ def test_every_packet_is_for_one_end_or_for_both(kind: PacketType) -> None:
     readers = {role for role in Role for _, allowed in TABLE[role] if allowed is kind}
     both = {PacketType.PUBLISH, PacketType.DISCONNECT, PacketType.AUTH, *(PacketType(number) for number in range(4, 8))}
     assert len(readers) == (2 if kind in both else 1)
+
+
+def aliased(topic: bytes, alias: int | None, payload: bytes = b"x", *, qos: int = 0, size: int = 0) -> bytes:
+    """A PUBLISH of version 5; ``size``: of a user property beside the alias."""
+    pairs = (("k", "v" * size),) if size else ()
+    properties = Properties(topic_alias=alias, user_properties=pairs)
+    return encode(Publish(topic, payload, qos, packet_id=7 if qos else 0, properties=properties), V5)
+
+
+def test_packets_with_aliases_are_read_by_their_topics() -> None:
+    """[MQTT-3.3.2-12] As if they had none, whatever they are cut into; an alias can be set anew."""
+    meant = [(b"a", b"1"), (b"a", b"2"), (b"b/long", b"3"), (b"c", b"4"), (b"b/long", b"5"), (b"a", b"6")]
+    names = [(b"a", 1), (b"", 1), (b"b/long", 1), (b"c", None), (b"", 1), (b"a", 2)]
+    for qos in (0, 1):
+        for size in (0, 100):
+            wire = b"".join(
+                aliased(topic, alias, payload, qos=qos, size=size)
+                for (topic, alias), (_, payload) in zip(names, meant, strict=True)
+            )
+            plain = b"".join(aliased(topic, None, payload, qos=qos, size=size) for topic, payload in meant)
+            for piece in (1, 7, 50, len(wire)):
+                for routes in (None, {topic: Alone(b"one") for topic, _ in meant}):
+                    decoder = Decoder(topic_alias_maximum=2, version=V5)
+                    decoder.routes = routes
+                    items = [item for at in range(0, len(wire), piece) for item in decoder.feed(wire[at : at + piece])]
+                    assert b"".join(item.wire for item in items if isinstance(item, PublishRun | PublishBatch)) == plain
+
+
+def test_a_packet_may_be_as_large_as_allowed_with_an_alias() -> None:
+    """However long the topic is that it stands for; the next one is held against the same limit."""
+    first, second = aliased(b"t" * 50, 1), aliased(b"", 1, b"x" * 48)
+    decoder = Decoder(len(first), topic_alias_maximum=1, version=V5)
+    (run,) = decoder.feed(first + second)
+    assert isinstance(run, PublishRun) and run.topic == b"t" * 50 and run.count == 2
+    (error,) = decoder.feed(aliased(b"", 1, b"x" * 60))
+    assert isinstance(error, MqttError) and error.reason is ReasonCode.PACKET_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (aliased(b"a", 3), ReasonCode.TOPIC_ALIAS_INVALID),  # [MQTT-3.3.2-9]
+        (aliased(b"", 3), ReasonCode.TOPIC_ALIAS_INVALID),
+        (aliased(b"", 2), ReasonCode.PROTOCOL_ERROR),
+        (picture("30 * 'a' (23 0000) 78"), ReasonCode.TOPIC_ALIAS_INVALID),  # [MQTT-3.3.2-8]
+        (picture("30 * 'a' (23 0001 23 0001) 78"), ReasonCode.PROTOCOL_ERROR),
+        (picture("30 * 'a' (23 0001 03 0001 ff) 78"), ReasonCode.MALFORMED_PACKET),
+        (picture("30 * 'a/#' (23 0001) 78"), ReasonCode.TOPIC_NAME_INVALID),
+        (picture("32 * 'a' 0000 (23 0001) 78"), ReasonCode.PROTOCOL_ERROR),
+    ],
+)
+def test_a_wrong_packet_with_an_alias_is_an_error(wrong: bytes, reason: ReasonCode) -> None:
+    """Behind what was right, and nothing comes behind it."""
+    decoder = Decoder(topic_alias_maximum=2, version=V5)
+    *runs, error = decoder.feed(aliased(b"a", 1) + aliased(b"", 1) + wrong + aliased(b"a", 1))
+    assert sum(run.count for run in runs if isinstance(run, PublishRun)) == 2
+    assert isinstance(error, MqttError) and error.reason is reason
+
+
+def test_nobody_keeps_aliases_for_clients() -> None:
+    """They have a decoder of their own, which leaves aliases to them."""
+    decoder = Decoder(role=Role.CLIENT, version=V5)
+    decoder._enter(Phase.OPEN)
+    (run,) = decoder.feed(aliased(b"", 9))
+    assert isinstance(run, PublishRun) and not run.topic and run.properties.topic_alias == 9

@@ -220,3 +220,19 @@ def test_properties_that_are_passed_on_are_in_a_batch(raw: bytes) -> None:
         else:
             assert kinds == (["PublishRun"] if raw[0] == 0x23 else [])
         assert end == (len(data) if found else 0)
+
+
+@TWINS
+@pytest.mark.parametrize("seed", seeds_of("alias twins", 30))
+def test_the_twins_agree_on_aliases(seed: int) -> None:
+    """On what is written anew, where that ends, and what the aliases stand for."""
+    rng = Random(seed)
+    for _ in range(20):
+        data = b"".join(wire(rng, five=True) for _ in range(3))
+        at = rng.choice((0, 0, rng.randrange(len(data) + 1)))
+        known: dict[int, bytes] = {} if rng.random() < 0.5 else {1: b"known"}
+        found = []
+        for module in MODULES.values():
+            names = dict(known)
+            found.append((module.named(data, at, names, 1, LIMIT), names))
+        assert found[0] == found[1]

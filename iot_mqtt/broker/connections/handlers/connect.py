@@ -26,7 +26,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.session import InboundAliases, OutboundAliases
+from iot_mqtt.session import OutboundAliases
 from iot_mqtt.values import ProtocolVersion
 
 
@@ -75,7 +75,6 @@ class ConnectHandler:
         properties, settings = connect.properties, self._settings
         connection.max_packet_size = properties.maximum_packet_size or 0
         connection.problem_information = properties.request_problem_information is not False
-        connection.inbound_aliases = InboundAliases(settings.topic_alias_maximum)
         aliases = min(properties.topic_alias_maximum or 0, settings.topic_alias_maximum_outbound)
         if aliases:
             connection.outbound_aliases = OutboundAliases(aliases)

@@ -65,7 +65,7 @@ class PublishHandler:
         """A run of publishes of one client to one topic."""
         if self._budget.full and self._gate.holds(connection, run):
             return
-        topic = _topic(connection, run)
+        topic = run.topic
         qos = run.qos
         if qos and topic.startswith(DOWN) and self._gate.holds_command(connection, run, topic):
             return
@@ -170,14 +170,6 @@ class PublishHandler:
             # Nothing is to be acknowledged, but it waits for a commit all the same.
             self._budget.pause(connection, Pause.UNCOMMITTED, [])
         return outcome
-
-
-def _topic(connection: Connection, run: PublishRun) -> bytes:
-    """The topic that is meant, aliases resolved."""
-    if not run.raw_properties or run.properties.topic_alias is None:
-        return run.topic
-    assert connection.inbound_aliases is not None
-    return connection.inbound_aliases.resolve(run.topic, run.properties.topic_alias)
 
 
 def _check_quota(session: Session, ids: list[int], positions: list[int] | None) -> None:
