@@ -92,7 +92,8 @@ class Taking:
         if again:
             flight.sent = count
         outbound.entries.update(dict.fromkeys(ids, flight))
-        self._under_way(session, (flight,), cursor, count)
+        flight.ticket = ticket = self._note(session, (flight,), cursor)
+        self._waiting.under_way(session, count, ticket)
         line_up(session, Piece(flight, 0, ids, publication))
         return count
 
@@ -116,7 +117,10 @@ class Taking:
         else:
             for flight in flights:
                 outbound.entries.update(dict.fromkeys(flight.ids, flight))
-        self._under_way(session, flights, cursor, count)
+        ticket = self._note(session, flights, cursor)
+        for flight in flights:
+            flight.ticket = ticket
+        self._waiting.under_way(session, count, ticket)
         if session.sending is None:
             session.sending = deque()
         session.sending.extend(
@@ -125,15 +129,8 @@ class Taking:
         session.unsent += count
         return count
 
-    def _under_way(self, session: Session, flights: Sequence[Flight], cursor: Origin, count: int) -> None:
-        """Flights of one QoS with so many messages have their ids: they are sent when what is to be safe is."""
-        ticket = self._note(session, flights, cursor)
-        for flight in flights:
-            flight.ticket = ticket
-        self._waiting.under_way(session, count, ticket)
-
     def _note(self, session: Session, flights: Sequence[Flight], cursor: Origin) -> int:
-        """Have written what there is to write of new flights; the batch they wait for (0: none)."""
+        """Have written what there is to write of new flights of one QoS; the batch that they wait for (0: none)."""
         progress, qos = self._progress, flights[0].qos
         ends = flights[0].ids[0], flights[-1].ids[-1]
         if is_durable(session) and qos == 1 and not cursor.name and progress.may_be_late(session, ends):

@@ -28,7 +28,6 @@ from iot_mqtt.broker.uplink.watching import Watch
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import Log, LogRun
-from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.ports.uplink import Mode, Plan, Record, Sink
 
 logger = logging.getLogger(__name__)
@@ -65,7 +64,9 @@ class Uplink:
         self._clock = clock
         self._call_soon = call_soon
         self.holding = holding
-        self._watch = Watch(ledger, sink, holding, log, clock)
+        self._watch = watch = Watch(ledger, sink, holding, log, clock)
+        #: Figures.
+        self.info = watch.info
         self._open = self._reading = self._full = self._held = self._stopped = False
         #: Moves when the sink forgets what it was sent.
         self._epoch = 0
@@ -296,13 +297,7 @@ class Uplink:
                 await breath(self._call_soon)
         return messages, size
 
-    # What is told.
-
     @property
     def alarms(self) -> tuple[str, ...]:
         """What an operator has to know, in words."""
         return self._watch.alarms
-
-    def info(self) -> UplinkInfo:
-        """Figures."""
-        return self._watch.info()
