@@ -247,7 +247,8 @@ classImplements(ChannelTransport, IReadWriteDescriptor, IHalfCloseableDescriptor
 
 
 def _send_end(descriptor: int) -> None:
-    sock = socket.socket(fileno=descriptor)
+    # With a family, whichever it is, the system is not asked for it.
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
     try:
         sock.shutdown(socket.SHUT_WR)
     finally:
@@ -257,7 +258,7 @@ def _send_end(descriptor: int) -> None:
 def _reset(descriptor: int) -> None:
     """Have the peer told at once, by a reset, that nobody reads or writes any more."""
     with suppress(OSError):
-        sock = socket.socket(fileno=descriptor)
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         finally:

@@ -112,7 +112,12 @@ class BrokerLife:
         broker.census.begin()
         self.layout = Layout(
             [
-                ("mqtt", lambda: MqttCodecStage(SETTINGS.max_packet_size, None, SETTINGS.topic_alias_maximum)),
+                (
+                    "mqtt",
+                    lambda: MqttCodecStage(
+                        SETTINGS.max_packet_size, None, SETTINGS.topic_alias_maximum, broker.routes.classes
+                    ),
+                ),
                 ("broker", lambda: Connection(broker.serving())),
             ]
         )

@@ -134,7 +134,13 @@ def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable
         durable = config.durable_sessions.enable and told.durable_sessions
         protocol: tuple[str, StageFactory] = (
             "mqtt",
-            partial(MqttCodecStage, settings.max_packet_size, settings.max_connect_size, settings.topic_alias_maximum),
+            partial(
+                MqttCodecStage,
+                settings.max_packet_size,
+                settings.max_connect_size,
+                settings.topic_alias_maximum,
+                broker.routes.classes,
+            ),
         )
         frames = told.protocol == "frames"
         if frames:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from iot_mqtt.broker.connections.answers import AnswerWriter
 from iot_mqtt.broker.connections.client_writer import Output
@@ -41,11 +41,6 @@ def shortened(name: str | None) -> str | None:
 
 class Inbound(Protocol):
     """What serves the packets of all connections."""
-
-    @property
-    def classes(self) -> dict[bytes, Any]:
-        """Which topics' packets come together as batches, for the decoder."""
-        ...
 
     def read(self, connection: Connection, batch: list[object]) -> None:
         """Packets came."""
@@ -266,15 +261,6 @@ class Connection(AnswerWriter):
         user = "" if self.principal is None else self.principal.owner
         self.origin = Origin(user, self.codec_id) if user or self.codec_id else NOBODY
 
-    def take_batches(self) -> None:
-        """The session is open: packets that go the same way are served together from now on, to topics that were asked
-        for where not all are allowed.
-        """
-        codec = self.ctx.pipeline.get("mqtt") if self.ctx is not None else None
-        if isinstance(codec, MqttCodecStage):
-            codec.decoder.routes = self.serving.inbound.classes
-            codec.decoder.allowed = None if self.verdicts is None else self.verdicts.publish
-
     def may_publish(self, topic: bytes) -> bool:
         """Whether this client may publish to a topic; asked for every run, so the verdict is memoised."""
         permissions = self.permissions
@@ -294,7 +280,10 @@ class Connection(AnswerWriter):
     def _memory(self) -> Verdicts:
         if self.verdicts is None:
             self.verdicts = Verdicts()
-            self.take_batches()
+            codec = self.ctx.pipeline.get("mqtt") if self.ctx is not None else None
+            if isinstance(codec, MqttCodecStage):
+                # Batches have topics that were asked for; before, each was taken apart (``PublishGate.takes``).
+                codec.decoder.allowed = self.verdicts.publish
         return self.verdicts
 
     # The end.

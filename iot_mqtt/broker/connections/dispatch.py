@@ -22,7 +22,7 @@ class Dispatch:
     ``takes`` says whether a batch can be served at once; ``pump`` sends a session's messages where there is room again.
     """
 
-    __slots__ = ("classes", "pump", "_budget", "_early", "_handlers", "_routes", "_takes")
+    __slots__ = ("pump", "_budget", "_early", "_handlers", "_routes", "_takes")
 
     def __init__(
         self,
@@ -39,7 +39,6 @@ class Dispatch:
             for kind, handler in handlers.items()
             if kind in (Connect, Auth) or issubclass(kind, MqttError)
         }
-        self.classes = routes.classes
         self._routes = routes
         self._budget = budget
         self._takes = takes

@@ -49,7 +49,6 @@ class Opening:
         connection.connected_at = connection.serving.clock.wall()
         session, present = self._attaching.open(connection, connect, client_id, anew=foreign)
         connection.session = session
-        connection.take_batches()
         if not connection.permissions.unrestricted:
             self._rights.recheck(connection)
         self._connections.connected(connection)

@@ -163,7 +163,12 @@ class Node:
         settings, broker = self.settings, self.broker
         self.layout = Layout(
             [
-                ("mqtt", lambda: MqttCodecStage(settings.max_packet_size, None, settings.topic_alias_maximum)),
+                (
+                    "mqtt",
+                    lambda: MqttCodecStage(
+                        settings.max_packet_size, None, settings.topic_alias_maximum, broker.routes.classes
+                    ),
+                ),
                 ("broker", lambda: Connection(broker.serving(Kind(self.durable, self.patient)))),
             ]
         )

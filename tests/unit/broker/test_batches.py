@@ -14,7 +14,18 @@ from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.broker.publishing.steps import Step
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
-from iot_mqtt.codec import NO_PROPERTIES, Ack, Packet, PacketType, Properties, Publish, PublishBatch, Request, Suback
+from iot_mqtt.codec import (
+    NO_PROPERTIES,
+    Ack,
+    Decoder,
+    Packet,
+    PacketType,
+    Properties,
+    Publish,
+    PublishBatch,
+    Request,
+    Suback,
+)
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.values import ProtocolVersion
 from tests.seeds import seeds_of
@@ -59,7 +70,7 @@ def story(seed: int, *, batches: bool, monkeypatch: pytest.MonkeyPatch) -> list[
     rng = Random(seed)
     with monkeypatch.context() as patch:
         if not batches:
-            patch.setattr(Connection, "take_batches", lambda _: None)
+            patch.setattr(Decoder, "routes", property(lambda _: None, lambda _, _routes: None))
         node = Node(
             MqttSettings(max_inflight=rng.choice((3, 20, 1000)), max_queued_messages=rng.choice((2, 1000))),
             log_use=LogUse(record=("a/3",) if rng.random() < 0.5 else ()),
