@@ -264,6 +264,9 @@ class ClusterNode:
     def forward(self, peer: int, item: Forwarded) -> None:
         self._conversation.forward(peer, item)
 
+    def takes_more(self, peer: int) -> bool:
+        return self._links.takes_more(peer)
+
     def flush(self) -> None:
         self._conversation.flush()
 

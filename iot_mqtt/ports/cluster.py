@@ -38,7 +38,9 @@ class Interest(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """A run of messages that goes to another node."""
+    """A run of messages that goes to another node; or several runs of one client, for plain subscribers, of which none
+    is in the log.
+    """
 
     run: PublishRun
     #: With aliases resolved.
@@ -54,6 +56,8 @@ class Forwarded(NamedTuple):
     #: the reference, the name of its part
     members: tuple[tuple[str, str], ...] = ()
     origin: Origin = NOBODY
+    #: Runs behind the first, each with its topic; only for a peer that takes them.
+    more: tuple[PublishRun, ...] = ()
 
 
 class Claim(Enum):
@@ -85,6 +89,10 @@ class Peers(Protocol):
 
     def forward(self, peer: int, item: Forwarded) -> None:
         """Gather for a peer; it leaves with the next ``flush``."""
+        ...
+
+    def takes_more(self, peer: int) -> bool:
+        """Whether a peer understands an item of several runs."""
         ...
 
     def flush(self) -> None:

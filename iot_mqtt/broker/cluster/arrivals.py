@@ -11,6 +11,7 @@ from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
+from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogRun, Reference
@@ -38,14 +39,15 @@ class Arrivals:
     def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
         """See ``ports.cluster.Node``."""
         for item in items:
-            publication = Publication(item.run, item.topic, item.publisher, item.arrived, item.origin)
-            publication.remote = True
+            publication = _publication(item, item.run, item.topic)
             reference = item.reference
             if reference is not None:
                 publication.logged = LogRun(reference, item.run, item.topic, item.publisher, item.arrived, item.origin)
                 if reference.writer == peer:
                     self._logs.announce(peer, publication.logged.end)
             self._deliver(peer, publication, item)
+            for run in item.more:
+                self._deliver(peer, _publication(item, run, run.topic), item)
         self._logs.announce(peer, end)
         self._groups.grew(peer)
         self._links.grew(peer)
@@ -70,3 +72,9 @@ class Arrivals:
         """See ``ports.cluster.Node``."""
         self._groups.told(peer, kind, name, client_id, references)
         self._turn.plan()
+
+
+def _publication(item: Forwarded, run: PublishRun, topic: bytes) -> Publication:
+    publication = Publication(run, topic, item.publisher, item.arrived, item.origin)
+    publication.remote = True
+    return publication

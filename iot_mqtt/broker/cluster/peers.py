@@ -20,6 +20,7 @@ from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import GroupKeeper, RemoteMember, SharedGroups
+from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Counters, LinkDrop
 from iot_mqtt.ports.grid import WriteBatch
@@ -91,21 +92,32 @@ class Peer:
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, []
-        held = self._held
+        held, together = self._held, self._peers.takes_more(self.number)
+        item: Forwarded | None = None
+        more: list[PublishRun] = []
         for publication, member in gathered:
             if publication.logged is not None:
                 held.append((latest, publication, member))
             elif publication.qos and held:
                 held.append((0, publication, member))
+            elif together and item is not None and member is None and _goes_with(publication, item):
+                more.append(publication.run)
             else:
-                self._forward(publication, member)
+                self._send(item, more)
+                item, more = _item(publication, member), []
+        self._send(item, more)
+
+    def _send(self, item: Forwarded | None, more: list[PublishRun]) -> None:
+        """What came of one client at once goes as one item."""
+        if item is not None:
+            self._peers.forward(self.number, item._replace(more=tuple(more)) if more else item)
 
     def committed(self, committed: int) -> None:
         """Forward what waited for this commit."""
         held = self._held
         while held and held[0][0] <= committed:
             _, publication, member = held.popleft()
-            self._forward(publication, member)
+            self._peers.forward(self.number, _item(publication, member))
 
     def lost(self) -> None:
         """It is down; what was recorded is in the log, and nobody is there for the rest."""
@@ -113,19 +125,33 @@ class Peer:
         self._gathered.clear()
         self._held.clear()
 
-    def _forward(self, publication: Publication, member: Member) -> None:
-        logged = publication.logged
-        item = Forwarded(
-            publication.run,
-            publication.topic,
-            publication.publisher,
-            publication.wall,
-            None if logged is None else logged.reference,
-            member is None,
-            () if member is None else (member,),
-            publication.origin,
-        )
-        self._peers.forward(self.number, item)
+
+def _item(publication: Publication, member: Member) -> Forwarded:
+    logged = publication.logged
+    return Forwarded(
+        publication.run,
+        publication.topic,
+        publication.publisher,
+        publication.wall,
+        None if logged is None else logged.reference,
+        member is None,
+        () if member is None else (member,),
+        publication.origin,
+    )
+
+
+def _goes_with(publication: Publication, item: Forwarded) -> bool:
+    """Whether it came from the same client at the same time, and both say their topics themselves."""
+    run = publication.run
+    return (
+        item.plain
+        and publication.wall == item.arrived
+        and publication.publisher == item.publisher
+        and publication.origin == item.origin
+        and run.five == item.run.five
+        and run.topic != b""
+        and item.run.topic != b""
+    )
 
 
 class PeerRoutes:

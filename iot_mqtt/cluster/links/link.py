@@ -62,6 +62,7 @@ class Link:
         "heartbeat",
         "ring",
         "_arrivals",
+        "takes_more",
         "_hears_us",
         "_announced",
         "_ticked_at",
@@ -103,6 +104,8 @@ class Link:
         self._announced = 0
         self.heartbeat = None
         self._hears_us = False
+        #: The peer has said that it reads publications of several runs.
+        self.takes_more = False
         #: Bytes that have come since the last heartbeat.
         self._unconfirmed = 0
         self._hole_since: float | None = None
@@ -190,6 +193,7 @@ class Link:
             condition.load,
             condition.draining,
             self.up,
+            takes_more=True,
         )
         self._out.append(proto_v1.write(self._head(), heartbeat))
 
@@ -302,6 +306,7 @@ class Link:
         if heartbeat.received <= self.ring.next:
             self.ring.confirmed(heartbeat.received)
         self._hears_us = heartbeat.hears
+        self.takes_more = heartbeat.takes_more
         arrivals = self._arrivals
         if heartbeat.next == arrivals.expected:
             self.heartbeat = heartbeat

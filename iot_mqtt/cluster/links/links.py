@@ -187,6 +187,11 @@ class Links:
         found = self._peers.get(peer)
         return found is not None and found.link.up
 
+    def takes_more(self, peer: int) -> bool:
+        """Whether it has said that it reads publications of several runs."""
+        found = self._peers.get(peer)
+        return found is not None and found.link.takes_more
+
     def crowded(self, peer: int) -> bool:
         """Too much is under way to it: send no more than must be, until ``relieved``.
 
@@ -229,10 +234,12 @@ class Links:
     def _gather(self, peers: Sequence[_Peer], item: Item) -> None:
         if not peers:
             return
-        if isinstance(item, Forwarded) and item.run.count > 1 and len(item.run.wire) > self.settings.datagram_bytes:
-            for half in halves(item):
-                self._gather(peers, half)
-            return
+        if isinstance(item, Forwarded) and (item.more or item.run.count > 1):
+            size = len(item.run.wire) + sum([len(run.wire) for run in item.more])
+            if size > self.settings.datagram_bytes:
+                for half in halves(item):
+                    self._gather(peers, half)
+                return
         written = proto_v1.write_item(item)
         for peer in peers:
             peer.pending.append(written)

@@ -4,7 +4,7 @@
     1 DATA       first (8) │ end (8) │ items (4) │ item …
     2 HEARTBEAT  next (8) │ end (8) │ received (8) │ routes version (8) │ routes digest (8) │ load (8, float)
                  │ flags (1)
-                 flags: 0x01 draining, 0x02 hears the receiver
+                 flags: 0x01 draining, 0x02 hears the receiver, 0x04 reads publications of several runs
     3 REPAIR     spans (2) │ (first (8) │ last (8)) …
     4 LOST       first (8) │ last (8)
 
@@ -16,6 +16,8 @@
                    flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log, 0x08 a gateway's codec made
                    it, 0x10 it has a user, 0x20 that codec is told
                    topic: only where the wire has an alias for it
+                   wire: of one run; for who reads that, of several, each with its topic, if they are neither in the log
+                   nor for shared groups
     2 ROUTES       flags (1) │ since (8) │ version (8) │ routes (4) │ (flags (1) │ members (4) │ filter: text) …
                    flags: 0x01 full, 0x02 more parts follow
     3 ROUTES_ACK   version (8) │ position (8)
@@ -90,7 +92,7 @@ _FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC = 0x01, 0x02, 0x04, 0x08, 0x10, 
 _FULL, _MORE = 0x01, 0x02
 _REMOVED = 0x02
 _REFUSED = 0x01
-_DRAINING, _HEARS = 0x01, 0x02
+_DRAINING, _HEARS, _TAKES_MORE = 0x01, 0x02, 0x04
 
 # -- items out -----------------------------------------------------------------------------------------
 
@@ -106,9 +108,9 @@ def write_item(item: Item) -> bytes:
 
 
 def _write_publication(item: Forwarded) -> bytes:
-    run, topic, publisher, arrived, reference, plain, members, origin = item
+    run, topic, publisher, arrived, reference, plain, members, origin, more = item
     name = publisher.encode()
-    wire = run.wire
+    wire = b"".join([run.wire, *[one.wire for one in more]]) if more else run.wire
     topic = b"" if run.topic else topic
     flags = (_FIVE if run.five else 0) | (_PLAIN if plain else 0)
     generation = stream = position = 0
@@ -194,6 +196,7 @@ def write(head: Head, datagram: Datagram) -> bytes:
             return write_data(head, first, end, [write_item(item) for item in items])
         case Heartbeat():
             flags = (_DRAINING if datagram.draining else 0) | (_HEARS if datagram.hears else 0)
+            flags |= _TAKES_MORE if datagram.takes_more else 0
             return _head(HEARTBEAT, head) + _HEARTBEAT.pack(
                 datagram.next,
                 datagram.end,
@@ -279,7 +282,11 @@ def read_heartbeat(payload: bytes) -> Heartbeat:
     next, end, received, version, digest = numbers
     if not 0 < next < _NUMBERS:
         raise Malformed(f"HEARTBEAT with {next} as the next number")
-    return Heartbeat(next, end, received, version, digest, load, flags & _DRAINING != 0, flags & _HEARS != 0)
+    return Heartbeat(next, end, received, version, digest, load, *_flags(flags))
+
+
+def _flags(flags: int) -> tuple[bool, ...]:
+    return tuple(flags & one != 0 for one in (_DRAINING, _HEARS, _TAKES_MORE))
 
 
 def read_repair(payload: bytes) -> Repair:
@@ -329,14 +336,20 @@ class _Runs:
         self._five = Decoder(version=ProtocolVersion.V5)
 
     def read(self, wire: bytes, five: bool) -> PublishRun:
+        run, *more = self.read_all(wire, five)
+        if more:
+            raise Malformed("a wire that is not one run")
+        return run
+
+    def read_all(self, wire: bytes, five: bool) -> list[PublishRun]:
+        """One at least."""
         items = (self._five if five else self._three).feed(wire)
-        if len(items) == 1:
-            run = items[0]
-            if isinstance(run, PublishRun) and len(run.wire) == len(wire):
-                return run
+        runs = [item for item in items if isinstance(item, PublishRun)]
+        if runs and len(runs) == len(items) and sum([len(run.wire) for run in runs]) == len(wire):
+            return runs
         # It may have stopped inside of a packet.
         self._renew()
-        raise Malformed("a wire that is not one run")
+        raise Malformed("a wire that is not of runs")
 
 
 _RUNS: Final = _Runs()
@@ -353,10 +366,12 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
     wire_end = wire_at + wire_length
     if wire_end > after:
         raise Malformed("PUBLICATION cut short")
-    run = _read_run(payload[wire_at:wire_end], flags & _FIVE != 0)
+    run, *rest = _RUNS.read_all(payload[wire_at:wire_end], flags & _FIVE != 0)
     topic = run.topic or payload[topic_at:wire_at]
-    if not topic:
+    if not topic or any(not one.topic for one in rest):
         raise Malformed("PUBLICATION without a topic")
+    if rest and (group_count or flags & _LOGGED):
+        raise Malformed("PUBLICATION of several runs that has more than one place")
     more = (1 if flags & _USER else 0) + (2 if flags & _CODEC else 0)
     texts = _read_texts(payload, wire_end, after, group_count + more) if group_count or more else ()
     return Forwarded(
@@ -368,6 +383,7 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
         flags & _PLAIN != 0,
         tuple(zip(texts[:group_count:2], texts[1:group_count:2], strict=False)) if group_count else (),
         _origin(flags, texts[group_count:]) if flags & (_USER | _READING) else NOBODY,
+        tuple(rest),
     )
 
 

@@ -18,7 +18,11 @@ from iot_mqtt.ports.cluster import Forwarded
 
 def halves(item: Forwarded) -> tuple[Forwarded, Forwarded]:
     """The same as two items; there are at least two messages in it."""
-    run, reference = item.run, item.reference
+    run, reference, more = item.run, item.reference, item.more
+    if more:
+        middle = len(more) // 2
+        first, rest = more[middle], more[middle + 1 :]
+        return item._replace(more=more[:middle]), item._replace(run=first, topic=first.topic, more=rest)
     count, middle = run.count, run.count // 2
     return (
         item._replace(run=run.part(0, middle), reference=reference and reference.part(0, middle)),
@@ -151,6 +155,8 @@ class Heartbeat:
     draining: bool = False
     #: It hears the one it sends this to.
     hears: bool = False
+    #: It reads publications of several runs.
+    takes_more: bool = False
 
 
 #: First and last number of items.

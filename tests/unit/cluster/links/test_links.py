@@ -7,7 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from iot_mqtt.cluster.links import Item, LinkError, Links, LinkSettings, Reply, Request, RoutesAck, proto_v1
+from iot_mqtt.cluster.links import (
+    Condition,
+    Item,
+    Link,
+    LinkError,
+    Links,
+    LinkSettings,
+    Reply,
+    Request,
+    RoutesAck,
+    proto_v1,
+)
 from iot_mqtt.cluster.links.values import Head, Heartbeat
 from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
@@ -76,6 +87,33 @@ def test_a_long_run_is_divided() -> None:
     assert [payload for item in items for payload in item.run.payloads()] == run.payloads()
     assert len(items) > 1 and all(len(item.run.wire) <= 1000 for item in items)
     assert [item.reference.position for item in items if item.reference] == [100, 102, 105, 107]
+
+
+def test_many_runs_are_divided() -> None:
+    cluster = ready(2, replace(SETTINGS, datagram_bytes=200))
+    runs = tuple(publishes(b"t/%d" % number, [b"x" * 60]) for number in range(9))
+    cluster.links[1].send(2, Forwarded(runs[0], b"t/0", "p", 1.0, more=runs[1:]))
+    cluster.links[1].flush(1)
+    cluster.pass_time(0.01)
+    items = [item for item in cluster.diaries[2].items(1) if isinstance(item, Forwarded)]
+    assert tuple(run for item in items for run in (item.run, *item.more)) == runs
+    assert all(item.topic == item.run.topic for item in items) and len(items) == 5
+
+
+def test_who_does_not_say_that_it_reads_several_runs_does_not_get_them() -> None:
+    """A node of an earlier release, in the middle of an update."""
+    link = Link(1, 1, 2, Condition(), SETTINGS)
+    link.meet(1, 0.0)
+    head = Head(2, 1, 1, 1)
+    for takes_more in (False, True):
+        heartbeat = Heartbeat(1, 0, 1, takes_more=takes_more)
+        link.receive(proto_v1.HEARTBEAT, head, proto_v1.write(head, heartbeat), 0.1)
+        assert link.takes_more is takes_more
+    link.meet(2, 0.2)
+    assert not link.takes_more
+    cluster = ready()
+    assert cluster.links[1].takes_more(2)
+    assert not cluster.links[1].takes_more(3)
 
 
 def test_what_the_end_promises_is_never_ahead_of_what_was_sent() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -82,7 +83,7 @@ ITEM: st.SearchStrategy[Item] = st.one_of(
 SPAN = st.tuples(NUMBER, NUMBER).map(lambda pair: (min(pair), max(pair)))
 DATAGRAM: st.SearchStrategy[Datagram] = st.one_of(
     st.builds(Data, NUMBER, U64, st.lists(ITEM, min_size=1, max_size=6).map(tuple)),
-    st.builds(Heartbeat, NUMBER, U64, U64, U64, U64, st.floats(0, 1), draining=st.booleans(), hears=st.booleans()),
+    st.builds(Heartbeat, NUMBER, U64, U64, U64, U64, st.floats(0, 1), st.booleans(), st.booleans(), st.booleans()),
     st.builds(Repair, st.lists(SPAN, max_size=5).map(tuple)),
     SPAN.map(lambda span: Lost(*span)),
 )
@@ -171,6 +172,30 @@ def test_routes_in_parts_say_the_same(routes: tuple[Route, ...], limit: int, ful
     assert tuple(route for part in parts for route in part.routes) == routes
     assert [part.more for part in parts] == [True] * (len(parts) - 1) + [False]
     assert [part.full for part in parts] == [full] + [False] * (len(parts) - 1)
+
+
+RUNS = (publishes(b"a", [b"1", b"2"]), publishes(b"b", [b"3"], qos=1), publishes(b"c", [b""]))
+
+
+def test_several_runs_are_one_publication() -> None:
+    item = Forwarded(RUNS[0], b"a", "p", 1.0, origin=Origin("anna"), more=RUNS[1:])
+    data = Data(1, 0, (item, item._replace(more=())))
+    assert proto_v1.read(proto_v1.write(HEAD, data)) == (HEAD, data)
+
+
+@pytest.mark.parametrize("place", [{"reference": Reference(1, 2, 3, 2)}, {"members": (("g", "c"),)}])
+def test_several_runs_with_one_place_are_refused(place: dict[str, Any]) -> None:
+    """Whose would it be?"""
+    wire = proto_v1.write(HEAD, Data(1, 0, (Forwarded(RUNS[0], b"a", "p", 1.0, more=RUNS[1:], **place),)))
+    with pytest.raises(Malformed):
+        proto_v1.read(wire)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_halves_of_several_runs_are_all_of_them(count: int) -> None:
+    first, second = halves(Forwarded(RUNS[0], b"a", "p", 1.0, more=RUNS[1:count]))
+    assert (first.run, *first.more, second.run, *second.more) == RUNS[:count]
+    assert second.topic == second.run.topic
 
 
 def test_halves_of_a_run_keep_their_places_in_the_log() -> None:

@@ -1,0 +1,104 @@
+"""What leaves for another node at the end of a turn: in order, and together what came together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from iot_mqtt.broker.cluster.peers import Peer
+from iot_mqtt.broker.publication import Publication
+from iot_mqtt.ports.cluster import Forwarded
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.log import LogRun, Reference
+from iot_mqtt.values import NOBODY, Origin
+from tests.unit.cluster.links.linkskit import publishes
+
+
+@dataclass
+class Line:
+    """``Peers``, as far as one peer uses them."""
+
+    more: bool = True
+    items: list[Forwarded] = field(default_factory=list)
+
+    def takes_more(self, peer: int) -> bool:
+        return self.more
+
+    def crowded(self, peer: int) -> bool:
+        return False
+
+    def forward(self, peer: int, item: Forwarded) -> None:
+        self.items.append(item)
+
+    def topics(self) -> list[list[str]]:
+        """By item."""
+        return [[run.topic.decode() for run in (item.run, *item.more)] for item in self.items]
+
+
+def peer_on(line: Line) -> Peer:
+    peer = Peer(2, line, Counters(), lambda: None)  # type: ignore[arg-type]
+    peer.up = True
+    return peer
+
+
+def publication(topic: str, *, qos: int = 0, client: str = "c", at: float = 1.0, **more: Any) -> Publication:
+    run = publishes(topic.encode(), [b"x"], qos=qos, five=more.get("five", False))
+    return Publication(run, run.topic, client, at, more.get("origin", NOBODY))
+
+
+def test_what_came_of_one_client_at_once_goes_as_one() -> None:
+    line = Line()
+    peer = peer_on(line)
+    for topic in ("a", "b", "c"):
+        peer.take(publication(topic), None)
+    peer.end_turn(1)
+    assert line.topics() == [["a", "b", "c"]]
+    peer.end_turn(2)
+    assert len(line.items) == 1
+
+
+@pytest.mark.parametrize("other", [{"client": "d"}, {"at": 2.0}, {"five": True}, {"origin": Origin("anna")}], ids=str)
+def test_what_differs_in_who_and_when_goes_by_itself(other: dict[str, Any]) -> None:
+    line = Line()
+    peer = peer_on(line)
+    for one in (publication("a"), publication("b", **other), publication("c")):
+        peer.take(one, None)
+    peer.end_turn(1)
+    assert line.topics() == [["a"], ["b"], ["c"]]
+
+
+def test_a_member_of_a_group_gets_its_own_in_its_place() -> None:
+    line = Line()
+    peer = peer_on(line)
+    for topic, member in (("a", None), ("b", None), ("g", ("$share/g/g", "m")), ("c", None), ("d", None)):
+        peer.take(publication(topic), member)
+    peer.end_turn(1)
+    assert line.topics() == [["a", "b"], ["g"], ["c", "d"]]
+    assert [item.plain for item in line.items] == [True, False, True]
+
+
+def test_who_reads_one_run_at_a_time_gets_them_so() -> None:
+    line = Line(more=False)
+    peer = peer_on(line)
+    for topic in ("a", "b"):
+        peer.take(publication(topic), None)
+    peer.end_turn(1)
+    assert line.topics() == [["a"], ["b"]]
+
+
+def test_what_is_in_the_log_waits_and_is_not_overtaken() -> None:
+    """QoS 0 does not wait for it; QoS 1 behind it does."""
+    line = Line()
+    peer = peer_on(line)
+    kept = publication("kept", qos=1)
+    kept.logged = LogRun(Reference(0, 1, 2, 1), kept.run, kept.topic, "c", 1.0, NOBODY)
+    for one in (publication("a"), kept, publication("b"), publication("late", qos=1)):
+        peer.take(one, None)
+    peer.end_turn(5)
+    assert line.topics() == [["a", "b"]]
+    peer.committed(4)
+    assert len(line.items) == 1
+    peer.committed(5)
+    assert line.topics()[1:] == [["kept"], ["late"]]
