@@ -29,7 +29,8 @@ FAILED: Final[Mapping[str, Sequence[int]]] = {
     "nodes and members": (556426364, 887861036, 720732640, 761174663, 649673301, 192078394, 350752081),
     # A SUBSCRIBE in front of messages that had been gathered by receivers: flattened, they came in another order.
     # PUBACKs of messages that nobody keeps waited for the commit of those behind them in the same batch.
-    "batches": (599349519, 615110923),
+    # A row for kept sessions went to a publisher that did not want its own.
+    "batches": (599349519, 615110923, 472545936, 399706764),
     # A follower that met a start with more shards in two steps, and read none of the new ones.
     "courses of the log": (392977522,),
     # A hole over the beginning of a block of the write-ahead log: batches behind it, in the same block, were not found.

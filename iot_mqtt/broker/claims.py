@@ -5,6 +5,8 @@ Who reads for these claims, and how, is not known here (``readers.cursors``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iot_mqtt.broker.log_cursor import LogCursor, ReadingNode
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.ports.log import LogReader, LogRun
@@ -113,4 +115,8 @@ class ClaimCursor(LogCursor):
         self, publication: Publication, logged: LogRun, qos: int, retain: bool, identifiers: tuple[int, ...]
     ) -> None:
         """A message that it wants was published."""
+        raise NotImplementedError
+
+    def offer_row(self, publications: Sequence[Publication], identifiers: tuple[int, ...]) -> None:
+        """The same with several of QoS 1, which are in its log."""
         raise NotImplementedError

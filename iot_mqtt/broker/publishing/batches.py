@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.kept_session import KeptSession
+from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
@@ -50,11 +50,10 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
     if match.shared or match.steps:
         return MIXED
     for route in match.plain:
-        kept = route.receiver.__class__ is KeptSession
-        if route.parts or not (kept or route.receiver.__class__ is Session):
+        if route.parts or route.receiver.__class__ not in SESSIONS:
             return MIXED
-        if kept and route.qos:
-            match.above = MIXED
+    if any(route.qos and isinstance(route.receiver, KeptSession) for route in match.plain):
+        match.above = MIXED
     return match
 
 

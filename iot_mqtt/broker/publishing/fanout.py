@@ -6,8 +6,10 @@ append for the whole run. Everything else goes message by message through ``outf
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, cast
 
+from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.outcome import Outcome
@@ -79,6 +81,36 @@ class FanOut:
                 self._to_group(publication, shared.group, outcome)
         self.counters.messages_matched += outcome.receivers * publication.count
         return outcome
+
+    def fan_out_row(self, publications: Sequence[Publication], match: Match[Session]) -> list[Outcome]:
+        """As ``fan_out``, for several of QoS 1 in a row whose match is of sessions alone, one of them at least kept;
+        those at the end are left while there is no room.
+        """
+        cursors = [_cursor_of(route) for route in match.plain]
+        recorded = any(cursors)
+        if recorded:
+            publications = self._record_row(publications)
+        outcomes = [Outcome() for _ in publications]
+        for route, cursor in zip(match.plain, cursors, strict=True):
+            if cursor is not None:
+                cursor.offer_row(publications, route.identifiers)
+                continue
+            for publication, outcome in zip(publications, outcomes, strict=True):
+                self.to_session(publication, route, outcome)
+        ticket = self.store.latest if recorded else 0
+        for outcome in outcomes:
+            outcome.receivers = len(match.plain)
+            outcome.ticket = max(outcome.ticket, ticket)
+        self.counters.messages_matched += len(match.plain) * sum([one.count for one in publications])
+        return outcomes
+
+    def _record_row(self, publications: Sequence[Publication]) -> Sequence[Publication]:
+        recording = self.recording
+        for number, publication in enumerate(publications, 1):
+            recording.record(publication)
+            if recording.full:
+                return publications[:number]
+        return publications
 
     def to_session(
         self,
@@ -227,6 +259,12 @@ class FanOut:
         By value: in the log it would be a second message, for every reader.
         """
         self._to_members(publication, group, Outcome())
+
+
+def _cursor_of(route: Route[Session]) -> ClaimCursor | None:
+    """What takes messages above QoS 0 for a route through the log."""
+    session = route.receiver
+    return session.cursor if route.qos and isinstance(session, KeptSession) else None
 
 
 def _reachable(member: Session) -> bool:

@@ -27,7 +27,7 @@ from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.topics import Match, Routes
+from iot_mqtt.topics import MIXED, Match, Routes
 from iot_mqtt.values import NOBODY, Message, Origin
 
 
@@ -89,11 +89,27 @@ class Publishing:
     def hand_on_each(self, publications: Sequence[Publication], source: Session) -> list[Outcome]:
         """Several of which nobody has to be asked anything; those at the end are left while there is no room."""
         outcomes: list[Outcome] = []
-        for publication in publications:
-            if self._budget.full:
-                break
-            outcomes.append(self.hand_on(publication, source))
+        while len(outcomes) < len(publications) and not self._budget.full:
+            begin = len(outcomes)
+            row = self._row(publications, begin)
+            if len(row) == 1:
+                outcomes.append(self.hand_on(row[0], source))
+            else:
+                self._turn.plan()
+                outcomes += self.fan_out.fan_out_row(row, self.routes.match(row[0].topic))
+                self.fan_out.counters.messages_received += sum(
+                    [one.count for one in publications[begin : len(outcomes)]]
+                )
         return outcomes
+
+    def _row(self, publications: Sequence[Publication], begin: int) -> Sequence[Publication]:
+        """From the one at ``begin`` on, as many as are recorded for the same sessions, and nothing else."""
+        match, end = self.routes.match, begin + 1
+        same, run = match(publications[begin].topic), publications[begin].run
+        if same.above is MIXED and run.qos == 1 and not run.retain:
+            while end < len(publications) and match(publications[end].topic) is same:
+                end += 1
+        return publications[begin:end]
 
     def send(self, message: Message, user: str = "") -> Outcome:
         """Publish a message that no connection brought: a will, the API's. ``user``: who answers for it."""

@@ -71,6 +71,17 @@ class SessionCursor(ClaimCursor):
         if taken < publication.count:
             self.fall_behind(logged.position + taken, publication.count - taken)
 
+    def offer_row(self, publications: Sequence[Publication], identifiers: tuple[int, ...]) -> None:
+        session, runs = self.session, [logged for one in publications if (logged := one.logged) is not None]
+        count = sum([run.reference[3] for run in runs])
+        if not self.live:
+            self.owe(count)
+        elif session.connection is not None and not session.queue and session.outbound.room >= count:
+            self.node.outflow.take_alike(session, runs, identifiers, self)
+        else:
+            for publication, run in zip(publications, runs, strict=True):
+                self.offer(publication, run, 1, False, identifiers)  # noqa: FBT003 - not retained
+
     def _take_all(self, runs: Sequence[LogRun]) -> bool:
         """Runs that are alike together, the others one by one."""
         at, session = 0, self.session
