@@ -53,7 +53,7 @@ class Keeper:
 class Peer:
     """The connected sessions of another node."""
 
-    __slots__ = ("client_id", "number", "up", "_peers", "_counters", "_plan", "_gathered", "_held")
+    __slots__ = ("client_id", "number", "up", "_peers", "_counters", "_plan", "_crowded", "_gathered", "_held")
 
     inflight_count = 0
 
@@ -65,6 +65,8 @@ class Peer:
         self._peers = peers
         self._counters = counters
         self._plan = plan
+        #: Whether it is crowded in this turn, once somebody has asked.
+        self._crowded: bool | None = None
         # Of this turn, in order.
         self._gathered: list[tuple[Publication, Member]] = []
         # What waits for a commit, and what must not overtake it.
@@ -80,15 +82,21 @@ class Peer:
         """Forward it at the end of the turn, or after its commit."""
         if not self.up:
             self._counters.forwards_dropped[LinkDrop.PEER_DOWN] += publication.count
-        elif not publication.qos and self._peers.crowded(self.number):
+        elif not publication.qos and self._is_crowded():
             self._counters.forwards_dropped[LinkDrop.PEER_CROWDED] += publication.count
         else:
             self._counters.messages_forwarded += publication.count
             self._gathered.append((publication, member))
             self._plan()
 
+    def _is_crowded(self) -> bool:
+        if self._crowded is None:
+            self._crowded = self._peers.crowded(self.number)
+        return self._crowded
+
     def end_turn(self, latest: int) -> None:
         """Forward what need not wait."""
+        self._crowded = None
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, []
