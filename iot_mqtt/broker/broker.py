@@ -71,13 +71,10 @@ from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attaching import Attaching
 from iot_mqtt.broker.sessions.attempts import Attempts
-from iot_mqtt.broker.sessions.ending import Ending
-from iot_mqtt.broker.sessions.expiry import Expiry
+from iot_mqtt.broker.sessions.ending import Ending, Expiry, Moving, PassingOn
 from iot_mqtt.broker.sessions.keeping import Keeping
 from iot_mqtt.broker.sessions.loading import Arriving, Loading, Restoring, Starting
-from iot_mqtt.broker.sessions.moving import Moving
 from iot_mqtt.broker.sessions.owners import Owners
-from iot_mqtt.broker.sessions.passing_on import PassingOn
 from iot_mqtt.broker.sessions.records import SessionRecords
 from iot_mqtt.broker.sessions.replays import Replays
 from iot_mqtt.broker.sessions.restoring import SessionRestoring

@@ -8,6 +8,7 @@ from typing import Final, TypeGuard
 from iot_mqtt.broker.claims import ClaimCursor, Unfollowed
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.pipeline import Timeout
 from iot_mqtt.ports.store import StoredSession
 from iot_mqtt.values import NEVER, Subscription
@@ -39,12 +40,8 @@ class KeptSession(Session):
         "in_doubt",
     )
 
-    def __init__(
-        self, client_id: str, *, version: int, created_at: float, limits: tuple[int, int], receive_maximum: int
-    ) -> None:
-        super().__init__(
-            client_id, version=version, created_at=created_at, limits=limits, receive_maximum=receive_maximum
-        )
+    def __init__(self, client_id: str, version: int, created_at: float, settings: MqttSettings) -> None:
+        super().__init__(client_id, version, created_at, settings)
         self.durable = False
         self.expiry_interval = 0
         self.disconnected_at: float | None = None

@@ -9,6 +9,7 @@ from typing import Protocol
 from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.log_cursor import LogCursor, Replay
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect, PacketType
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import Context, Timeout
@@ -143,9 +144,7 @@ class Session:
     #: Of the will whose delay is not over.
     will_timer: Timeout | None = None
 
-    def __init__(
-        self, client_id: str, *, version: int, created_at: float, limits: tuple[int, int], receive_maximum: int
-    ) -> None:
+    def __init__(self, client_id: str, version: int, created_at: float, settings: MqttSettings) -> None:
         self.client_id = client_id
         self.version = version
         #: As the client called itself; nobody need have verified it.
@@ -155,13 +154,13 @@ class Session:
         self.created_at = created_at
         self.connection: ClientConnection | None = None
         self.subscriptions: dict[str, Subscription] = {}
-        self.inbound = Inbound(receive_maximum)
+        self.inbound = Inbound(settings.receive_maximum)
         self.outbound = Outbound(0)
         #: What has its packet id and wait for a commit or for the outbox, in order.
         self.sending: deque[Delivery | Piece] | None = None
         #: How many messages ``sending`` holds.
         self.unsent = 0
-        self.queue = DeliveryQueue(*limits)
+        self.queue = DeliveryQueue(settings.max_queued_messages, settings.max_queued_bytes)
         #: ``$replay/`` filter → how far that one has.
         self.replays: dict[str, Replay] | None = None
         #: Retained messages still to be read for new subscriptions.

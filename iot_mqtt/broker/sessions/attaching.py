@@ -7,8 +7,7 @@ from typing import Protocol
 
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import ClientConnection, Session
-from iot_mqtt.broker.sessions.ending import Ending
-from iot_mqtt.broker.sessions.expiry import Expiry
+from iot_mqtt.broker.sessions.ending import Ending, Expiry
 from iot_mqtt.broker.sessions.keeping import Keeping
 from iot_mqtt.broker.sessions.owners import adopt, owner_of
 from iot_mqtt.broker.sessions.sessions import Sessions
@@ -52,8 +51,9 @@ class Attaching:
             session = self._taken_over(session, anew=anew or connect.clean_start)
         present = session is not None
         if session is None:
-            create = self.sessions.create_kept if self.sessions.interval(connect) else self.sessions.create
-            session = create(client_id, version=int(connect.version), created_at=connection.connected_at)
+            kind = KeptSession if self.sessions.interval(connect) else Session
+            version = int(connect.version)
+            session = self.sessions.create(kind, client_id, version=version, created_at=connection.connected_at)
         self._attach(session, connection, connect)
         return session, present
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -48,46 +48,35 @@ class Records:
     """What the store has of one client; a ``Source`` that waits for nothing."""
 
     def __init__(self) -> None:
-        self._sessions: list[StoredSession] = []
-        self._subscriptions: list[tuple[str, Subscription, Mapping[int, int]]] = []
-        self._progress: list[tuple[str, StoredProgress]] = []
-        self._segments: list[tuple[str, int, list[StoredFlight]]] = []
-        self._deliveries: list[tuple[str, StoredDelivery]] = []
-        self._dups: list[tuple[str, int, int]] = []
-        self._pubrels: list[tuple[str, int, int]] = []
-        self._received: list[tuple[str, int]] = []
-        self._wills: list[tuple[str, StoredWill]] = []
-
-    def add(self, kind: str, record: object) -> None:
-        """A record of one of the kinds, which are the names of the store's iterators."""
-        getattr(self, f"_{kind}").append(record)
+        #: By kind: the names of the store's iterators.
+        self.of: dict[str, list[Any]] = {kind: [] for kind in KINDS}
 
     def sessions(self) -> AsyncIterator[StoredSession]:
-        return _each(self._sessions)
+        return _each(self.of["sessions"])
 
     def subscriptions(self) -> AsyncIterator[tuple[str, Subscription, Mapping[int, int]]]:
-        return _each(self._subscriptions)
+        return _each(self.of["subscriptions"])
 
     def progress(self) -> AsyncIterator[tuple[str, StoredProgress]]:
-        return _each(self._progress)
+        return _each(self.of["progress"])
 
     def segments(self) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
-        return _each(self._segments)
+        return _each(self.of["segments"])
 
     def deliveries(self) -> AsyncIterator[tuple[str, StoredDelivery]]:
-        return _each(self._deliveries)
+        return _each(self.of["deliveries"])
 
     def dups(self) -> AsyncIterator[tuple[str, int, int]]:
-        return _each(self._dups)
+        return _each(self.of["dups"])
 
     def pubrels(self) -> AsyncIterator[tuple[str, int, int]]:
-        return _each(self._pubrels)
+        return _each(self.of["pubrels"])
 
     def received(self) -> AsyncIterator[tuple[str, int]]:
-        return _each(self._received)
+        return _each(self.of["received"])
 
     def wills(self) -> AsyncIterator[tuple[str, StoredWill]]:
-        return _each(self._wills)
+        return _each(self.of["wills"])
 
 
 #: The store's iterators that have something of a client.
@@ -107,7 +96,7 @@ async def gather(store: Store, client_id: str | None, wanted: Wanted) -> dict[st
         async for record in getattr(store, kind)(client_id):
             owner = record.client_id if isinstance(record, StoredSession) else record[0]
             if wanted(owner):
-                gathered.setdefault(owner, Records()).add(kind, record)
+                gathered.setdefault(owner, Records()).of[kind].append(record)
 
     if client_id is None:
         for kind in KINDS:

@@ -59,7 +59,9 @@ class SessionRestoring:
             follow_all(self.reading, session, self.logs.others.values())
 
     def _restore(self, stored: StoredSession) -> KeptSession:
-        session = self.sessions.create_kept(stored.client_id, version=stored.version, created_at=stored.created_at)
+        session = self.sessions.create(
+            KeptSession, stored.client_id, version=stored.version, created_at=stored.created_at
+        )
         session.durable = True
         session.expiry_interval = stored.expiry_interval
         session.disconnected_at = stored.disconnected_at

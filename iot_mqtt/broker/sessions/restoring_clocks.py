@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from iot_mqtt.broker.sessions.expiry import Expiry
+from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.ending import Expiry
 from iot_mqtt.broker.sessions.records import SessionRecords
 from iot_mqtt.broker.sessions.restoring import Load
 from iot_mqtt.broker.sessions.sessions import Sessions
@@ -50,7 +51,7 @@ class ClockRestoring:
                 continue
             session = self.sessions.get_kept(client_id)
             if session is None:
-                ended = self.sessions.create(client_id, version=4, created_at=now)
+                ended = self.sessions.create(Session, client_id, version=4, created_at=now)
                 ended.will, ended.owner = stored.will, stored.owner
                 end(partial(self.expiry.end, ended))
                 continue

@@ -45,24 +45,9 @@ class Sessions:
         session = self._by_id.get(client_id)
         return session if isinstance(session, KeptSession) else None
 
-    def create(self, client_id: str, *, version: int, created_at: float) -> Session:
-        """A new, empty session that ends with its connection."""
-        return self._add(Session, client_id, version, created_at)
-
-    def create_kept(self, client_id: str, *, version: int, created_at: float) -> KeptSession:
-        """One that may outlive it."""
-        return self._add(KeptSession, client_id, version, created_at)
-
-    def _add(self, kind: type[S], client_id: str, version: int, created_at: float) -> S:
-        settings = self._settings
-        limits = settings.max_queued_messages, settings.max_queued_bytes
-        session = kind(
-            client_id,
-            version=version,
-            created_at=created_at,
-            limits=limits,
-            receive_maximum=settings.receive_maximum,
-        )
+    def create(self, kind: type[S], client_id: str, *, version: int, created_at: float) -> S:
+        """A new, empty session of one of the two kinds."""
+        session = kind(client_id, version, created_at, self._settings)
         self._by_id[client_id] = session
         return session
 
