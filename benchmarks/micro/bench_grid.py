@@ -27,7 +27,7 @@ from twisted.internet.defer import Deferred
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iot_mqtt.grid import ahead
+from iot_mqtt.grid import commit_log
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.records import keys, queue
@@ -213,7 +213,7 @@ def zeros_ahead(base: Path) -> None:
         found: dict[bool, list[float]] = {False: [], True: []}
         for turn in range(6):
             with_zeros = turn % 2 == 1
-            ahead.LARGE = ahead.STEP // 4 if with_zeros else 0  # type: ignore[misc]
+            commit_log.LARGE = commit_log.STEP // 4 if with_zeros else 0  # type: ignore[misc]
             engine = Engine(base / f"{size}-{turn}", time.sleep)
             engine.open()
             for number in range(500):

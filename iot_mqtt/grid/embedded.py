@@ -1,7 +1,7 @@
 """The grid inside the broker's process, on disk: group commit over RocksDB.
 
 A commit is acknowledged when its batch is in the synced log. Commits that come while a batch is on its way
-to the disk are merged, in order, into the next one, which is written only after that (``wal`` relies on it).
+to the disk are merged, in order, into the next one, which is written only after that (``commit_log`` relies on it).
 That is the grid's thread's work; a small commit that comes while there is none is written in the reactor's thread, and
 only its sync is done elsewhere (``syncing``).
 
@@ -245,20 +245,17 @@ class EmbeddedGrid:
             if sum(len(value) for _, _, value in operations if value) > SMALL_BYTES:
                 return False
             commit.merge(changes, [], self._engine)
-            begun = self._engine.begin(changes)
+            file = self._engine.begin(changes)
         except Unavailable as error:
             self._begun = commit
             self._bridge.hand(partial(self._synced, commit, error))
             return True
         except Exception:  # noqa: BLE001 - a batch that is none is told so where all are
             return False
-        if not begun.written:
+        if file is None:
             return False
         self._begun = commit
-        if begun.file is None:
-            self._bridge.hand(partial(self._synced, commit, None))
-        else:
-            self._syncing.sync(begun.file, partial(self._sync_over, commit))
+        self._syncing.sync(file, partial(self._sync_over, commit))
         return True
 
     def _sync_over(self, commit: _Commit, number: int) -> None:

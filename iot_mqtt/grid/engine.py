@@ -1,5 +1,10 @@
 """RocksDB through ``rocksdict``: the only module that imports it, and synchronous throughout.
 
+RocksDB is the index, without a write-ahead log of its own. What makes a batch durable is ``commit_log``
+(docs/adr/0013). Every batch carries its LSN, under ``APPLIED``, into the memory table and with that into the tables. So
+the tables always say which batches they have: those up to that LSN, and no others, because RocksDB writes its memory
+tables out in order.
+
 One column family; a cache is one byte in front of the key. ``write`` is for the grid's thread; ``begin`` and reads
 are for the reactor, where they cost microseconds: rocksdict holds the interpreter lock while it reads and writes,
 so that another thread would win nothing. Only the sync gives it up (docs/adr/0002).
@@ -10,10 +15,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from os import fsync, getpid, posix_fallocate
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from rocksdict import (
     AccessType,
@@ -30,34 +36,33 @@ from rocksdict import (
 )
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.ahead import Ahead
+from iot_mqtt.grid.commit_log import CommitLog, pending, segments, sync_directory
+from iot_mqtt.grid.commit_record import decode, encode
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.tags import TAGS
-from iot_mqtt.grid.wal import survey
 from iot_mqtt.ports.grid import CacheName, Pair
 
 log = logging.getLogger(__name__)
 
-#: Major: an older version cannot read it. Minor: it can, and skips what it does not know.
-FORMAT: Final = (1, 0)
+#: Major: an older version cannot read it. Minor: it can, and skips what it does not know. 2: with a log of our own.
+FORMAT: Final = (2, 0)
 FORMAT_KEY: Final = b"format"
 _FORMAT = Struct(">4sHH")
 _MAGIC: Final = b"IMQG"
 
+#: In front of all caches: the LSN of the last batch that is in RocksDB (8 bytes, big-endian).
+APPLIED: Final = b"\x00applied"
+
 MIB: Final = 1 << 20
 CACHE_BYTES: Final = 8 * MIB
-WRITE_BUFFER_BYTES: Final = 16 * MIB
+#: More than a segment of the log takes as entries, mostly: a memory table is closed with its segment.
+WRITE_BUFFER_BYTES: Final = 24 * MIB
+#: RocksDB's names for the closed memory tables that are not in tables, and for the entries of the open one.
+UNWRITTEN: Final = "rocksdb.num-immutable-mem-table"
+ACTIVE: Final = "rocksdb.num-entries-active-mem-table"
 #: A write that RocksDB holds back (compaction is behind) is tried again after this many seconds, this often.
 STALL_PAUSE: Final = 0.005
 STALL_LIMIT: Final = 6000
-
-
-class Begun(NamedTuple):
-    """A batch that is written, or not: then nothing was done, and it needs whoever has time for it."""
-
-    written: bool
-    #: What is to be synced; None: it is.
-    file: int | None = None
 
 
 class Engine:
@@ -70,18 +75,17 @@ class Engine:
         self._write_options = WriteOptions()
         # A stall must not happen inside rocksdict, where it would hold the interpreter lock.
         self._write_options.no_slowdown = True
-        self._ahead = Ahead(directory)
-
-    @property
-    def opened(self) -> bool:
-        return self._database is not None
+        # In truth a property; the stub of rocksdict has it as a method.
+        setattr(self._write_options, "disable_wal", True)  # noqa: B010
+        self._log = CommitLog(directory)
+        self._lsn = 0
 
     def open(self) -> None:
         """Open, recover, check the format. Raises ``OpenFault``, or ``OSError`` for the directory itself."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._database = self._recover()
+        self._make_directory()
+        self._database = self._connect()
         try:
-            self._check_format()
+            self._recover()
         except Unavailable as error:
             self.close()
             raise self._fault(error.__cause__ or error) from error
@@ -92,53 +96,55 @@ class Engine:
             self._owner.write_text(f"{getpid()}\n")
 
     def close(self) -> None:
-        """Sync, write the memory table out (so that the next start has no log to replay), give up the lock."""
-        database, self._database = self._database, None
-        self._ahead.close()
-        if database is None:
+        """Write the memory table out (so that the next start has no log to replay), give up the lock."""
+        if self._database is None:
             return
+        needed = True
         try:
-            database.close()
+            self._settle()
+            needed = False
         except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more precise
             # What was acknowledged is in the synced log; the next open reads it from there.
+            log.warning("the grid's memory could not be written out: %s", error)
+        database, self._database = self._database, None
+        try:
+            database.close()
+        except Exception as error:  # noqa: BLE001
             log.warning("the grid's directory was not closed cleanly: %s", error)
+        self._log.close(needed=needed)
 
     def write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> None:
         """Remove what is under the prefixes, then make the changes: all of it durable, or ``Unavailable`` is raised
         and none, or all, of it is there later.
         """
-        for _ in range(STALL_LIMIT):
-            if self.try_write(changes, prefixes):
-                return
-            self._pause(STALL_PAUSE)
-        raise Unavailable("the grid cannot write: compaction is too far behind")
+        self._insist(lambda: self.try_write(changes, prefixes))
 
     def try_write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
         """The same; False, and nothing is done, where it would have to wait for compaction."""
         return self._attempt(lambda: self._write(changes, prefixes))
 
-    def begin(self, changes: Mapping[bytes, bytes | None]) -> Begun:
-        """``try_write`` without the sync, which is to be done for the file that is returned: then it is all durable."""
-        if self._ahead.steady() is None or not self._attempt(lambda: self._put(changes, ())):
-            return Begun(written=False)
-        file = self._ahead.steady()
-        # If not: RocksDB has begun another log, and knows what else that needs.
-        if file is None and not self._attempt(self._sync):
-            return Begun(written=False)
-        return Begun(written=True, file=file)
+    def begin(self, changes: Mapping[bytes, bytes | None]) -> int | None:
+        """``try_write`` without the sync, which is to be done for the file that is returned: then it is all durable.
+        None: nothing is done, and it needs whoever may wait.
+        """
+        if self._log.full or not self._attempt(lambda: self._put(changes, (), sync=False)):
+            return None
+        return self._log.file
 
     def reclaim(self, prefix: bytes) -> None:
         """Give back the room of what was removed under a prefix. RocksDB by itself does it when it next merges these
-        files, which may be never: a full disk takes no writes that would make it.
+        files, which may be never: a full disk takes no writes that would make it. The log gives back its room, too.
         """
         try:
             self._ready().compact_range(prefix, _behind(prefix))
+            self._settle()
+            self._log.restart(self._lsn + 1)
         except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more precise
             log.warning("the room of removed entries was not given back yet: %s", error)
 
     def probe(self) -> None:
         """Raise ``OSError`` while the disk would not take what opening anew may have to write."""
-        wanted = MIB + sum(path.stat().st_size for path in self.directory.glob("*.log"))
+        wanted = MIB + sum(segment.path.stat().st_size for segment in segments(self.directory))
         path = self.directory / "probe"
         try:
             with path.open("wb") as file:
@@ -150,8 +156,17 @@ class Engine:
             path.unlink(missing_ok=True)
 
     def _write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
-        self._put(changes, prefixes)
-        self._sync()
+        if self._log.full and not self._log.failed:
+            self._begin_segment()
+        self._put(changes, prefixes, sync=True)
+
+    def _insist(self, attempt: Callable[[], bool]) -> None:
+        """Until it need not wait for compaction."""
+        for _ in range(STALL_LIMIT):
+            if attempt():
+                return
+            self._pause(STALL_PAUSE)
+        raise Unavailable("the grid cannot write: compaction is too far behind")
 
     @staticmethod
     def _attempt(call: Callable[[], None]) -> bool:
@@ -164,11 +179,18 @@ class Engine:
             raise Unavailable(f"the grid cannot write: {error}") from error
         return True
 
-    def _sync(self) -> None:
-        # write(sync=True) would keep the interpreter lock for the length of the fdatasync; this does not.
-        self._ready().flush_wal(True)  # noqa: FBT003 - rocksdict's signature
+    def _put(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes], *, sync: bool) -> None:
+        """Into RocksDB first: where it would have to wait, nothing was done. Should the log fail then, nothing more is
+        written, and what is in memory is whole, acknowledged or not.
+        """
+        if self._log.failed:
+            raise OSError("the log failed, and was not read again since")
+        lsn = self._lsn + 1
+        record = encode(self._log.salt, lsn, changes, prefixes)
+        self._apply(lsn, changes, prefixes)
+        self._log.append(record, sync=sync)
 
-    def _put(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
+    def _apply(self, lsn: int, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
         database = self._ready()
         batch = WriteBatch(raw_mode=True)
         for prefix in prefixes:
@@ -179,8 +201,33 @@ class Engine:
                 delete(key)
             else:
                 put(key, value)
-        self._ahead.make(batch.size_in_bytes())
+        put(APPLIED, lsn.to_bytes(8))
         database.write(batch, self._write_options)
+        self._lsn = lsn
+
+    def _begin_segment(self) -> None:
+        """Go on in another segment, and have RocksDB write out what the ended ones hold.
+
+        A memory table leaves the number of those that are not in tables when the manifest that names its table is
+        synced, and they leave it in order.
+        """
+        self._log.begin(self._lsn + 1)
+        self._ready().flush(False)  # noqa: FBT003 - rocksdict's signature
+        if not self._count(ACTIVE):
+            self._log.seal()
+        self._log.release(self._count(UNWRITTEN))
+
+    def _settle(self) -> None:
+        """Write all memory tables out: all there is, is in tables then."""
+        self._ready().flush(True)  # noqa: FBT003 - rocksdict's signature
+        if self._count(ACTIVE) or self._count(UNWRITTEN):
+            raise OSError("the memory table could not be written out")
+
+    def _count(self, name: str) -> int:
+        count = self._ready().property_int_value(name)
+        if count is None:
+            raise OSError(f"RocksDB does not know {name}")
+        return count
 
     def get(self, key: bytes) -> bytes | None:
         database = self._ready()
@@ -229,55 +276,44 @@ class Engine:
             raise Unavailable("the grid is not open")
         return self._database
 
-    def _recover(self) -> Rdict:
-        """Open by the strict rule; by the lenient one only after a proof that just the last batch is torn."""
-        found = survey(self.directory)
-        if found.endless is not None:
-            if found.hidden is not None:
-                raise Damaged(self._damage(f"{found.hidden} is damaged and acknowledged batches follow it"))
-            self._cut(*found.endless)
-        # A log that is damaged but whose entries have long been in tables hides nothing.
-        if found.hidden is not None and self._readable_sequence() < found.safe:
-            raise Damaged(self._damage(f"{found.hidden} is damaged and acknowledged batches follow it"))
-        try:
-            return self._connect(DBRecoveryMode.tolerate_corrupted_tail_records())
-        except Exception as error:
-            if not str(error).startswith("Corruption") or self._readable_sequence() < found.safe:
-                raise self._fault(error) from error
-        log.warning("the grid's log ends in a torn batch that was never acknowledged; it is dropped")
-        return self._connect(DBRecoveryMode.point_in_time())
+    def _make_directory(self) -> None:
+        """Its name is durable before anything is in it, and so is that of the data directory, which may be new, too."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for parent in self.directory.parents[:2]:
+            # What is above the data directory may be closed to us.
+            with suppress(PermissionError):
+                sync_directory(parent)
 
-    def _cut(self, name: str, offset: int) -> None:
-        """Take a torn end off a log, which RocksDB would otherwise do itself."""
-        log.warning("the grid's log ends in a torn batch that was never acknowledged; it is cut off")
-        with (self.directory / name).open("r+b") as file:
-            file.truncate(offset)
-            fsync(file.fileno())
-
-    def _readable_sequence(self) -> int:
-        """The number of the last operation before the first unreadable spot; changes nothing on disk."""
-        mode, access = DBRecoveryMode.point_in_time(), AccessType.read_only(False)  # noqa: FBT003 - its signature
+    def _connect(self) -> Rdict:
+        settings = _options()
+        # Named, or rocksdict would take the column family's options from those the last process saved.
         try:
-            database = self._connect(mode, access)
+            return Rdict(str(self.directory), settings, {"default": settings}, AccessType.read_write())
         except Exception as error:
             raise self._fault(error) from error
-        try:
-            return int(database.latest_sequence_number())
-        finally:
-            database.close()
 
-    def _connect(self, mode: DBRecoveryMode, access: AccessType | None = None) -> Rdict:
-        settings = _options(mode)
-        # Named, or rocksdict would take the column family's options from those the last process saved.
-        families = {"default": settings}
-        return Rdict(str(self.directory), settings, families, access or AccessType.read_write())
+    def _recover(self) -> None:
+        """Bring everything that is durable into tables, and begin with an empty log.
+
+        Nothing is written behind what a crash has left of the log: what can be read of it may not be on the disk.
+        """
+        self._lsn = int.from_bytes(self.get(APPLIED) or b"")
+        missing = self._missing_format()
+        batches = [(record.lsn, *decode(record.body)) for record in pending(self.directory, self._lsn)]
+        if missing is not None:
+            batches.insert(0, (self._lsn, missing, []))
+        for batch in batches:
+            self._insist(partial(self._attempt, partial(self._apply, *batch)))
+        if batches:
+            self._insist(partial(self._attempt, self._settle))
+        self._log.restart(self._lsn + 1)
 
     def _fault(self, error: BaseException) -> OpenFault:
         text = str(error)
         if "/LOCK:" in text:
             return InUse(f"{self.directory} is in use{self._holder()}: two brokers cannot share a data directory")
         if text.startswith(("Corruption", "Invalid argument")):
-            return Damaged(self._damage(text))
+            return Damaged(self.directory, text)
         return OpenFault(f"{self.directory} cannot be opened: {text}")
 
     def _holder(self) -> str:
@@ -285,28 +321,25 @@ class Engine:
             return f" by process {int(self._owner.read_text())}"
         return ""
 
-    def _damage(self, what: str) -> str:
-        return f"{self.directory}: {what}. Nothing was changed; restore a copy or move the directory away"
-
-    def _check_format(self) -> None:
+    def _missing_format(self) -> dict[bytes, bytes | None] | None:
+        """The format record, unless it is there; raises ``OpenFault``."""
         key = TAGS[CacheName.META] + FORMAT_KEY
         record = self.get(key)
-        if record is None:
-            if self.page(b"", b"", 1, 0):
-                raise Damaged(self._damage("there are entries but no format record"))
-            self.write({key: _FORMAT.pack(_MAGIC, *FORMAT)})
-            return
-        if len(record) < _FORMAT.size or not record.startswith(_MAGIC):
-            raise Damaged(self._damage("the format record is unreadable"))
-        _, major, minor = _FORMAT.unpack_from(record)
+        if record is None and self.page(b"", b"", 1, 0):
+            raise Damaged(self.directory, "there are entries but no format record")
+        if record is not None and (len(record) < _FORMAT.size or not record.startswith(_MAGIC)):
+            raise Damaged(self.directory, "the format record is unreadable")
+        _, major, minor = _FORMAT.unpack_from(record or _FORMAT.pack(_MAGIC, 0, 0))
         if major > FORMAT[0]:
             raise TooNew(
                 f"{self.directory} was written by a later iot-mqtt (format {major}.{minor}; this one reads up to "
                 f"{FORMAT[0]}.x): start that version, or another data directory"
             )
+        # Missing where it is new, or of a version that left the log to RocksDB, which has read it by now.
+        return {key: _FORMAT.pack(_MAGIC, *FORMAT)} if major < FORMAT[0] else None
 
 
-def _options(mode: DBRecoveryMode) -> Options:
+def _options() -> Options:
     table = BlockBasedOptions()
     table.set_block_cache(Cache(CACHE_BYTES))
     table.set_bloom_filter(10, False)  # noqa: FBT003 - rocksdict's signature
@@ -318,12 +351,12 @@ def _options(mode: DBRecoveryMode) -> Options:
     table.set_pin_top_level_index_and_filter(True)
     options = Options(raw_mode=True)
     options.create_if_missing(True)  # noqa: FBT003
-    options.set_wal_recovery_mode(mode)
+    # For directories of versions that left the log to RocksDB.
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_max_write_buffer_number(3)
-    options.set_max_total_wal_size(4 * WRITE_BUFFER_BYTES)
     options.set_max_background_jobs(2)
     options.set_max_open_files(128)
     # RocksDB's own text log and statistics: kept small, written rarely.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class OpenFault(Exception):
     """The directory stays as it is until somebody decides."""
@@ -17,3 +19,6 @@ class TooNew(OpenFault):
 
 class Damaged(OpenFault):
     """Something that was once acknowledged is unreadable. Going on would hide that."""
+
+    def __init__(self, directory: Path, what: str) -> None:
+        super().__init__(f"{directory}: {what}. Nothing was changed; restore a copy or move the directory away")

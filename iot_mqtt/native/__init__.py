@@ -3,7 +3,7 @@
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
 never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
-``object_line`` by ``plugins``, and for ``serve`` by ``grid``.
+``object_line`` by ``plugins``, and for ``serve`` and ``write_at`` by ``grid``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = [
     "recode",
     "rewrite",
     "serve",
+    "write_at",
 ]
 
 from iot_mqtt.native._pure import FIVE, FROM_CLIENT, IN_ORDER, NAMES
@@ -59,8 +60,8 @@ USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._pure_lines import lines, object_line
-    from iot_mqtt.native._pure_syncing import serve
+    from iot_mqtt.native._pure_syncing import serve, write_at
 else:
     from iot_mqtt.native._lines import lines, object_line
     from iot_mqtt.native._scan import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
-    from iot_mqtt.native._syncing import serve
+    from iot_mqtt.native._syncing import serve, write_at

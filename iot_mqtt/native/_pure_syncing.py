@@ -1,7 +1,8 @@
-"""What a thread does that syncs files: the twin of ``_syncing``."""
+"""What writes and syncs files: the twin of ``_syncing``."""
 
 from __future__ import annotations
 
+import errno
 import os
 from struct import Struct
 from typing import Final
@@ -20,3 +21,20 @@ def serve(jobs: int, done: int) -> None:
         except OSError as error:
             result = error.errno or -1
         os.write(done, NUMBER.pack(result))
+
+
+def write_at(file: int, data: bytes, offset: int, sync: bool) -> int:
+    """Write all of it there, and sync the file if so wished. Returns 0, or the errno of what went wrong: then some
+    of it may be there.
+    """
+    try:
+        while data:
+            written = os.pwrite(file, data, offset)
+            if not written:
+                return errno.ENOSPC
+            data, offset = data[written:], offset + written
+        if sync:
+            os.fdatasync(file)
+    except OSError as error:
+        return error.errno or -1
+    return 0

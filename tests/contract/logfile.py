@@ -1,32 +1,40 @@
-"""How far RocksDB has written a log that is longer than that."""
+"""How far a segment of the commit log is written, which is longer than that."""
 
 from __future__ import annotations
 
-from struct import unpack_from
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
 
-from iot_mqtt.grid.wal import BLOCK
-
-HEADER = 7
-
-
-def headers(log: bytes | bytearray) -> list[int]:
-    """Where each fragment begins, in a log that is whole."""
-    found: list[int] = []
-    offset = 0
-    while offset + HEADER <= len(log):
-        room = BLOCK - offset % BLOCK
-        if room < HEADER:
-            offset += room
-            continue
-        length, kind = unpack_from("<HB", log, offset + 4)
-        if not kind:
-            break
-        found.append(offset)
-        offset += HEADER + length
-    return found
+from iot_mqtt.grid.commit_log import segments
+from iot_mqtt.grid.commit_record import Record, records
 
 
-def used(log: bytes) -> int:
-    """Where the last fragment ends; zeros behind it are room."""
-    last = max(headers(log), default=None)
-    return 0 if last is None else last + HEADER + int(unpack_from("<H", log, last + 4)[0])
+def logs(directory: Path) -> list[Path]:
+    """All segments, oldest first."""
+    return [segment.path for segment in segments(directory)]
+
+
+def written(path: Path, data: bytes | None = None) -> list[Record]:
+    """The records of a segment, as it is or with other bytes in it."""
+    (segment,) = (segment for segment in segments(path.parent) if segment.path == path)
+    return list(records(path.read_bytes() if data is None else data, segment.salt))
+
+
+def used(path: Path) -> int:
+    """Where the last record ends; what follows is room."""
+    return max((record.end for record in written(path)), default=0)
+
+
+def snapshot(live: Path, copy: Path) -> None:
+    """What ``kill -9`` would leave now, though RocksDB may be writing tables meanwhile: until it is a whole one."""
+    while True:
+        names = sorted(os.listdir(live))
+        with suppress(FileNotFoundError):
+            copy.mkdir()
+            for name in sorted(names, key=lambda name: not name.startswith(("CURRENT", "MANIFEST"))):
+                shutil.copy2(live / name, copy / name)
+            if names == sorted(os.listdir(live)):
+                return
+        shutil.rmtree(copy)

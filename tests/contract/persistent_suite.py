@@ -1,7 +1,7 @@
 """What a grid on disk must do besides: reopen, survive ``kill -9``, and be honest about a spoilt log.
 
 Subclass ``PersistentGridSuite``, define ``make`` and ``factory`` (the same, as ``module:name``, for processes
-of their own), and ``logs`` if the write-ahead log is not ``*.log``.
+of their own).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -21,7 +22,7 @@ from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.ports.grid import CacheName
 from tests.contract import child, writer
 from tests.contract.grid_suite import A, GridSuite, removes
-from tests.contract.logfile import used
+from tests.contract.logfile import logs, used
 from tests.seeds import seeds_of
 
 #: Zeros behind what was written: a log that ends there, and one that has room for more.
@@ -36,10 +37,6 @@ class PersistentGridSuite(GridSuite):
     """Subclass, and define ``make`` and ``factory``."""
 
     factory: str
-
-    def logs(self, directory: Path) -> list[Path]:
-        """The write-ahead log's files with something in them, oldest first."""
-        return sorted(path for path in directory.glob("*.log") if path.stat().st_size)
 
     # Reopening.
 
@@ -182,7 +179,7 @@ class PersistentGridSuite(GridSuite):
     def test_damage_in_older_data_is_reported(self, spoilt: Path, tmp_path: Path, seed: int, room: int) -> None:
         """Acknowledged batches stand behind it: to start without them would hide their loss."""
         rng = random.Random(seed)
-        size = used(self.logs(spoilt)[-1].read_bytes())
+        size = used(logs(spoilt)[-1])
         # In front of whatever the last batch may be.
         spot = rng.randrange(int(size * 0.7))
         mask = 1 << rng.randrange(8)
@@ -192,11 +189,11 @@ class PersistentGridSuite(GridSuite):
             return log + bytes(room)
 
         directory = self.copy(spoilt, tmp_path, flip)
-        before = self.logs(directory)[-1].read_bytes()
+        before = logs(directory)[-1].read_bytes()
         for _ in range(2):
             with pytest.raises(Damaged, match="Nothing was changed"):
                 self.open(directory)
-        assert self.logs(directory)[-1].read_bytes() == before
+        assert logs(directory)[-1].read_bytes() == before
 
     @pytest.mark.parametrize("seed", seeds_of("damage of some length", 10))
     @pytest.mark.parametrize("length", [7, 64, 5000])
@@ -205,7 +202,7 @@ class PersistentGridSuite(GridSuite):
         self, spoilt: Path, tmp_path: Path, seed: int, length: int, room: int
     ) -> None:
         """Zeros in the middle, as a lost page leaves them."""
-        size = used(self.logs(spoilt)[-1].read_bytes())
+        size = used(logs(spoilt)[-1])
         spot = random.Random(seed).randrange(int(size * 0.7) - length)
         hole = bytes(length)
         directory = self.copy(spoilt, tmp_path, lambda log: log[:spot] + hole + log[spot + length :] + bytes(room))
@@ -216,7 +213,7 @@ class PersistentGridSuite(GridSuite):
     def test_a_flip_anywhere_is_never_taken_for_data(self, spoilt: Path, tmp_path: Path, room: int) -> None:
         """Refused, or the last batch is gone; nothing third."""
         rng = random.Random(7)
-        size = used(self.logs(spoilt)[-1].read_bytes())
+        size = used(logs(spoilt)[-1])
         for round_ in range(30):
 
             def flip(log: bytearray) -> bytearray:
@@ -233,9 +230,8 @@ class PersistentGridSuite(GridSuite):
         """A copy with its last log file changed, which ends with what was written there."""
         directory = target / "copy"
         shutil.copytree(killed, directory)
-        log = self.logs(directory)[-1]
-        written = log.read_bytes()
-        log.write_bytes(damage(bytearray(written[: used(written)])))
+        log = logs(directory)[-1]
+        log.write_bytes(damage(bytearray(log.read_bytes()[: used(log)])))
         return directory
 
     def count(self, directory: Path) -> int:
@@ -246,9 +242,15 @@ class PersistentGridSuite(GridSuite):
     def start(self, directory: Path, first: int, last: int | None = None) -> subprocess.Popen[bytes]:
         numbers = [str(first)] if last is None else [str(first), str(last)]
         command = child.command("tests.contract.writer", self.factory, str(directory), *numbers)
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"open\n"
+        with TemporaryFile() as errors:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if line != b"open\n":
+                process.kill()
+                ended = process.wait()
+                errors.seek(0)
+                pytest.fail(f"{line!r} instead of open; it ended with {ended}:\n{errors.read().decode()}")
         return process
 
     @contextmanager

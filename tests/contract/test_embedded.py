@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from iot_mqtt.grid import ahead
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from tests.contract.driving import Pump, ReactorPump
 from tests.contract.persistent_suite import PersistentGridSuite
@@ -28,11 +25,6 @@ class TestEmbeddedGrid(PersistentGridSuite):
 
 class TestEmbeddedGridOfANode(TestEmbeddedGrid):
     """With a reactor, as nodes have it: small commits are written in its thread."""
-
-    @pytest.fixture(autouse=True)
-    def at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Not only when the directory has been quiet for a while."""
-        monkeypatch.setattr(ahead, "UNCERTAIN", -1)
 
     def pump(self) -> Pump:
         return ReactorPump()

@@ -28,7 +28,7 @@ from test_kill9 import Load
 
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.values import ProtocolVersion
-from tests.contract.logfile import used
+from tests.contract.logfile import logs, used
 
 V311, V5 = ProtocolVersion.V311, ProtocolVersion.V5
 
@@ -133,7 +133,7 @@ class Recorder:
         self.node.witnessed.after = self._after
 
     def _logs(self) -> dict[str, int]:
-        return {path.name: used(path.read_bytes()) for path in (self.folder / "live").glob("*.log")}
+        return {path.name: used(path) for path in logs(self.folder / "live")}
 
     def _before(self) -> None:
         self._sizes = self._logs()

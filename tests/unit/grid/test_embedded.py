@@ -6,14 +6,14 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid import embedded, engine
+from iot_mqtt.grid.commit_record import records as records_of
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import Begun, Engine
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract import child
@@ -327,88 +327,98 @@ def test_every_cache_has_a_tag_of_its_own() -> None:
 class Database:
     """Stands in for ``Rdict``: notes the calls, stalls a few times."""
 
-    def __init__(self, stalls: int = 0, failure: str | None = None) -> None:
-        self.calls: list[str] = []
+    def __init__(self, calls: list[str], stalls: int = 0) -> None:
+        self.calls = calls
         self.stalls = stalls
-        self.failure = failure
 
     def write(self, batch: object, options: object) -> None:
         if self.stalls:
             self.stalls -= 1
             raise Exception("Result incomplete: Write stall")
-        self.calls.append(f"write {len(batch)} sync={options.sync} wait={not options.no_slowdown}")  # type: ignore[attr-defined, arg-type]
+        assert options.disable_wal  # type: ignore[attr-defined]
+        self.calls.append(f"write {len(batch)} wait={not options.no_slowdown}")  # type: ignore[attr-defined, arg-type]
 
-    def flush_wal(self, sync: bool) -> None:
+
+class Log:
+    """Stands in for ``CommitLog``."""
+
+    def __init__(self, calls: list[str], *, full: bool = False, failure: str | None = None) -> None:
+        self.calls = calls
+        self.full = full
+        self.failure = failure
+        self.failed = False
+        self.file = 5
+        self.salt = b"saltsalt"
+
+    def append(self, record: bytes, *, sync: bool) -> None:
+        (found,) = records_of(record, self.salt)
+        self.calls.append(f"append {found.lsn}{', sync' if sync else ''}")
         if self.failure is not None:
-            raise Exception(self.failure)
-        self.calls.append(f"flush_wal sync={sync}")
+            self.failed = True
+            raise OSError(self.failure)
 
 
-def engine_over(database: Database, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, list[float]]:
-    pauses: list[float] = []
-    found = Engine(Path("unused"), pauses.append)
-    monkeypatch.setattr(found, "_database", database)
-    return found, pauses
+class EngineRig:
+    """An engine over those, its calls, and how long it paused."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, stalls: int = 0, full: bool = False, failure: str | None = None
+    ) -> None:
+        self.calls: list[str] = []
+        self.pauses: list[float] = []
+        self.engine = Engine(Path("unused"), self.pauses.append)
+        monkeypatch.setattr(self.engine, "_database", Database(self.calls, stalls))
+        monkeypatch.setattr(self.engine, "_log", Log(self.calls, full=full, failure=failure))
 
 
-def test_a_write_is_synced_where_the_interpreter_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One batch without sync, then the sync: rocksdict gives up the interpreter lock only for the latter."""
-    database = Database()
-    subject, pauses = engine_over(database, monkeypatch)
-    subject.write({b"a": b"1", b"b": None})
-    assert database.calls == ["write 2 sync=False wait=False", "flush_wal sync=True"]
-    assert pauses == []
+def test_a_write_is_in_memory_and_in_the_log_and_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this order; with the number of the batch as one more entry."""
+    rig = EngineRig(monkeypatch)
+    rig.engine.write({b"a": b"1", b"b": None})
+    rig.engine.write({b"a": b"2"})
+    assert rig.calls == ["write 3 wait=False", "append 1, sync", "write 2 wait=False", "append 2, sync"]
+    assert rig.pauses == []
 
 
 def test_a_stalled_write_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting where it holds nothing up, with the whole batch each time."""
-    database = Database(stalls=3)
-    subject, pauses = engine_over(database, monkeypatch)
-    subject.write({b"a": b"1"})
-    assert pauses == [engine.STALL_PAUSE] * 3
-    assert database.calls == ["write 1 sync=False wait=False", "flush_wal sync=True"]
+    """Waiting where it holds nothing up, with the whole batch each time, which has its number only once."""
+    rig = EngineRig(monkeypatch, stalls=3)
+    rig.engine.write({b"a": b"1"})
+    assert rig.pauses == [engine.STALL_PAUSE] * 3
+    assert rig.calls == ["write 2 wait=False", "append 1, sync"]
 
 
 def test_a_stall_without_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """After half a minute of waiting."""
-    subject, pauses = engine_over(Database(stalls=1_000_000), monkeypatch)
+    rig = EngineRig(monkeypatch, stalls=1_000_000)
     with pytest.raises(Unavailable, match="too far behind"):
-        subject.write({b"a": b"1"})
-    assert sum(pauses) == pytest.approx(30.0)
+        rig.engine.write({b"a": b"1"})
+    assert sum(rig.pauses) == pytest.approx(30.0)
 
 
-def test_a_failed_sync_is_a_failed_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the write itself went well."""
-    subject, _ = engine_over(Database(failure="IO error: fdatasync"), monkeypatch)
+def test_a_failed_sync_is_a_failed_write_and_nothing_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the write itself went well: what stands in the file is not certain."""
+    rig = EngineRig(monkeypatch, failure="fdatasync")
     with pytest.raises(Unavailable, match="fdatasync"):
-        subject.write({b"a": b"1"})
+        rig.engine.write({b"a": b"1"})
+    with pytest.raises(Unavailable, match="not read again"):
+        rig.engine.write({b"a": b"2"})
+    assert rig.calls == ["write 2 wait=False", "append 1, sync"]
 
 
-@pytest.mark.parametrize("files", [[5, 5], [5, None], [None]])
-def test_what_is_begun_is_synced_by_whoever_knows_the_log(
-    files: list[int | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file is the caller's to sync if RocksDB still writes there afterwards; else RocksDB syncs what it has."""
-    database = Database()
-    subject, _ = engine_over(database, monkeypatch)
-    asked = iter(files)
-    monkeypatch.setattr(subject, "_ahead", SimpleNamespace(steady=lambda: next(asked), make=lambda _: None))
-    begun = subject.begin({b"a": b"1"})
-    written, synced = ["write 1 sync=False wait=False"], ["flush_wal sync=True"]
-    if files == [5, 5]:
-        assert (begun, database.calls) == (Begun(written=True, file=5), written)
-    elif files == [5, None]:
-        assert (begun, database.calls) == (Begun(written=True), written + synced)
-    else:
-        assert (begun, database.calls) == (Begun(written=False), [])
+def test_what_is_begun_is_synced_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is the one that the record stands in."""
+    rig = EngineRig(monkeypatch)
+    assert rig.engine.begin({b"a": b"1"}) == 5
+    assert rig.calls == ["write 2 wait=False", "append 1"]
 
 
-def test_what_would_stall_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may wait does it."""
-    subject, pauses = engine_over(Database(stalls=1), monkeypatch)
-    monkeypatch.setattr(subject, "_ahead", SimpleNamespace(steady=lambda: 5, make=lambda _: None))
-    assert subject.begin({b"a": b"1"}) == Begun(written=False)
-    assert pauses == []
+@pytest.mark.parametrize(("stalls", "full"), [(1, False), (0, True)])
+def test_what_would_have_to_wait_is_not_begun(monkeypatch: pytest.MonkeyPatch, stalls: int, full: bool) -> None:
+    """For compaction, or for another segment. Whoever may wait does it."""
+    rig = EngineRig(monkeypatch, stalls=stalls, full=full)
+    assert rig.engine.begin({b"a": b"1"}) is None
+    assert (rig.calls, rig.pauses) == ([], [])
 
 
 def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +13,9 @@ from pathlib import Path
 import pytest
 from twisted.internet.epollreactor import EPollReactor
 
+from iot_mqtt import native
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid import ahead, embedded, syncing
-from iot_mqtt.grid.ahead import Ahead
+from iot_mqtt.grid import commit_log, embedded, syncing
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.syncing import Syncing
@@ -78,10 +80,10 @@ class Rig:
         self.engine, self.syncing = Counting.instance, HeldSyncing.instance
         self.done: list[tuple[int, bool]] = []
         self.pump.run(self.grid.open())
-        # Before it has written once, the engine does not know its log.
         self.commit(0)
         assert self.until(1) == [True]
         self.engine.writers.clear()
+        self.syncing.asked = 0
 
     def commit(self, number: int, size: int = 10) -> None:
         batch = WriteBatch()
@@ -105,7 +107,6 @@ class Rig:
 
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setattr(ahead, "UNCERTAIN", -1)
     monkeypatch.setattr(embedded, "Engine", Counting)
     monkeypatch.setattr(embedded, "Syncing", HeldSyncing)
     rig = Rig(tmp_path / "grid")
@@ -117,6 +118,7 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 def serving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "pure":
         monkeypatch.setattr(syncing, "serve", _pure_syncing.serve)
+        monkeypatch.setattr(native, "write_at", _pure_syncing.write_at)
 
 
 @pytest.mark.usefixtures("serving")
@@ -140,6 +142,27 @@ def test_a_file_is_synced_and_an_error_is_told(tmp_path: Path) -> None:
     pump.until(lambda: threading.active_count() == before)
     os.close(reading)
     os.close(writing)
+
+
+@pytest.mark.usefixtures("serving")
+def test_all_of_it_is_written_or_an_error_is_told(tmp_path: Path) -> None:
+    """With the sync or without."""
+    with (tmp_path / "file").open("wb") as file:
+        assert native.write_at(file.fileno(), b"there", 4, False) == 0
+        assert native.write_at(file.fileno(), b"here", 0, True) == 0
+        assert native.write_at(file.fileno(), b"", 0, True) == 0
+        number = file.fileno()
+    assert (tmp_path / "file").read_bytes() == b"herethere"
+    assert native.write_at(number, b"closed", 0, True) == errno.EBADF
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with (tmp_path / "file").open("r+b") as file:
+            assert native.write_at(file.fileno(), bytes(10), 5, True) == errno.EFBIG
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_small_commit_needs_no_other_thread_but_for_its_sync(rig: Rig) -> None:
@@ -255,38 +278,16 @@ def test_a_batch_that_is_none_leaves_nobody_waiting(rig: Rig) -> None:
     assert rig.until(3)[-1]
 
 
-def test_a_log_that_rocksdb_begins_meanwhile_is_synced_by_rocksdb(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is taken for durable because another file was synced: 40 MB go through logs of 16."""
+def test_a_segment_is_begun_by_the_thread(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reactor's thread goes on in it: 40 MB go through segments of one."""
     monkeypatch.setattr(embedded, "SMALL_BYTES", 1 << 20)
+    monkeypatch.setattr(commit_log, "SEGMENT", 1 << 20)
     logs: set[str] = set()
-    steady, unsteady = 0, 0
     for number in range(1, 200):
-        asked = rig.syncing.asked
         rig.commit(number, 200_000)
         rig.until(number + 1)
-        newest = max((path for path in rig.engine.directory.glob("*.log")), key=lambda path: int(path.stem))
-        if rig.syncing.asked > asked:
-            steady += 1
-        else:
-            unsteady += 1
-        logs.add(newest.name)
-    assert len(logs) > 1
-    assert steady > unsteady >= len(logs) - 1
+        logs |= {path.name for path in rig.engine.directory.glob("commits-*")}
+    begun = len(rig.engine.writers)
+    assert begun == len(logs) - 1 > 20
+    assert rig.syncing.asked == 199 - begun
     assert rig.keys() == list(range(200))
-
-
-def test_nothing_is_certain_of_a_directory_that_has_just_changed(tmp_path: Path) -> None:
-    """What happens within a step of its clock cannot be told apart."""
-    ahead = Ahead(tmp_path)
-    (tmp_path / "000001.log").write_bytes(b"")
-    ahead.make(10)
-    assert ahead.steady() is None
-    long_ago = 1_000_000_000
-    os.utime(tmp_path, ns=(long_ago, long_ago))
-    ahead.make(10)
-    file = ahead.steady()
-    assert file is not None
-    assert os.fstat(file).st_ino == (tmp_path / "000001.log").stat().st_ino
-    (tmp_path / "000002.log").write_bytes(b"")
-    assert ahead.steady() is None
-    ahead.close()

@@ -44,8 +44,9 @@ def test_both_twins_offer_the_same() -> None:
     assert native.lines in (_lines.lines, _pure_lines.lines)
     assert native.object_line in (_lines.object_line, _pure_lines.object_line)
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
+    assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
     for name in native.__all__:
-        if name in ("lines", "object_line", "decoded", "NOT_JSON", "serve", "NUMBER") or "NATIVE" in name:
+        if name in ("lines", "object_line", "decoded", "NOT_JSON", "serve", "write_at", "NUMBER") or "NATIVE" in name:
             continue
         assert hasattr(_scan, name)
         assert hasattr(_pure, name)
