@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.cluster.joining import Place, enter
@@ -60,7 +60,7 @@ class BrokerLife:
         self.outbox = None
         self.place: Place | None = None
         self.cluster: ClusterNode | None = None
-        self.broker: Broker | None = None
+        self.broker: Composition | None = None
         self.paused = False
         #: Killed, or its life is over.
         self.ended = False
@@ -75,7 +75,7 @@ class BrokerLife:
         place = self.place = await enter(door, self.name)
         store = GridStore(door, clock, self.counters)
         log = GridLog(door, store, clock, LOG, place.number)
-        broker = self.broker = Broker(
+        broker = self.broker = Composition(
             settings=SETTINGS,
             store=store,
             log=log,

@@ -18,7 +18,7 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.app.node.views import join
-from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
@@ -66,7 +66,7 @@ class Clustered:
         log.info("joined", extra={"number": self._place.number, "boot": self._place.boot})
         return self._place.number
 
-    async def enter(self, broker: Broker, view: View) -> None:
+    async def enter(self, broker: Composition, view: View) -> None:
         """Make the broker one of many, and load what is at home here. Its log is open."""
         assert self._place is not None
         node = self._node = ClusterNode(

@@ -10,7 +10,7 @@ from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig
-from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
@@ -76,7 +76,7 @@ def log_settings(config: LogConfig) -> LogSettings:
     )
 
 
-def make_accompanied(broker: Broker, store: DeviceStore, settings: DevicesSettings) -> Accompanied:
+def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesSettings) -> Accompanied:
     """Commands, devices and shadows beside a broker."""
     return Accompanied(
         store=store,
@@ -125,7 +125,7 @@ def _websocket(config: ListenerConfig) -> WebSocketSettings:
     return WebSocketSettings(path=config.path, allowed_origins=config.allowed_origins, local=is_loopback(config.host))
 
 
-def make_layout(broker: Broker, config: Config, links: LinkServices) -> Callable[[ListenerSettings], Layout]:
+def make_layout(broker: Composition, config: Config, links: LinkServices) -> Callable[[ListenerSettings], Layout]:
     """The stages of a connection above what its transport needs."""
     settings = broker.settings
 

@@ -43,7 +43,7 @@ from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.pipeline.status import read_status
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.service import Access
-from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
@@ -100,7 +100,7 @@ ADMIN_BACKLOG = 128
 class Service:
     """One life of a node. Its broker is made at the start, because only the grid knows what number the node has."""
 
-    broker: Broker
+    broker: Composition
     view: View
     #: The configuration again, as it was read at the start; None: it came from nowhere.
     reread: Reread | None = None
@@ -190,7 +190,7 @@ class Service:
 
     def _make_broker(self, messages: GridLog) -> None:
         config, cluster = self._config, self._cluster
-        self.broker = Broker(
+        self.broker = Composition(
             settings=config.mqtt,
             store=self._store,
             log=messages,

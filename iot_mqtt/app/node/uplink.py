@@ -9,7 +9,7 @@ from typing import NamedTuple
 from iot_mqtt.app.config.folders import uplink_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.rule_desk import Read, RuleDesk
-from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.store import CommitOrder
@@ -30,7 +30,7 @@ class Uplinked(NamedTuple):
     book: RuleBook
     desk: RuleDesk
 
-    async def attach(self, config: Config, broker: Broker) -> None:
+    async def attach(self, config: Config, broker: Composition) -> None:
         """Find the rules of before, and the place. Before anything is published."""
         await self.book.load(rules_of(config.uplink.rules)[0], broker.log.end)
         broker.store.enlist(CommitOrder.RULES, self.book)
@@ -43,7 +43,7 @@ class Uplinked(NamedTuple):
 
 def make_uplink(
     config: Config,
-    broker: Broker,
+    broker: Composition,
     grid: Grid,
     number: int,
     cross: Callable[[Callable[[], None]], object],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from iot_mqtt.broker.broker import Broker
 from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
 from iot_mqtt.broker.cluster.references import LeastLoaded
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.views.backlog import Backlogs
 from iot_mqtt.broker.views.clients_view import ClientsView
 from iot_mqtt.broker.views.cluster_view import ClusterView, Together
@@ -32,7 +32,7 @@ class Neighbours(Together, Protocol):
         """Tell the others whether this node takes clients."""
 
 
-def make_view(broker: Broker, *, node_id: str, version: str, started_at: float) -> View:
+def make_view(broker: Composition, *, node_id: str, version: str, started_at: float) -> View:
     """The facade for the admin side."""
     turn, sessions, log, budget = broker.turn, broker.sessions, broker.log, broker.budget
 
@@ -61,14 +61,14 @@ def make_view(broker: Broker, *, node_id: str, version: str, started_at: float) 
     )
 
 
-def make_cluster_view(broker: Broker, *, node_id: str, version: str) -> ClusterView:
+def make_cluster_view(broker: Composition, *, node_id: str, version: str) -> ClusterView:
     """Its part about the cluster."""
     return ClusterView(
         broker.draining, broker.connections, broker.store, broker.counters, node_id=node_id, version=version
     )
 
 
-def join(broker: Broker, view: ClusterView, node_id: str, node: Neighbours, registry: Registry) -> None:
+def join(broker: Composition, view: ClusterView, node_id: str, node: Neighbours, registry: Registry) -> None:
     """Be one of several: clients are sent to the others, and the others learn that this node takes none."""
 
     def members() -> list[Member]:

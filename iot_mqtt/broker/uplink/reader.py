@@ -81,7 +81,7 @@ class Uplink:
     # Life.
 
     async def attach(self) -> None:
-        """Find the place. It is to take part in the broker's turns from now on (``Broker.feed``)."""
+        """Find the place. It is to take part in the broker's turns from now on (``Composition.feed``)."""
         await self._ledger.load()
         # What there is already has to be read; what comes is heard of. The end of the former is not known.
         end = self.end = self._log.end

@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from iot_mqtt.app.node.views import make_view
-from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.kept_session import KeptSession
@@ -142,7 +142,7 @@ class Node:
         self.wheel = TimingWheel(self.clock, self._tick)
         self.store = GridStore(self.grid, self.clock, self.counters)
         self.log = GridLog(self.grid, self.store, self.clock, self.log_settings, self.number)
-        self.broker = Broker(
+        self.broker = Composition(
             settings=self.settings,
             store=self.store,
             log=self.log,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from iot_mqtt.broker.broker import Broker
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
 from iot_mqtt.codec.runs import run_of
 from iot_mqtt.errors import Unavailable
@@ -90,7 +90,7 @@ def _nobody() -> None:
     """The reader puts its own there."""
 
 
-def make_uplink(broker: Broker, plan: Plan, sink: Sink, places: Places, *, hold: bool = False) -> Uplink:
+def make_uplink(broker: Composition, plan: Plan, sink: Sink, places: Places, *, hold: bool = False) -> Uplink:
     """What a node composes; ``hold``: acknowledgements wait for the sink."""
     log, clock, turn = broker.log, broker.clock, broker.turn
     ledger = Ledger(places, log, clock, turn.reserve)

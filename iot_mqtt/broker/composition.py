@@ -1,7 +1,6 @@
-"""The broker of one node: its parts, and the turn that holds them together.
+"""The one place that knows all parts of a node's broker: it makes them, and gives each what it uses.
 
-A turn is one pass of the reactor. What it stages goes to the grid as one batch, what it writes leaves as one
-write per connection; ``mark_dirty`` makes sure that ``end_turn`` comes.
+Nothing below imports this (import-linter holds it to that). Who composes the program, and tests, take the parts from here.
 """
 
 from __future__ import annotations
@@ -107,8 +106,8 @@ if TYPE_CHECKING:
     from iot_mqtt.pipeline import TimingWheel
 
 
-class Broker:
-    """What every connection of a node shares. Everything here runs in the reactor's thread."""
+class Composition:
+    """The parts of one node. Everything runs in the reactor's thread."""
 
     def __init__(  # noqa: PLR0915
         self,
