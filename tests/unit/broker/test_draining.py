@@ -228,6 +228,21 @@ def test_what_was_received_is_acknowledged_before_the_client_goes(version: Proto
     assert node.session("reader").backlog == 1
 
 
+def test_a_client_that_is_not_read_from_does_not_fall_silent() -> None:
+    """It may be talking while it waits for its commit; its keep-alive says nothing then."""
+    node = Node()
+    node.connect("reader", clean=False, expiry=60).subscribe("t", qos=1)
+    client = node.connect("c", clean=False, expiry=60, keep_alive=1)
+    node.hold()
+    client.publish("t", b"1", qos=1, packet_id=1)
+    node.broker.draining.begin(rate=10)
+    for _ in range(4):
+        node.advance(1)
+    assert not client.closed
+    node.release()
+    assert client.farewell is ReasonCode.USE_ANOTHER_SERVER
+
+
 def test_a_publisher_that_was_sent_away_sends_again_and_nothing_comes_twice() -> None:
     """A QoS 2 exchange goes on where its session does, here after ``resume``."""
     node = Node()
