@@ -105,12 +105,6 @@ class Conduct:
         self._forget()
         self._quarantined()
 
-    def pardon(self) -> None:
-        """A person says: try again."""
-        self.until, self.reason, self._times = 0.0, "", 0
-        self.hold_offs.forget()
-        self._forget()
-
     @property
     def remaining(self) -> float:
         """Seconds of quarantine that are left."""

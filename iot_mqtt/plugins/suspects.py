@@ -114,9 +114,6 @@ class HoldOffs:
                 "held_off", f"{kind} {name} is held off by {plugin} for {left:.0f} s more: {hold.reason}"
             )
 
-    def forget(self) -> None:
-        self._holds.clear()
-
     def shown(self) -> Iterator[HeldOff]:
         """Those that are held off now, the last one first."""
         now = self._now()

@@ -46,8 +46,8 @@ library.setLevel(logging.INFO)
 #: What a call ends with when the connection is away; it may have been carried out all the same.
 AWAY = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError)
 
-#: What the operations of a transaction say that did not fail, when another one did.
-UNDONE = (RolledBackError, RuntimeInconsistency)
+#: What operations of a transaction say of which one could not be done: that one, and those that were undone for it.
+_NOT_DONE = (NodeExistsError, NoNodeError, BadVersionError, RolledBackError, RuntimeInconsistency)
 
 #: Of a check: whatever the version is.
 ANY_VERSION = -1
@@ -286,9 +286,6 @@ def _all_done(results: Any) -> bool:
     """False if something was changed meanwhile; what cannot work at all is raised."""
     errors = [one for one in results if isinstance(one, Exception)]
     for error in errors:
-        # Those of the other operations, which were not tried or were undone.
-        if not isinstance(
-            error, (RolledBackError, RuntimeInconsistency, NodeExistsError, NoNodeError, BadVersionError)
-        ):
+        if not isinstance(error, _NOT_DONE):
             raise error
     return not errors

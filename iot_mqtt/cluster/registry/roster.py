@@ -45,8 +45,6 @@ class Roster:
         self._reading = False
         self._waiting: list[Deferred[None]] = []
         self.entries: dict[str, Entry] = {}
-        #: Entries that were read and not understood, ever.
-        self.bad = 0
 
     @property
     def members(self) -> dict[str, Member]:
@@ -154,6 +152,5 @@ class Roster:
         try:
             return load(name, data)
         except BadEntry as error:
-            self.bad += 1
             log.warning("the entry %s/%s %s: it is left out", self._path, name, error)
             return None

@@ -45,7 +45,6 @@ class ZooKeeperRegistry:
         self._trouble: str | None = "not registered yet"
         self._life: Life | None = None
         self._closed = False
-        self._bad_before = 0
 
     @property
     def state(self) -> RegistryState:
@@ -69,11 +68,6 @@ class ZooKeeperRegistry:
     def not_understood(self) -> list[str]:
         """The names of entries that are there now and describe no member."""
         return [] if self._life is None else self._life.roster.not_understood
-
-    @property
-    def bad_entries(self) -> int:
-        """How many times an entry of another node was read that made no sense."""
-        return self._bad_before + (0 if self._life is None else self._life.roster.bad)
 
     async def register(self, member: Member) -> None:
         """``Unavailable``: closed, the session ended meanwhile, ZooKeeper refuses it, or a later life of this
@@ -145,7 +139,6 @@ class ZooKeeperRegistry:
         if self._life is not life:
             return
         self._life = None
-        self._bad_before += life.roster.bad
         self._trouble = f"{why}; this node is not in the list"
         was, self._state = self._state, RegistryState.LOST
         own = self._members.get(life.node_id)

@@ -156,7 +156,7 @@ class Writer:
         self._idle: list[Deferred[None]] = []
         #: Bytes that were put for keeping.
         self.kept = 0
-        self.commits = self.frames = self.failures = self.resolved = 0
+        self.commits = self.frames = self.failures = 0
 
     @property
     def waiting(self) -> int:
@@ -409,7 +409,6 @@ class Writer:
         if not self._doubtful or self._reading:
             return
         self._reading = True
-        self.resolved += 1
         swaps = self._doubtful
         reading = gatherResults(
             [Deferred.fromCoroutine(_await(self._get(swap.cache, swap.key))) for swap in swaps], consumeErrors=True
