@@ -1,6 +1,6 @@
 """The one place that knows all parts of a node's broker: it makes them, and gives each what it uses.
 
-Nothing below imports this (import-linter holds it to that). Who composes the program, and tests, take the parts from here.
+Nothing below imports this (import-linter holds it to that); the application and tests take the parts from here.
 """
 
 from __future__ import annotations
