@@ -3,6 +3,7 @@
     python -m benchmarks cluster                    all parts
     python -m benchmarks cluster --only latency
     python -m benchmarks cluster --seconds 10
+    python -m benchmarks cluster --one-port         one node, then two, on one port of this machine (``reuse_port``)
 
 Publishers are connected to the first node, subscribers to the second. Two Ignite servers, one ZooKeeper server, two
 nodes and the load generator share the machine, which should have nothing else to do; ``cpu`` is the share of a core
@@ -18,12 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.durable import Node, say
-from benchmarks.whole import build, cpu_seconds
+from benchmarks.whole import _free_port, build, cpu_seconds
 from iot_mqtt.app.engines import Cluster, Places, Plan
 from iot_mqtt.app.engines.snippet import settings
 
@@ -139,13 +140,71 @@ def measure(ground: Grounds, part: Part, seconds: float) -> None:
     )
 
 
+class Sharer(Member):
+    """One of several nodes on one port; the kernel spreads connections over them."""
+
+    def __init__(self, folder: Path, plan: Plan, number: int, port: int) -> None:
+        super().__init__(folder, plan, number)
+        self.port = port
+        self._settings["listeners.mqtt.reuse_port"] = True
+
+    def start(self, timeout: float = 120) -> float:
+        """Seconds until it is ready: who connects may reach another one."""
+        seconds, began = super().start(timeout), time.monotonic()
+        while time.monotonic() - began < timeout:
+            with suppress(OSError, ValueError):
+                if self.metrics():
+                    break
+            time.sleep(0.1)
+        return seconds
+
+
+#: Loads for nodes on one port: publishers and subscribers are on whichever node the kernel gave them.
+SHARED = (
+    Part("QoS 0", "QoS 0, 64 bytes, each publisher to a subscriber of its own", ("--pubs", "40"), ("out_per_s",)),
+    Part("QoS 1", "QoS 1, likewise", ("--pubs", "40", "--qos", "1"), ("out_per_s",)),
+    Part("paced", "QoS 1, 20,000 messages/s offered", ("--pubs", "40", "--qos", "1", "--rate", "20000"), ("p99_us",)),
+)
+
+
+def one_port(seconds: float) -> None:
+    """The same loads with one node and with two."""
+    for count in (1, 2):
+        with tempfile.TemporaryDirectory(prefix="bench-port-") as folder, ExitStack() as stack:
+            servers = Cluster(Path(folder) / "servers", Places.find(), die_with_parent=True)
+            plan = Plan.make(ignite=1, zookeeper=1)
+            stack.callback(servers.down, gently=False)
+            servers.up(plan)
+            port = _free_port()
+            nodes = [Sharer(Path(folder) / f"node-{number}", plan, number, port) for number in range(1, count + 1)]
+            for node in nodes:
+                stack.callback(node.kill)
+                node.start()
+            for part in SHARED:
+                words = ["pubsub", "--port", str(port), "--count", str(MANY), "--seconds", str(seconds), *part.options]
+                before = [cpu_seconds(node.pid) for node in nodes]
+                found = json.loads(subprocess.run([str(build()), *words], capture_output=True, check=True).stdout)
+                taken = [cpu_seconds(node.pid) - then for node, then in zip(nodes, before, strict=True)]
+                say(
+                    f"{count} on one port, {part.what}",
+                    **{name: found[name] for name in part.figures},
+                    us=1e6 * sum(taken) / max(1.0, found["out_per_s"] * found["seconds"]),
+                    lost=found["lost"],
+                    cpu=" ".join(f"{one / found['seconds']:.0%}" for one in taken),
+                )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts that are named."""
     parser = argparse.ArgumentParser(prog="cluster", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", help="names of parts, with commas between: " + ", ".join(part.name for part in PARTS))
     parser.add_argument("--seconds", type=float, default=5.0, help="of publishing, in each part")
     parser.add_argument("--warm", type=float, default=5.0, help="seconds of each load before it is measured")
+    parser.add_argument("--one-port", action="store_true", help="one node, then two, on one port of this machine")
     options = parser.parse_args(arguments)
+    if options.one_port:
+        one_port(options.seconds)
+        return 0
     wanted = options.only.split(",") if options.only else [part.name for part in PARTS]
     if unknown := set(wanted) - {part.name for part in PARTS}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

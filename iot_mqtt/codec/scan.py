@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from iot_mqtt import native
+from iot_mqtt.codec.encoder import encode_run
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.properties import NO_PROPERTIES, read_publish
 from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch
@@ -32,3 +33,16 @@ def runs_of(batch: PublishBatch) -> list[PublishRun]:
     mode = native.FROM_CLIENT | (native.FIVE if batch.five else 0)
     SCANNER.scan(batch.wire, 0, found, batch.longest, mode)
     return found
+
+
+def named(run: PublishRun, topic: bytes) -> PublishRun:
+    """A run with its topic in place of an alias, which means nothing outside of its connection."""
+    if not run.raw_properties or run.properties.topic_alias is None:
+        return run
+    properties, expiry = run.forwardable, run.properties.message_expiry_interval
+    if expiry is not None:
+        properties = b"\x02" + expiry.to_bytes(4, "big") + properties
+    wire = encode_run(run, five=True, qos=run.qos, retain=run.retain, ids=run.ids, properties=properties, topic=topic)
+    found: list[PublishRun] = []
+    SCANNER.scan(wire, 0, found, len(wire), native.FIVE)
+    return found[0]

@@ -11,7 +11,7 @@ from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.codec import PublishRun
+from iot_mqtt.codec import PublishRun, named
 from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogRun, Reference
@@ -42,7 +42,9 @@ class Arrivals:
             publication = _publication(item, item.run, item.topic)
             reference = item.reference
             if reference is not None:
-                publication.logged = LogRun(reference, item.run, item.topic, item.publisher, item.arrived, item.origin)
+                publication.logged = LogRun(
+                    reference, publication.run, item.topic, item.publisher, item.arrived, item.origin
+                )
                 if reference.writer == peer:
                     self._logs.announce(peer, publication.logged.end)
             self._deliver(peer, publication, item)
@@ -75,6 +77,7 @@ class Arrivals:
 
 
 def _publication(item: Forwarded, run: PublishRun, topic: bytes) -> Publication:
-    publication = Publication(run, topic, item.publisher, item.arrived, item.origin)
+    # Earlier releases forward aliases.
+    publication = Publication(named(run, topic), topic, item.publisher, item.arrived, item.origin)
     publication.remote = True
     return publication

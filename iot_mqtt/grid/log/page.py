@@ -22,14 +22,13 @@ from functools import lru_cache
 from struct import Struct
 from zlib import crc32
 
-from iot_mqtt.codec import Decoder, PublishRun, encode_run
+from iot_mqtt.codec import Decoder, PublishRun
 from iot_mqtt.grid.records.base import VERSION, StructError
 from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
 from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin, ProtocolVersion
 
 _HEAD = Struct(">BII")
 _RUN = Struct(">IIBdHI")
-_EXPIRY = Struct(">BI")
 _LENGTH = Struct(">H")
 _FIVE, _READING, _USER, _CODEC = 0x01, 0x02, 0x04, 0x08
 #: Of pages in which something has an origin, and of those that tell of a codec.
@@ -63,7 +62,7 @@ def encode_page(runs: Sequence[LogRun]) -> bytes:
     flagged = False
     for found in runs:
         run = found.run
-        wire = run.wire if _plain(run) else _with_topic(run, found.topic)
+        wire = run.wire
         publisher = found.publisher.encode()
         flags = _FIVE if run.five else 0
         if found.origin is not NOBODY:
@@ -82,7 +81,7 @@ def encode_page(runs: Sequence[LogRun]) -> bytes:
 def _page_of_one(found: LogRun) -> bytes:
     """The same in one go: with many topics, most pages are such."""
     run = found.run
-    wire = run.wire if _plain(run) else _with_topic(run, found.topic)
+    wire = run.wire
     publisher = found.publisher.encode()
     number = found.reference[2] & _NUMBER
     flags = _FIVE if run.five else 0
@@ -113,19 +112,6 @@ def _text(text: str) -> bytes:
 @lru_cache(maxsize=256)
 def _written(codec: CodecId) -> bytes:
     return b"".join(_text(text) for text in codec)
-
-
-def _plain(run: PublishRun) -> bool:
-    return bool(run.topic) and (not run.raw_properties or run.properties.topic_alias is None)
-
-
-def _with_topic(run: PublishRun, topic: bytes) -> bytes:
-    """The run without its alias, which means nothing outside of its connection."""
-    properties = run.forwardable
-    expiry = run.properties.message_expiry_interval
-    if expiry is not None:
-        properties = _EXPIRY.pack(0x02, expiry) + properties
-    return encode_run(run, five=True, qos=run.qos, retain=run.retain, ids=run.ids, properties=properties, topic=topic)
 
 
 class PageDecoder:
