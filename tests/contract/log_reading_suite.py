@@ -56,18 +56,6 @@ class LogReadingSuite(LogCase):
         assert runs[0].run == five
         assert runs[0].run.properties.message_expiry_interval == 60
 
-    @pytest.mark.parametrize("topic", [b"", b"a/b"])
-    def test_an_alias_is_resolved(self, life: Life, topic: bytes) -> None:
-        """It means nothing outside of its connection; everything else of the message stays."""
-        expiry, pair, alias = b"\x02\x00\x00\x00\x3c", b"\x26\x00\x01k\x00\x01v", b"\x23\x00\x07"
-        run = run_of(topic, ["one", "two"], five=True, properties=alias + expiry + pair)
-        life.log.append(run, b"a/b", "p", 1.5)
-        life.commit()
-        [found] = life.read("a/b").runs
-        assert (found.topic, found.run.topic, found.run.payloads()) == (b"a/b", b"a/b", [b"one", b"two"])
-        assert found.run.raw_properties == expiry + pair
-        assert (found.run.ids, found.run.qos) == (run.ids, 1)
-
     # Selective reading.
 
     def test_a_filter_gets_what_it_matches(self, life: Life) -> None:
