@@ -18,6 +18,7 @@ will be repeated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Final
 
@@ -42,10 +43,13 @@ RELEASED: Final = Marker.RELEASED
 Entry = Delivery | Flight | Marker
 
 
+_NO_IDS: Final[AbstractSet[int]] = frozenset()
+
+
 class Outbound:
     """The window towards one client."""
 
-    __slots__ = ("entries", "limit", "last")
+    __slots__ = ("entries", "limit", "last", "held")
 
     def __init__(self, limit: int) -> None:
         self.entries: dict[int, Entry] = {}
@@ -53,6 +57,8 @@ class Outbound:
         self.limit = limit
         #: The id that was given out last.
         self.last = 0
+        #: Ids that are free and not to be given out for now.
+        self.held: AbstractSet[int] = _NO_IDS
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -75,20 +81,22 @@ class Outbound:
         first = self.last + 1
         if first + count - 1 <= MAX_PACKET_ID:
             ids = range(first, first + count)
-            if self.entries.keys().isdisjoint(ids):
+            if self.entries.keys().isdisjoint(ids) and self.held.isdisjoint(ids):
                 self.last += count
                 return ids
         return self._search(count)
 
     def _search(self, count: int) -> list[int]:
         """The slow way: step over the ids that are taken, wrapping at 65,535 to 1 (0 is never an id)."""
+        if count > MAX_PACKET_ID - len(self.entries) - len(self.held):
+            self.held = _NO_IDS
         if count > MAX_PACKET_ID - len(self.entries):
             raise ValueError("more packet ids asked for than there are")
         found: list[int] = []
         candidate = self.last
         while len(found) < count:
             candidate = candidate + 1 if candidate < MAX_PACKET_ID else 1
-            if candidate not in self.entries:
+            if candidate not in self.entries and candidate not in self.held:
                 found.append(candidate)
         self.last = candidate
         return found
@@ -96,6 +104,17 @@ class Outbound:
     def skip(self, count: int) -> None:
         """Give out none of the next ``count`` ids before the others have gone round."""
         self.last = (self.last + count - 1) % MAX_PACKET_ID + 1
+
+    def hold(self, ids: Iterable[int], ahead: int) -> None:
+        """Ids that are in flight are about to be free: give none of them out that are among the next so many."""
+        entries, last = self.entries, self.last
+        held = [one for one in ids if 0 < (one - last) % MAX_PACKET_ID <= ahead and one in entries]
+        if held:
+            self.held = self.held | set(held)
+
+    def let_go(self) -> None:
+        """Give out what was held."""
+        self.held = _NO_IDS
 
     def mark(self, ids: Iterable[int], qos: int) -> None:
         """Note messages that are sent and need not be kept."""

@@ -25,7 +25,9 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from iot_mqtt.broker import claims
 from iot_mqtt.broker.readers import progress
+from iot_mqtt.broker.sending import repeating
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import (
     Ack,
@@ -585,7 +587,8 @@ def _few_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """So few packet ids that they come round all the time."""
     monkeypatch.setattr(outbound, "MAX_PACKET_ID", 9)
     monkeypatch.setattr(progress, "MAX_PACKET_ID", 9)
-    monkeypatch.setattr(progress, "IDS_AHEAD", 4)
+    for module in (progress, claims, repeating):
+        monkeypatch.setattr(module, "IDS_AHEAD", 4)
 
 
 @pytest.mark.timeout(0)
@@ -612,3 +615,26 @@ def test_sessions_do_what_the_model_allows() -> None:
         )
         number += 1
     print(f"{SessionMachine.steps} steps, {SessionMachine.steps / (time.monotonic() - began):.0f} a second")
+
+
+#: Ids come round; one that was stepped over, for a QoS 2 exchange had it, is free before what came behind it is repeated.
+ROUND = (
+    Action("publish", ("t/b", 2, 1, 0)),
+    *[Action("publish", ("t/a", 1, 1, 0))] * 9,
+    Action("acknowledge", (8, False, 0)),
+    Action("acknowledge", (3, False, 0)),
+    Action("crash", (False,)),
+    Action("connect", (Way(version=ProtocolVersion.V311, clean=False, durable=True, window=4, aliases=0), 0)),
+    Action("acknowledge", (8, False, 0)),
+)
+
+
+@pytest.mark.usefixtures("_quiet", "_few_ids")
+@pytest.mark.parametrize("late", [False, True])
+def test_a_story_that_gave_ids_anew(late: bool) -> None:
+    """What is sent once more has the id that it had."""
+    machine = type("SessionMachine", (SessionMachine,), {"late": late})()
+    for action in ROUND:
+        machine.step(action=action)
+        machine.everything_that_came_was_allowed()
+    machine.teardown()

@@ -107,6 +107,7 @@ class SessionCursor(ClaimCursor):
         if qos == 2:
             # It would be written, had it been sent, and it would have been sent before what is behind it.
             self.doubt = None
+            self.session.outbound.let_go()
         doubt = self.doubt if self.doubt is not None and self.doubt.covers(run.position) else None
         publication = logged_publication(run)
         if publication.expired(self.node.clock.wall()):  # [MQTT-3.3.2-5]
@@ -157,6 +158,7 @@ class SessionCursor(ClaimCursor):
 
     def caught_up(self) -> None:
         self._claims = self.doubt = None
+        self.session.outbound.let_go()
         if self.past:
             self.past = None
             self.node.progress.moved(self.session)

@@ -12,6 +12,8 @@ member of a group, and when something else gets an id before all of these have t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from iot_mqtt.broker.claims import IDS_AHEAD
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
@@ -33,6 +35,14 @@ def is_in_doubt(session: KeptSession) -> bool:
         cursor.doubt is not None and not cursor.live and cursor.doubt.covers(cursor.position)
         for cursor in session.plain_cursors()
     )
+
+
+def freed(session: KeptSession, ids: Iterable[int]) -> None:
+    """The client gives ids back. An earlier life stepped over those that were in use, so they are stepped over still:
+    else the ids behind them would be others than they were.
+    """
+    if session.cursor is not None and session.cursor.doubt is not None:
+        session.outbound.hold(ids, IDS_AHEAD)
 
 
 def out_of_order(session: Session, cursor: object = None) -> None:

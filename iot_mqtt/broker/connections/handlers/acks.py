@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from iot_mqtt.broker.connections.connection import Connection
-from iot_mqtt.broker.kept_session import is_durable
+from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.sending.outflow import Outflow
+from iot_mqtt.broker.sending.repeating import freed
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import AckRun, PacketType
@@ -43,6 +44,8 @@ class AcksHandler:
         session = connection.session
         assert session is not None
         self._counters.packets_received[run.type.name] += len(run.ids)
+        if session.__class__ is KeptSession and run.type is not PacketType.PUBREL:
+            freed(session, run.ids)
         self._by_type[run.type](connection, session, run)
         if session.durable:
             # What was finished is forgotten now, not when somebody next has something to say.
