@@ -617,7 +617,7 @@ def test_sessions_do_what_the_model_allows() -> None:
     print(f"{SessionMachine.steps} steps, {SessionMachine.steps / (time.monotonic() - began):.0f} a second")
 
 
-#: Ids come round; one that was stepped over, for a QoS 2 exchange had it, is free before what came behind it is repeated.
+#: Ids come round. One was stepped over, for a QoS 2 exchange had it; it is free before what came behind it is repeated.
 ROUND = (
     Action("publish", ("t/b", 2, 1, 0)),
     *[Action("publish", ("t/a", 1, 1, 0))] * 9,
