@@ -91,6 +91,7 @@ public final class Gateway implements LifecycleBean {
                         EventType.EVT_NODE_LEFT,
                         EventType.EVT_NODE_FAILED,
                         EventType.EVT_NODE_SEGMENTED);
+        services.topology().look(ignite);
         try {
             services.room().start();
             services.exchange().start();

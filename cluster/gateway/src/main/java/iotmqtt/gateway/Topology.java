@@ -18,7 +18,24 @@ final class Topology {
 
     Topology(Ignite ignite, Connections connections) {
         this.connections = connections;
-        update(ignite.cluster().topologyVersion(), ignite.cluster().nodes());
+        look(ignite);
+    }
+
+    /**
+     * Says what is the case now. To be called once changes are listened to: a server that joined between this object's
+     * making and that would never be heard of.
+     */
+    synchronized void look(Ignite ignite) {
+        long before;
+        Collection<ClusterNode> nodes;
+        do {
+            before = ignite.cluster().topologyVersion();
+            nodes = ignite.cluster().nodes();
+        } while (before != ignite.cluster().topologyVersion());
+        if (before >= version) {
+            update(before, nodes);
+            tell();
+        }
     }
 
     synchronized void changed(long newVersion, Collection<ClusterNode> nodes) {
