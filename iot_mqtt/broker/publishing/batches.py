@@ -24,6 +24,7 @@ from iot_mqtt.topics import MIXED, Match, Mixed, Route, is_reserved
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.publishing.fanout import FanOut
+    from iot_mqtt.ports.clock import Clock
     from iot_mqtt.ports.counters import Counters
     from iot_mqtt.values import Origin
 
@@ -57,15 +58,15 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
     return match
 
 
-def deliver(fan_out: FanOut, batch: PublishBatch, origin: Origin, publisher: Session, wall: float) -> Outcome:
-    """Hand a batch, which came at ``wall``, to every receiver of its match."""
+def deliver(fan_out: FanOut, batch: PublishBatch, origin: Origin, publisher: Session, clock: Clock) -> Outcome:
+    """Hand a batch, which came now, to every receiver of its match."""
     outcome, count = Outcome(), batch.count
     match: Match[Session] = batch.route
     for route in match.plain:
         outcome.receivers += 1
         sent = _send(fan_out.counters, batch, route)
         if sent < count:
-            for offset, publication in _behind(batch, origin, publisher, sent, wall):
+            for offset, publication in _behind(batch, origin, publisher, sent, clock.wall()):
                 fan_out.to_session(publication, route, outcome, None, offset)
     counters = fan_out.counters
     counters.messages_received += count
@@ -77,15 +78,17 @@ def deliver(fan_out: FanOut, batch: PublishBatch, origin: Origin, publisher: Ses
 
 def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int:
     """Send as much of a batch as a receiver takes as it comes; how many messages that is."""
-    session = route.receiver
+    session, count = route.receiver, batch.count
     connection = session.connection
-    if connection is None or not connection.writable or connection.aliases(batch.count):
+    if connection is None or not connection.writable or (count == 1 and connection.aliases(1)):
         return 0
     five, identifiers = connection.five, route.identifiers
     limit = connection.max_packet_size
     if limit and batch.longest + GROWTH + IDENTIFIER * len(identifiers) > limit:
         return 0
-    qos, count = min(route.qos, batch.qos), batch.count
+    qos = batch.head >> 1 & 3
+    if route.qos < qos:  # noqa: PLR1730 - a call less [MQTT-3.8.4-8]
+        qos = route.qos
     block = hop_properties(b"", identifiers=identifiers) if identifiers and five else b""
     if qos == 0:
         connection.send(batch.written(five=five, qos=0, identifiers=block))

@@ -56,8 +56,8 @@ class PublishHandler:
 
     def takes(self, connection: Connection, batch: PublishBatch) -> bool:
         """Whether a batch can be served at once."""
-        settings = self._settings
-        if batch.qos > settings.max_qos or (batch.retain and not settings.retain_available):
+        head, settings = batch.head, self._settings
+        if head >> 1 & 3 > settings.max_qos or (head & RETAIN and not settings.retain_available):
             return False
         return self._gate.takes(connection, batch)
 
@@ -99,14 +99,14 @@ class PublishHandler:
             self._serve_each(connection, session, batch)
             return
         self._counters.packets_received["PUBLISH"] += batch.count
-        qos, ids = batch.qos, batch.ids
+        qos, ids = batch.head >> 1 & 3, batch.ids
         if qos == 1 and connection.five:
             session.inbound.admit(batch.count)
         elif qos == 2:
             session.inbound.fresh(ids)
             if connection.five:
                 _check_quota(session, ids, None)
-        outcome = deliver(self._publishing.fan_out, batch, connection.origin, session, self._clock.wall())
+        outcome = deliver(self._publishing.fan_out, batch, connection.origin, session, self._clock)
         if qos == 2:
             self._answers.remember(connection, session, ids, outcome)
             self._answers.acknowledge(connection, PacketType.PUBREC, ids, outcome)

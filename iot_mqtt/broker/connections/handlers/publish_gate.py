@@ -11,6 +11,9 @@ from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.codec import PublishBatch, PublishRun, RunBatch
 
+#: The bit in the first byte of PUBLISH.
+QOS_2 = 0x04
+
 
 class PublishGate:
     """Holds connections that publish, until they may go on."""
@@ -33,12 +36,12 @@ class PublishGate:
             verdicts = connection.verdicts
             if verdicts is None or verdicts.version != permissions.version:
                 return False
-        if isinstance(batch, RunBatch):
+        if batch.__class__ is RunBatch:
             classes = self._publishing.routes.classes
             for run in batch.runs:
                 if classes[run.topic] is None or not connection.may_publish(run.topic):
                     return False
-        if batch.qos == 2:
+        if batch.head & QOS_2:
             ids = batch.ids
             return session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)
         return True
