@@ -46,20 +46,19 @@ STEPS: dict[str, tuple[str, ...]] = {
     "fan-out": (
         "broker/publishing/batches.py:",
         "broker/publishing/fanout.py:",
-        "broker/connections/connection.py:send",
-        "broker/broker.py:mark_dirty",
+        "broker/publishing/outcome.py:",
+        "broker/connections/client_writer.py:send",
+        "broker/turn.py:mark_dirty",
     ),
-    "end of turn": ("pipeline/reactor.py:", "broker/broker.py:", "grid/store.py:", "broker/publishing/budget.py:"),
+    "end of turn": ("pipeline/reactor.py:", "broker/turn.py:", "grid/store.py:", "broker/publishing/budget.py:"),
     "write": (
-        "broker/connections/connection.py:write_out",
+        "broker/connections/client_writer.py:write_out",
         "pipeline/stage.py:",
         "pipeline/ends.py:",
         "pipeline/outbox.py:",
         "pipeline/transport.py:push",
     ),
 }
-#: Functions of the broker that serve the packet, though their file stands above.
-HANDLER = ("broker/broker.py:send_up", "broker/broker.py:record", "broker/broker.py:is_")
 WARM, COUNTED = 200, 200
 
 
@@ -69,8 +68,6 @@ def step_of(frame: FrameType) -> str:
     if not path.startswith(PACKAGE):
         return "reactor"
     place = f"{path[len(PACKAGE) :]}:{code.co_name}"
-    if place.startswith(HANDLER):
-        return "handler"
     return next((step for step, places in STEPS.items() if place.startswith(places)), "handler")
 
 
@@ -227,7 +224,7 @@ def show_pauses(clients: int, rate: int, seconds: float) -> None:
 
     gc.callbacks.append(note)
     load = _load(node.port, clients, rate, seconds)
-    node.turn_until(lambda: node.service.broker.clients >= clients or load.poll() is not None, 120)
+    node.turn_until(lambda: node.service.broker.connections.clients >= clients or load.poll() is not None, 120)
     node.turn_until(lambda: node.service.counters.messages_received > rate or load.poll() is not None, 120)
     phase = "steady"
     node.turn_until(lambda: load.poll() is not None, seconds + 60)

@@ -22,7 +22,6 @@ from iot_mqtt.broker.cluster.links import Links
 from iot_mqtt.broker.cluster.other_logs import Follow, OtherLogs
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.broker.cluster.presence import Presence
-from iot_mqtt.broker.cluster.references import References
 from iot_mqtt.broker.cluster.releases import Releases
 from iot_mqtt.broker.cluster.retained_sync import RetainedSync
 from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
@@ -89,7 +88,6 @@ from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import SendUp
-from iot_mqtt.errors import Refused
 from iot_mqtt.pipeline import ConnectTimeouts
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
 from iot_mqtt.ports.clock import Clock
@@ -312,29 +310,6 @@ class Composition:
     def serving(self, kind: Kind = Kind()) -> Serving:  # noqa: B008 - it is frozen
         """What the connections of a listener share."""
         return Serving(self.turn, self.store, self.counters, self.clock, self._inbound, self.connections, kind)
-
-    @property
-    def clients(self) -> int:
-        """Connections that a session has."""
-        return self.connections.clients
-
-    @property
-    def refusing(self) -> Refused | None:
-        """See ``Door``."""
-        return self.door.refusing
-
-    @refusing.setter
-    def refusing(self, refusing: Refused | None) -> None:
-        self.door.refusing = refusing
-
-    @property
-    def references(self) -> References:
-        """See ``Connections.reference``."""
-        return self.connections.reference
-
-    @references.setter
-    def references(self, references: References) -> None:
-        self.connections.reference = references
 
     def new_client_id(self) -> str:
         """An id for a client that brought none [MQTT-3.1.3-6]."""

@@ -258,7 +258,7 @@ class Service:
             self._ended = reason
             return
         self.view.ready = False
-        self.broker.refusing = Refused("this node is not part of the cluster now", ReasonCode.SERVER_UNAVAILABLE)
+        self.broker.door.refusing = Refused("this node is not part of the cluster now", ReasonCode.SERVER_UNAVAILABLE)
         for connection in self._connections:
             connection.disconnect(ReasonCode.USE_ANOTHER_SERVER, "this node is not part of the cluster now")
         self._on_over(reason)
@@ -363,7 +363,7 @@ class Service:
 
     def _show_load(self) -> None:
         if self._cluster is not None:
-            self._cluster.refresh(self._lag.latest, self.broker.clients)
+            self._cluster.refresh(self._lag.latest, self.broker.connections.clients)
 
     def _take_care(self) -> None:
         if self._cluster is not None:

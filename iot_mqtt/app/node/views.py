@@ -55,7 +55,7 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
         messages=MessagesView(broker.publishing, broker.retention, broker.counters, turn, broker.clock, levels),
         log=LogView(log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon)),
         cluster=make_cluster_view(broker, node_id=node_id, version=version),
-        refuses=lambda: broker.refusing is not None,
+        refuses=lambda: broker.door.refusing is not None,
         uplink=uplink,
         alarms=[alarms],
     )
@@ -75,9 +75,9 @@ def join(broker: Composition, view: ClusterView, node_id: str, node: Neighbours,
         return list(registry.members.values())
 
     references = LeastLoaded(members, node.number, broker.clock, broker.settings.server_reference)
-    broker.references = references
+    broker.connections.reference = references
     broker.draining.on_change = lambda: node.drain(broker.draining.active)
     rebalancing = Rebalancing(
-        broker.draining, lambda: broker.clients, node_id, node.number, node.questions, members, references
+        broker.draining, lambda: broker.connections.clients, node_id, node.number, node.questions, members, references
     )
     view.join(node, rebalancing)

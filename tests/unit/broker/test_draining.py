@@ -34,7 +34,7 @@ def test_clients_leave_at_the_rate_that_was_asked_for() -> None:
     assert gone(clients) == [True] * 10 + [False] * 2
     for _ in range(3):
         node.advance(0.1)
-    assert node.broker.clients == 0
+    assert node.broker.connections.clients == 0
 
 
 @pytest.mark.parametrize(("rate", "seconds", "expected"), [(1, 3.0, 3), (3, 2.0, 6), (45, 0.2, 9), (1000, 0.1, 20)])
@@ -58,7 +58,7 @@ def test_the_state_says_what_ready_means() -> None:
     assert (node.view.info().ready, node.view.info().state) == (False, "drained")
     node.broker.draining.resume()
     assert node.view.serving
-    node.broker.refusing = Refused("apart", ReasonCode.SERVER_UNAVAILABLE)
+    node.broker.door.refusing = Refused("apart", ReasonCode.SERVER_UNAVAILABLE)
     assert (node.view.info().ready, node.view.info().state) == (False, "apart")
 
 
@@ -78,7 +78,7 @@ def test_a_node_that_was_busy_does_not_make_up_for_it_at_once() -> None:
 def test_version_5_is_told_why_and_where_to_go(reason: ReasonCode) -> None:
     """[MQTT-4.13.1] 0x9C, or 0x9D if the node will not come back, and the address behind the same listener."""
     node = Node()
-    node.broker.references = lambda listener: f"other.example:1883 (as {listener})"
+    node.broker.connections.reference = lambda listener: f"other.example:1883 (as {listener})"
     client = node.connect("c")
     listener = next(iter(node.broker.connections)).ctx.channel.listener  # type: ignore[union-attr]
     node.broker.draining.begin(rate=10, reason=reason)
@@ -105,7 +105,7 @@ def test_version_3_is_closed_without_a_word() -> None:
 def test_newcomers_are_refused(version: ProtocolVersion) -> None:
     """Version 5: 0x9C and where to go; version 3: server unavailable. And again for the next."""
     node = Node()
-    node.broker.references = lambda listener: "other.example:1883"
+    node.broker.connections.reference = lambda listener: "other.example:1883"
     node.broker.draining.begin()
     for _ in range(3):
         late = node.connect("late", version)
@@ -123,7 +123,7 @@ def test_refusing_keeps_nothing_of_those_it_refused() -> None:
     """The refusal is raised anew each time: one exception would collect the frames of all."""
     node = Node()
     node.broker.draining.begin()
-    refusal = node.broker.refusing
+    refusal = node.broker.door.refusing
     assert refusal is not None
     node.connect("late")
     assert refusal.__traceback__ is None
@@ -140,7 +140,7 @@ def test_resume_lets_clients_in_and_keeps_those_who_are_here() -> None:
     node.advance(10.0)
     assert gone(clients) == [True, True, False, False, False]
     assert node.connect("c0").connack is not None
-    assert node.broker.clients == 4
+    assert node.broker.connections.clients == 4
     clients[2].subscribe("t")
     node.connect("writer").publish("t", b"1")
     assert clients[2].payloads() == [b"1"]
@@ -164,11 +164,11 @@ def test_another_refusal_stays_when_draining_ends() -> None:
     """A node that is not part of its cluster lets nobody in, whatever the operator says."""
     node = Node()
     node.broker.draining.begin()
-    better = node.broker.refusing = Refused("not part of the cluster", ReasonCode.SERVER_UNAVAILABLE)
+    better = node.broker.door.refusing = Refused("not part of the cluster", ReasonCode.SERVER_UNAVAILABLE)
     node.broker.draining.begin(rate=5)
-    assert node.broker.refusing is better
+    assert node.broker.door.refusing is better
     node.broker.draining.resume()
-    assert node.broker.refusing is better
+    assert node.broker.door.refusing is better
 
 
 def test_progress_is_told() -> None:
@@ -343,7 +343,7 @@ def test_a_surplus_that_is_larger_than_what_is_there_is_everybody() -> None:
     clients[0].lose()
     for _ in range(5):
         node.advance(0.1)
-    assert node.broker.clients == 0
+    assert node.broker.connections.clients == 0
     assert node.broker.draining.progress().state == "serving"
 
 

@@ -317,7 +317,7 @@ def test_an_exchange_that_does_not_end_keeps_no_session(node: Node) -> None:
     client = begin(node, expiry=60)
     client.lose()
     assert node.broker.sessions.get("c") is None
-    assert node.broker.clients == 0
+    assert node.broker.connections.clients == 0
 
 
 def test_a_will_of_an_exchange_that_failed_is_not_published(node: Node) -> None:

@@ -122,7 +122,7 @@ def test_a_change_disconnects_whoever_is_gone_and_nobody_else(town: Town) -> Non
     assert alice.farewell is ReasonCode.NOT_AUTHORIZED
     assert alice.closed
     assert not bob.closed
-    assert town.node.broker.clients == 1
+    assert town.node.broker.connections.clients == 1
 
 
 def test_a_name_that_is_taken_back_ends_the_connection(town: Town) -> None:

@@ -240,7 +240,7 @@ def test_a_gateway_that_is_not_let_in_is_refused_in_its_own_words() -> None:
     """Whatever the broker's reason is."""
     world = World()
     gateway = world.open()
-    world.node.broker.refusing = Refused("not now", ReasonCode.SERVER_UNAVAILABLE)
+    world.node.broker.door.refusing = Refused("not now", ReasonCode.SERVER_UNAVAILABLE)
     gateway.say("login line-1")
     assert gateway.heard() == ["refused server_unavailable"] and gateway.closed
     assert world.counters.refused == {"server_unavailable": 1}
