@@ -57,6 +57,14 @@ class Principal(NamedTuple):
     username: str | None = None
     anonymous: bool = False
     superuser: bool = False
+    #: Groups that rules may speak of, as whoever vouched for the client named them.
+    groups: frozenset[str] = frozenset()
+    #: The address that the client comes from, without its port; "" where nobody is connected.
+    address: str = ""
+    #: Rules of its own that it brought with its proof (a token's claims), in the words of the ACL file.
+    brought_rules: tuple[str, ...] = ()
+    #: Seconds since 1970 after which its proof is worth nothing; None: it does not end.
+    expires_at: float | None = None
 
     @property
     def owner(self) -> str:
