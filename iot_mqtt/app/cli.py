@@ -13,6 +13,7 @@ import click
 
 from iot_mqtt import __version__
 from iot_mqtt.app.lazy import LazyCommand, LazyGroup
+from iot_mqtt.app.process_list import hide_secrets
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = (
@@ -47,6 +48,7 @@ COMMANDS = (
 @click.version_option(__version__, "-V", "--version", prog_name="iot-mqtt")
 def main() -> None:
     """A clustered MQTT broker for factories and other fleets of devices."""
+    hide_secrets(sys.argv)
 
 
 @main.command()

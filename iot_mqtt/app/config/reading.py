@@ -25,9 +25,10 @@ from iot_mqtt.app.config.layers import (
 from iot_mqtt.app.config.limits import KEYS, complaint, pattern_of
 from iot_mqtt.app.config.maps import gathered
 from iot_mqtt.app.config.plugins import folded
-from iot_mqtt.app.config.secrecy import is_secret, secrets_in, without
+from iot_mqtt.app.config.secret_files import with_secrets
 from iot_mqtt.app.config.sections import Config, ListenerConfig, known_listeners
 from iot_mqtt.app.config.values import IllTyped, read
+from iot_mqtt.app.secrecy import is_secret, secrets_in, without
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -71,7 +72,8 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
         environment_settings(os.environ if environ is None else environ),
         command_settings(sets, problems),
     )
-    settings = gathered(folded(leaf for layer in layers for setting in layer for leaf in expanded(setting)))
+    leaves = (leaf for layer in layers for setting in layer for leaf in expanded(setting))
+    settings = gathered(folded(with_secrets(leaves, problems)))
     names = schema.listener_names(setting.key for setting in settings)
     written: dict[str, tuple[Setting, ...]] = {}
     for setting in settings:

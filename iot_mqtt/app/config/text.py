@@ -11,14 +11,16 @@ from iot_mqtt.app.config import schema
 from iot_mqtt.app.config.errors import Layer
 from iot_mqtt.app.config.limits import KEYS, SECTIONS, pattern_of
 from iot_mqtt.app.config.reading import LoadedConfig, default_of
-from iot_mqtt.app.config.secrecy import masked
+from iot_mqtt.app.config.secret_files import SUFFIX, is_for_file, secret_behind
 from iot_mqtt.app.config.sections import known_listeners
 from iot_mqtt.app.config.values import describe
+from iot_mqtt.app.secrecy import masked
 
 _HEAD = """\
 # Configuration of iot-mqtt: every key with its default. Lines that begin with `#` and a key are those defaults;
 # take the `#` away to change one. The environment (IOT_MQTT__NODE__ID=...) wins over this file, and
 # `--set node.id=...` over both. `iot-mqtt config explain KEY` says which of them a value comes from.
+# For a secret there is KEY_file, too: the path of a file that has nothing but the secret in it.
 """
 
 #: Listeners after the first are shown with what tells them apart; they have all the keys of the first.
@@ -51,6 +53,7 @@ def shown(loaded: LoadedConfig) -> str:
 
 def explained(loaded: LoadedConfig, key: str) -> str | None:
     """Value, winning layer, overridden layers, type, default and meaning of a key; None if there is no such key."""
+    key = secret_behind(key) or key
     names = list(loaded.config.listeners)
     hint = schema.find(key, names)
     if hint is None:
@@ -104,6 +107,8 @@ def _reference_lines() -> Iterator[str]:
             yield from _comment(document(key), indent)
         name = parts[-1]
         yield f"{indent}#{name}: {_yaml(default_of(key))}\n" if leaf else f"{indent}{name}:\n"
+        if leaf and is_for_file(key):
+            yield f"{indent}#{name}{SUFFIX}: null\n"
 
 
 def _is_shown(parts: list[str]) -> bool:
