@@ -11,6 +11,7 @@ ARGS ?=
 NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
+.PHONY: sbom audit
 .PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim
 
 help: ## Print this list
@@ -29,7 +30,7 @@ test: setup ## Run every check and every test
 fmt: setup ## Format the code and mend what ruff can mend
 	@$(NOX) fmt
 
-lint: setup ## ruff, import rules, spelling, change fragments
+lint: setup ## ruff, import rules, spelling, change fragments, known faults of parts
 	@$(NOX) lint
 
 type: setup ## mypy --strict
@@ -75,6 +76,12 @@ bench: setup ## The project's own benchmarks (ARGS selects one)
 
 docs-check: setup ## Links and command names in the documentation, conformance matrix
 	@$(NOX) docs
+
+sbom: setup ## List the parts of a release in build/sbom, as CycloneDX (needs Maven)
+	@.venv/bin/python scripts/parts.py sbom build/sbom
+
+audit: sbom ## Ask OSV.dev what is known of these parts (needs the internet)
+	@.venv/bin/python scripts/parts.py audit build/sbom
 
 lock: setup ## Resolve requirements/*.lock again (ARGS=--upgrade)
 	@$(NOX) lock -- $(ARGS)

@@ -29,12 +29,13 @@ def fmt(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, import rules, spelling and change fragments."""
+    """Style, import rules, spelling, change fragments, and parts with known faults."""
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "lint-imports", "--no-logo")
     run(session, "codespell")
     run(session, "python", "scripts/changes.py", "check")
+    run(session, "python", "scripts/parts.py", "check")
 
 
 @nox.session(name="type")
