@@ -167,7 +167,14 @@ def _schemas() -> Json:
             "codec",
         ),
         "Installed": object_of({"items": items_of(schema_of(PluginInfo))}),
-        "PluginPath": body_of({"path": {"type": "string", "description": "Absolute, on the node's machine."}}, "path"),
+        "PluginPath": body_of(
+            {
+                "path": {"type": "string", "description": "Absolute, on the node's machine."},
+                "sha256": {"type": "string", "description": "Of the wheel, in hexadecimal."},
+            },
+            "path",
+            "sha256",
+        ),
         "PluginIsolation": body_of({"isolation": {"type": ["string", "null"], "enum": ["inline", "process", None]}}),
         "PluginReload": body_of({"drain": _flag("Ask connections on other versions to close.")}),
         "Cluster": schema_of(ClusterInfo),

@@ -27,17 +27,19 @@ class PluginResources(Resource):
 
     @post(
         "plugins",
-        "Take in a wheel or a project's directory on the node's machine; nothing that runs is changed.",
+        "Take in a wheel with this hash on the node's machine; nothing that runs is changed.",
         "Installed",
         "PluginPath",
     )
     async def _install(self, call: Call) -> Json:
         fields = call.json()
-        path = fields.text("path")
+        path, sha256 = fields.text("path"), fields.text("sha256")
         fields.finish()
         if not path or "\0" in path:
-            raise bad_request("path must name a wheel or a project's directory on the node's machine")
-        return {"items": await _told(self._plugins.install(path))}
+            raise bad_request("path must name a wheel on the node's machine")
+        if not sha256:
+            raise bad_request("sha256 must be the hash of the wheel that may be installed")
+        return {"items": await _told(self._plugins.install(path, sha256))}
 
     @get("plugins/{name}", "One plugin.", "Plugin")
     def _show(self, call: Call) -> PluginInfo:

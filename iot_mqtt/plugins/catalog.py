@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -69,7 +69,11 @@ class _Plugin:
 
 
 class Plugins:
-    """``PluginPart`` of a node. ``sections`` are ``plugins.<name>``; ``bundled``: targets by name."""
+    """``PluginPart`` of a node.
+
+    ``sections`` are ``plugins.<name>``; ``bundled``: targets by name; ``allowed``: hashes of the wheels that may be
+    installed, none for any that an operator names.
+    """
 
     def __init__(
         self,
@@ -80,10 +84,12 @@ class Plugins:
         bundled: Mapping[str, str],
         version: str = "0",
         reread: Reread | None = None,
+        allowed: Collection[str] = (),
     ) -> None:
         self._reactor = reactor
         self._sections = dict(sections)
         self._reread = reread
+        self._allowed = {one.lower().removeprefix("sha256:") for one in allowed}
         self._shelf = Shelf(folder)
         self._stock = Stock(reactor, self._shelf, bundled, version)
         self._plugins: dict[str, _Plugin] = {}
@@ -140,8 +146,8 @@ class Plugins:
     def info(self) -> list[PluginInfo]:
         return [self._info(plugin) for _, plugin in sorted(self._plugins.items())]
 
-    async def install(self, path: str) -> list[PluginInfo]:
-        names = await installing.install(self._reactor, self._shelf, self._stock, path)
+    async def install(self, path: str, sha256: str) -> list[PluginInfo]:
+        names = await installing.install(self._reactor, self._shelf, self._stock, path, sha256, self._allowed)
         await self._scan()
         await self._save()
         return [self._info(self._plugins[name]) for name in names]
@@ -234,7 +240,7 @@ class Plugins:
 
         name, quiet = plugin.name, Quiet(logger_of(plugin.name), self._reactor.seconds)
         ours = Counts(), quiet, over, faulty, turned_away
-        return Common(name, settings.config, settings.limits, self._reactor, *ours)
+        return Common(name, settings.config, settings.limits, settings.sandbox, self._reactor, *ours)
 
     async def _settings(self, plugin: _Plugin) -> PluginSettings:
         """As they are written now. Raises ``PluginError``."""
@@ -292,7 +298,7 @@ class Plugins:
             return done
         settings = settings or plugin.settings
         isolation = self._isolation(plugin, settings)
-        common = plugin.common._replace(config=settings.config, limits=settings.limits)
+        common = plugin.common._replace(config=settings.config, limits=settings.limits, sandbox=settings.sandbox)
         version: Version
         if isolation == "process":
             version = ProcessVersion(place, common, self._reactor)
@@ -424,6 +430,7 @@ class Plugins:
             quarantines=plugin.faults["quarantined"],
             restarts=current.restarts if isinstance(current, ProcessVersion) else 0,
             pid=current.pid if isinstance(current, ProcessVersion) else None,
+            unconfined={} if current is None else dict(current.unconfined),
             turned_away=dict(plugin.turned_away),
             slow={} if current is None else dict(current.conduct.slow),
             slow_frame=plugin.settings.limits.slow_frame,

@@ -45,6 +45,8 @@ class PluginInfo:
     #: Of its worker process.
     restarts: int = 0
     pid: int | None = None
+    #: Of its sandbox ("user", "files", "calls"): what this host does not enforce, and why.
+    unconfined: dict[str, str] = field(default_factory=dict)
     #: Connections that were not let in, by reason.
     turned_away: dict[str, int] = field(default_factory=dict)
     #: Calls that took long: "slow" by ``limits.slow_frame``, "stalled" by ``limits.stall``; and seconds of the longest.
@@ -72,8 +74,8 @@ class PluginPart(Protocol):
 
     def info(self) -> list[PluginInfo]: ...
 
-    async def install(self, path: str) -> list[PluginInfo]:
-        """Take a wheel or a project's directory in. It changes nothing that runs: ``enable`` or ``reload`` do."""
+    async def install(self, path: str, sha256: str) -> list[PluginInfo]:
+        """Take in a wheel that has this hash. It changes nothing that runs: ``enable`` or ``reload`` do."""
         ...
 
     async def enable(self, name: str, isolation: str | None = None) -> PluginInfo: ...

@@ -1,10 +1,18 @@
-"""Taking a vendor's wheel or project in: pip in a child process, without network, into a folder of the shelf."""
+"""Taking a vendor's wheel in: pip in a child process, without network, into a folder of the shelf.
+
+Only wheels, and only those whose hash an operator has named: pip unpacks a wheel and runs nothing of it, while it would
+run a project's own code to build one, with all rights of the broker. ``iot-mqtt ctl plugins install`` builds the
+wheel of a project where the operator is.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
-import shutil
+import re
 import sys
+import zipfile
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
@@ -18,28 +26,40 @@ from iot_mqtt.plugins.stock import Stock
 _FLAGS = (
     "--no-deps",
     "--no-index",
-    "--no-build-isolation",
+    "--only-binary=:all:",
     "--no-compile",
     "--disable-pip-version-check",
     "--no-warn-script-location",
 )
-#: What lies in a project and is no source; setuptools would take modules from ``build`` that were deleted since.
-_GIT, _BUILD = ".git", "build"
-_NO_SOURCE = frozenset((_GIT, "__pycache__", ".venv", "venv", ".tox", ".nox", ".mypy_cache", "node_modules"))
 _WITHIN = 300.0
 _TAIL = 1500
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+#: Bytes of a wheel, and of what is in it.
+_LARGEST, _LARGEST_UNPACKED = 256 * 1024 * 1024, 1024 * 1024 * 1024
 
 
-async def install(reactor: Reactor, shelf: Shelf, stock: Stock, path: str) -> list[str]:
-    """The names of the codecs that it brought. Raises ``PluginError``."""
+async def install(
+    reactor: Reactor, shelf: Shelf, stock: Stock, path: str, sha256: str, allowed: Collection[str] = ()
+) -> list[str]:
+    """The names of the codecs that it brought. ``allowed``: hashes, of which it must be one if there are any.
+
+    Raises ``PluginError``.
+    """
     source = _checked(path)
+    expected = sha256.lower().removeprefix("sha256:")
+    if not _SHA256.fullmatch(expected):
+        raise PluginError("refused", "sha256 must be the 64 hexadecimal digits of the wheel's SHA-256")
+    if allowed and expected not in allowed:
+        raise PluginError("refused", f"plugins.allowed_wheels does not name {expected}, the hash of {source.name}")
     try:
         workplace = shelf.workplace()
     except OSError as error:
         raise PluginError("refused", f"{shelf.folder} cannot be written: {error}") from error
+    copies = workplace.with_name(f"{workplace.name}-wheel")
     try:
-        clean = await stock.aside(partial(_clean, source, workplace), lambda found: found)
-        arguments = [sys.executable, "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(clean)]
+        # What is looked at is what is installed, whatever becomes of the file meanwhile.
+        copy = await stock.aside(partial(_copied, source, copies, expected), lambda found: found)
+        arguments = [sys.executable, "-I", "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(copy)]
         await run_command(reactor, arguments, shelf.folder, _WITHIN)
         return await stock.aside(partial(_take_in, shelf, workplace, source), partial(_arrived, shelf))
     except CommandFailed as error:
@@ -47,7 +67,7 @@ async def install(reactor: Reactor, shelf: Shelf, stock: Stock, path: str) -> li
     except OSError as error:
         raise PluginError("refused", f"{source} could not be installed: {error}") from error
     finally:
-        for left in (workplace, _copy_of(workplace)):
+        for left in (workplace, copies):
             if left.exists():
                 shelf.discard(left)
 
@@ -57,36 +77,36 @@ def _checked(path: str) -> Path:
     if not source.is_absolute():
         raise PluginError("refused", f"{path} is not an absolute path on the node's machine")
     if source.is_dir():
-        if not any((source / name).is_file() for name in ("pyproject.toml", "setup.py")):
-            raise PluginError("refused", f"{path} has no pyproject.toml: it is not a project's directory")
-    elif not source.is_file():
+        raise PluginError("refused", f"{path} is a directory; `ctl plugins install` builds a project's wheel")
+    if not source.is_file():
         raise PluginError("refused", f"there is no {path} on the node's machine")
-    elif source.suffix != ".whl":
-        raise PluginError("refused", f"{path} is neither a wheel nor a project's directory")
+    if source.suffix != ".whl":
+        raise PluginError("refused", f"{path} is no wheel")
     return source
 
 
-def _clean(source: Path, workplace: Path) -> Path:
-    """The wheel, or a copy of the project without what earlier builds have left in it. On a thread."""
-    if source.is_file():
-        return source
-    copy = _copy_of(workplace)
-
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        found = {name for name in names if name in _NO_SOURCE or name.endswith(".egg-info")}
-        built = Path(folder) / _BUILD
-        if any(built.glob("lib*")) or any(built.glob("bdist.*")):
-            found.add(_BUILD)
-        return found
-
-    shutil.copytree(source, copy, ignore=left_out, ignore_dangling_symlinks=True)
-    if (source / _GIT).exists():  # a version may be made of it
-        (copy / _GIT).symlink_to(source / _GIT)
+def _copied(source: Path, folder: Path, expected: str) -> Path:
+    """A copy of our own with that hash. On a thread."""
+    folder.mkdir(mode=0o700)
+    copy = folder / source.name
+    digest, size = hashlib.sha256(), 0
+    with source.open("rb") as file, copy.open("wb") as ours:
+        while block := file.read(1024 * 1024):
+            size += len(block)
+            if size > _LARGEST:
+                raise PluginError("refused", f"{source} has more than {_LARGEST} bytes")
+            digest.update(block)
+            ours.write(block)
+    if digest.hexdigest() != expected:
+        raise PluginError("refused", f"{source} has the hash {digest.hexdigest()}, not {expected}")
+    try:
+        with zipfile.ZipFile(copy) as inside:
+            unpacked = sum(entry.file_size for entry in inside.infolist())
+    except zipfile.BadZipFile as error:
+        raise PluginError("refused", f"{source} is no wheel: {error}") from error
+    if unpacked > _LARGEST_UNPACKED:
+        raise PluginError("refused", f"{source} would take {unpacked} bytes, more than {_LARGEST_UNPACKED}")
     return copy
-
-
-def _copy_of(workplace: Path) -> Path:
-    return workplace.with_name(f"{workplace.name}-source")
 
 
 def _take_in(shelf: Shelf, workplace: Path, source: Path) -> tuple[list[str], str]:

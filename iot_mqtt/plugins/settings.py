@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MIB = 1024 * 1024
+#: What becomes of a worker on a host that can't enforce all of its sandbox: it is told, or refused; or there is none.
+AVAILABLE, REQUIRED, OFF = "available", "required", "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Limits:
     # Address space of a worker, in bytes. Shared libraries count, so numpy needs 2 GiB or so.
     memory: int = 512 * MIB
     open_files: int = 64
+    # Of a file that it writes, where its sandbox is off.
+    file_size: int = 64 * MIB
     nice: int = 5
     # Unanswered bytes of frames: above this a connection, or all of a worker, are asked to wait.
     connection_bytes: int = 256 * 1024
@@ -57,3 +61,5 @@ class PluginSettings:
     isolation: str | None = None
     config: dict[str, object] = field(default_factory=dict)
     limits: Limits = Limits()
+    #: "available", "required" or "off".
+    sandbox: str = AVAILABLE

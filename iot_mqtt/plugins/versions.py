@@ -27,6 +27,7 @@ class Common(NamedTuple):
     name: str
     config: Mapping[str, object]
     limits: Limits
+    sandbox: str
     clock: Clock
     counts: Counts
     quiet: Quiet
@@ -48,6 +49,8 @@ class Version(ABC):
         #: By runner.
         self._opened: dict[Any, Opened] = {}
         self._retired = False
+        #: Of its sandbox: what is not enforced, and why.
+        self.unconfined: dict[str, str] = {}
         self.conduct = Conduct(common.limits, common.clock.seconds, self._quarantined, self._held)
 
     @property
@@ -159,6 +162,11 @@ class InlineVersion(Version):
     """A version in this process."""
 
     _loaded: Loaded | None = None
+
+    def __init__(self, place: Place, common: Common) -> None:
+        super().__init__(place, common)
+        if not place.bundled:
+            self.unconfined = {"all": "isolation: inline, so it has the broker's rights"}
 
     @property
     def version(self) -> str:

@@ -26,6 +26,7 @@ class _Entry:
     isolation: Literal["inline", "process"] | None = None
     config: dict[object, object] | None = None
     limits: Limits | None = None
+    sandbox: Literal["available", "required", "off"] = "available"
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -51,4 +52,4 @@ def entry_of(entry: Mapping[str, object]) -> tuple[str, PluginSettings]:
     except BadConfig as error:
         raise ValueError("; ".join(error.lines)) from None
     config = {str(key): value for key, value in (told.config or {}).items()}
-    return told.name, PluginSettings(told.enabled, told.isolation, config, told.limits or Limits())
+    return told.name, PluginSettings(told.enabled, told.isolation, config, told.limits or Limits(), told.sandbox)

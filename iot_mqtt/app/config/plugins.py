@@ -20,6 +20,7 @@ from iot_mqtt.app.config.layers import Setting, content_of
 
 SECTION = "plugins"
 ENTRIES = "codecs"
+ALLOWED = "allowed_wheels"
 
 
 def folded(settings: Iterable[Setting]) -> list[Setting]:
@@ -30,7 +31,7 @@ def folded(settings: Iterable[Setting]) -> list[Setting]:
     last: Setting | None = None
     for setting in settings:
         section, *path = setting.key.split(".")
-        if section != SECTION or not path:
+        if section != SECTION or not path or path[0] == ALLOWED:
             rest.append(setting)
         elif path[0] == ENTRIES:
             rest.append(setting)

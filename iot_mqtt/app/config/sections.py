@@ -237,6 +237,7 @@ class PluginsConfig:
     """``plugins.*``: the codecs of other protocols than MQTT."""
 
     codecs: tuple[Mapping[str, object], ...] = ()
+    allowed_wheels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

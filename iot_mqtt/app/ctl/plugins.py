@@ -9,6 +9,7 @@ import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.wheels import sha256_of, wheel_of
 from iot_mqtt.app.terminal import Column, Json, fields, number, plain, print_form, print_items, print_json, span
 
 
@@ -46,7 +47,7 @@ _VERSIONS = (
     number("connections", "CONNS"),
 )
 _REASON = 80
-#: Seconds; pip builds a project's directory.
+#: Seconds; pip unpacks the wheel.
 _INSTALLING = 330.0
 
 
@@ -77,14 +78,17 @@ def plugins_show(node: Node, as_json: bool, name: str) -> None:
 
 @plugins.command("install")
 @click.argument("path", type=click.Path(exists=True))
+@click.option("--sha256", help="As the vendor has published it; another wheel is not installed.")
 @on_node
-def plugins_install(node: Node, as_json: bool, path: str) -> None:
+def plugins_install(node: Node, as_json: bool, path: str, sha256: str | None) -> None:
     """Give the node a wheel or a project's directory, which lies on its machine.
 
-    Nothing that runs is changed: `enable` or `reload` use it. Versions are kept for `rollback`. Dependencies are not
-    installed.
+    The wheel of a directory is built here, by you. Nothing that runs is changed: `enable` or `reload` use it. Versions
+    are kept for `rollback`. Dependencies are not installed.
     """
-    found = node.post("plugins", body={"path": str(Path(path).resolve())}, patience=_INSTALLING)["items"]
+    with wheel_of(Path(path).resolve()) as wheel:
+        body = {"path": str(wheel), "sha256": sha256 or sha256_of(wheel)}
+        found = node.post("plugins", body=body, patience=_INSTALLING)["items"]
     if as_json:
         print_json(found)
         return
@@ -144,6 +148,9 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     process = "" if found["pid"] is None else f", process {found['pid']}"
     restarts = f", started again {found['restarts']} times" if found["restarts"] else ""
     yield "isolation", f"{found['isolation']}{process}{restarts}"
+    if found["unconfined"]:
+        told = "; ".join(f"{step}: {why}" for step, why in found["unconfined"].items())
+        yield "not enforced", plain(told)
     yield "connections", plain(found["connections"])
     if slow := found["slow"]:
         counts = f"{slow['slow']} over {found['slow_frame']:g} s a frame"

@@ -47,6 +47,7 @@ class Gateways:
             bundled=BUNDLED,
             version=__version__,
             reread=self._sections,
+            allowed=config.plugins.allowed_wheels,
         )
 
     async def _sections(self) -> Mapping[str, PluginSettings]:

@@ -6,26 +6,28 @@ their order, and what came of them goes back. It ends when the socket does, or t
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import math
 import mmap
 import os
-import resource
 import signal
 import socket
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import iot_mqtt
 from iot_mqtt.framing import framing_to
 from iot_mqtt.plugins.calling import Calling, Outcome, Trouble, told
 from iot_mqtt.plugins.loading import Loaded, load_alone
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
+from iot_mqtt.plugins.process.sandbox.confining import STEPS, confine, follow, homes_of, limit, readable_by
+from iot_mqtt.plugins.settings import OFF, REQUIRED
 from iot_mqtt.plugins.telling import MAX_COUNTERS, logger_of
 from iot_mqtt.sdk import CannotEncode, Event
 from iot_mqtt.sdk.checking import Checker
@@ -36,16 +38,16 @@ _READ = 256 * 1024
 _PATIENCE = 0.02
 _EVENTS = 500
 _COUNT_EVERY = 1.0
-_PR_SET_PDEATHSIG = 1
 
 
 class Worker:
     """The loop: read, carry out, answer."""
 
-    def __init__(self, link: socket.socket, mark: mmap.mmap, slow: float) -> None:
+    def __init__(self, link: socket.socket, mark: mmap.mmap, slow: float, parent: int) -> None:
         self._link = link
         self._mark = mark
         self._slow = slow
+        self._parent = parent
         self._rest = b""
         self._loaded: Loaded
         self._log = logger_of("worker")
@@ -124,6 +126,16 @@ class Worker:
             self._now = lambda: int(still)
         place = Place(**{**order["place"], "tops": tuple(order["place"]["tops"])})
         self._log = logger_of(place.name)
+        missing = self._confine(place, order["sandbox"])
+        # Said before a vendor's code could say it.
+        self._results.append([0, "confined", missing])
+        self._answer()
+        if missing and order["sandbox"] == REQUIRED:
+            told = "; ".join(f"{step}: {why}" for step, why in missing.items())
+            self._results.append(
+                [0, "refused", f"its sandbox is required, and this host can't enforce all of it ({told})"]
+            )
+            return
         try:
             self._loaded = loaded = load_alone(place, order["config"])
         except DoesNotFit as error:
@@ -135,6 +147,13 @@ class Worker:
         schema = wire.pack_schema(codec.schema)
         hello = {"framing": framing_to(codec.framing), "version": loaded.version, "schema": schema}
         self._results.append([0, "hello", hello])
+
+    def _confine(self, place: Place, sandbox: str) -> dict[str, str]:
+        """Before anything of a vendor's is imported."""
+        if sandbox == OFF:
+            return dict.fromkeys(STEPS, "sandbox: off")
+        packages = [str(Path(iot_mqtt.__file__).parent), *homes_of(place.tops)]
+        return confine(readable_by(sys.path, packages, place.folder, besides=str(Path.cwd())), self._parent)
 
     def _open(self, connection: int, peer: str) -> None:
         loaded = self._loaded
@@ -231,33 +250,18 @@ class _Plain(logging.Formatter):
         return wire.with_level(record.levelno, text + (f": {told(error)}" if error is not None else ""))
 
 
-def _confine(limits: dict[str, int], parent: int) -> None:
-    libc = ctypes.CDLL(None)
-    if sys.platform == "linux":
-        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit("whoever started this is gone")
-    for what, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, limits["open_files"]),
-        (resource.RLIMIT_AS, limits["memory"]),
-    ):
-        hard = resource.getrlimit(what)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
-
-
 def main(descriptor: int, mark: int, parent: int, limits: str) -> None:
     """Called by the line of code that ``process.bridge`` starts Python with."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's, which ends its workers itself
     confined = json.loads(limits)
     shared = mmap.mmap(mark, wire.MARK.size)
     os.close(mark)
-    _confine(confined, parent)
+    limit(confined)
+    follow(parent)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Plain())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
-        Worker(socket.socket(fileno=descriptor), shared, confined["slow"]).run()
+        Worker(socket.socket(fileno=descriptor), shared, confined["slow"], parent).run()
     except ConnectionError as error:
         sys.exit(f"the broker is gone: {error}")

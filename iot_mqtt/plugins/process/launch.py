@@ -34,6 +34,7 @@ def confined(limits: Limits) -> dict[str, int | float]:
     return {
         "memory": limits.memory,
         "open_files": limits.open_files,
+        "file_size": limits.file_size,
         "nice": limits.nice,
         "slow": limits.slow_frame,
     }

@@ -23,7 +23,7 @@ from typing import Any
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.launch import command, confined, environment, make_mark
-from iot_mqtt.plugins.settings import Limits
+from iot_mqtt.plugins.settings import AVAILABLE, Limits
 from iot_mqtt.sdk import BadBatch, BadFrame, CannotEncode, Codec, Command, Event, Host
 from iot_mqtt.sdk.kit import Options, Unfit, subject_of
 from iot_mqtt.sdk.kit.conversation import NOW
@@ -32,7 +32,7 @@ from iot_mqtt.sdk.kit.isolation import stories
 from iot_mqtt.sdk.kit.rules import Fault
 
 #: Of results, what is told beside what was asked.
-_ASIDE = ("counts", "took", "log")
+_ASIDE = ("counts", "took", "log", "confined")
 
 
 class Worker:
@@ -50,7 +50,7 @@ class Worker:
         )
         theirs.close()
         os.close(descriptors[1])
-        order = {"place": place.as_json(), "config": config, "now": NOW}
+        order = {"place": place.as_json(), "config": config, "now": NOW, "sandbox": AVAILABLE}
         (hello,) = self.ask(wire.START, 0, json.dumps(order).encode())
         if hello[1] == "refused":
             raise Fault(hello[2])

@@ -75,6 +75,12 @@ class ProcessVersion(Version):
 
     # ``worker.Owner``.
 
+    def confined(self, missing: dict[str, str]) -> None:
+        if missing and missing != self.unconfined:
+            told = "; ".join(f"{step}: {why}" for step, why in missing.items())
+            self._common.quiet.say(logging.WARNING, "the sandbox of %s is not whole: %s", self.place.label, told)
+        self.unconfined = missing
+
     def started(self, hello: Hello) -> None:
         if self._hello is not None and hello != self._hello:
             self._common.quiet.say(logging.WARNING, "%s declares other things than before", self.place.label)
@@ -132,7 +138,7 @@ class ProcessVersion(Version):
             self.gone("died", f"its worker could not be started: {error}")
             return
         try:
-            self._worker.start(self.place, common.config)
+            self._worker.start(self.place, common.config, common.sandbox)
         except (TypeError, ValueError) as error:  # YAML knows more than JSON: dates, for one
             self._worker.kill()
             self.refused(f"its configuration cannot be given to a worker: {error}")

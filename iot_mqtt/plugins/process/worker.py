@@ -41,6 +41,10 @@ class Hello(NamedTuple):
 class Owner(Protocol):
     """Who hears what becomes of a worker."""
 
+    def confined(self, missing: dict[str, str]) -> None:
+        """What of its sandbox this host can't enforce, and why; called once, before anything of the plugin runs."""
+        ...
+
     def started(self, hello: Hello) -> None: ...
 
     def refused(self, reason: str) -> None:
@@ -94,6 +98,7 @@ class Worker:
         self._progress = clock.seconds()
         self._overdue = False
         self._hello: Hello | None = None
+        self._confined = False
         self._numbers = 0
         self._runners: dict[int, ProcessRunner] = {}
         #: Closed here, but there may still be answers on their way.
@@ -107,10 +112,10 @@ class Worker:
         self._link = launch(self)
         self._timer = clock.callLater(_TICK, self._watch)
 
-    def start(self, place: Place, config: Mapping[str, object]) -> None:
+    def start(self, place: Place, config: Mapping[str, object], sandbox: str) -> None:
         level = logger_of(place.name).getEffectiveLevel()
-        order = json.dumps({"place": place.as_json(), "config": dict(config), "level": level}).encode()
-        self._send(wire.operation(wire.START, 0, order), 0, 0)
+        order = {"place": place.as_json(), "config": dict(config), "level": level, "sandbox": sandbox}
+        self._send(wire.operation(wire.START, 0, json.dumps(order).encode()), 0, 0)
 
     @property
     def runners(self) -> list[ProcessRunner]:
@@ -314,6 +319,9 @@ class Worker:
             case "counts", (dict(counts),):
                 for name, count in counts.items():
                     self._counts.count(name, count)
+            case "confined", (dict(missing),) if not self._confined:
+                self._confined = True
+                self._owner.confined({str(step)[:16]: str(why)[:200] for step, why in list(missing.items())[:8]})
             case "refused", (str(reason),) if self._hello is None:
                 self.kill()
                 self._owner.refused(reason[:2000])

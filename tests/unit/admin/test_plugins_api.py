@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -45,8 +46,8 @@ class FakePlugins:
     def info(self) -> list[PluginInfo]:
         return [self.one]
 
-    async def install(self, path: str) -> list[PluginInfo]:
-        self._ask("install", path)
+    async def install(self, path: str, sha256: str) -> list[PluginInfo]:
+        self._ask("install", path, sha256)
         return [self.one]
 
     async def enable(self, name: str, isolation: str | None = None) -> PluginInfo:
@@ -132,8 +133,15 @@ def test_install_sends_the_whole_path(case: Case, tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     result = case.ctl("install", str(tmp_path / "x" / ".." / "a.whl"))
     assert result.exit_code == 0, result.output
-    assert case.plugins.asked == [("install", str(tmp_path / "a.whl"))]
+    assert case.plugins.asked == [("install", str(tmp_path / "a.whl"), hashlib.sha256().hexdigest())]
     assert "ctl plugins reload acme" in result.stdout
+
+
+def test_install_sends_the_hash_that_the_vendor_has_published(case: Case, tmp_path: Path) -> None:
+    """The node compares it with the wheel's own."""
+    (tmp_path / "a.whl").touch()
+    assert case.ctl("install", str(tmp_path / "a.whl"), "--sha256", "ab" * 32).exit_code == 0
+    assert case.plugins.asked == [("install", str(tmp_path / "a.whl"), "ab" * 32)]
 
 
 @pytest.mark.parametrize(("kind", "status"), [("unknown", 404), ("busy", 409), ("refused", 409)])

@@ -120,7 +120,10 @@ class House:
         self.plugins: Plugins
 
     def start(self, **sections: PluginSettings) -> Plugins:
-        self.plugins = Plugins(reactor, self.folder, sections, bundled={}, version="1")
+        return self.start_with(sections)
+
+    def start_with(self, sections: Mapping[str, PluginSettings] | None = None, **options: Any) -> Plugins:
+        self.plugins = Plugins(reactor, self.folder, sections or {}, bundled={}, version="1", **options)
         run(self.plugins.start())
         return self.plugins
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 import sys
+import zipfile
 from pathlib import Path
 
+import click
 import pytest
 import pytest_twisted
 
+from iot_mqtt.app.ctl.wheels import sha256_of, wheel_of
 from iot_mqtt.plugins.info import PluginError
 from tests.reactor import run
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, info_of, settings
@@ -37,17 +40,21 @@ vendor = "vendor_codec.codec:Plain"
     return folder
 
 
+def wheel(project: Path, wheels: Path) -> tuple[str, str]:
+    """The project's wheel as ctl builds it, and its hash."""
+    wheels.mkdir()
+    with wheel_of(project) as built:
+        copy = shutil.copy(built, wheels)
+    return str(copy), sha256_of(Path(copy))
+
+
 def test_a_project_is_installed_enabled_replaced_and_rolled_back(here: House, tmp_path: Path) -> None:
     """Each version in a folder of its own; nothing in the environment is touched."""
     plugins = here.start()
-    (found,) = run(plugins.install(str(project(tmp_path / "one", "1.0"))))
+    (found,) = run(plugins.install(*wheel(project(tmp_path / "one", "1.0"), tmp_path / "w1")))
     assert (found.name, found.state) == ("vendor", "disabled")
     assert run(plugins.enable("vendor")).version == "1.0"
-    wheels = tmp_path / "wheels"
-    flags = ["-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", str(wheels)]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *flags, str(project(tmp_path / "two", "2.0"))], check=True)
-    (wheel,) = wheels.glob("*.whl")
-    (found,) = run(plugins.install(str(wheel)))
+    (found,) = run(plugins.install(*wheel(project(tmp_path / "two", "2.0"), tmp_path / "w2")))
     assert found.version == "1.0", "installing changes nothing that runs"
     assert run(plugins.reload("vendor")).version == "2.0"
     assert run(plugins.rollback("vendor")).version == "1.0"
@@ -63,19 +70,60 @@ def test_a_project_is_installed_enabled_replaced_and_rolled_back(here: House, tm
 async def test_what_is_no_plugin_is_refused_with_the_reason(here: House, tmp_path: Path) -> None:
     """And leaves nothing behind."""
     plugins = here.start(acme=settings("inline"))
-    (tmp_path / "empty").mkdir()
     (tmp_path / "text.txt").write_text("")
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "pyproject.toml").write_text("[build-system\n")
-    for path, reason in (
-        ("relative", "absolute"),
-        (str(tmp_path / "nothing"), "there is no"),
-        (str(tmp_path / "empty"), "no pyproject"),
-        (str(tmp_path / "text.txt"), "neither a wheel"),
-        (str(broken), "pip could not install"),
-        (str(project(tmp_path / "other", "1.0", group="other.group")), "no entry point"),
+    broken, forged = tmp_path / "broken-1.0-py3-none-any.whl", tmp_path / "forged-1.0-py3-none-any.whl"
+    broken.write_bytes(b"PK, but nothing more")
+    with zipfile.ZipFile(forged, "w") as inside:
+        inside.writestr("forged/__init__.py", "")
+    other, other_hash = wheel(project(tmp_path / "other", "1.0", group="other.group"), tmp_path / "w")
+    for path, sha256, reason in (
+        ("relative", "0" * 64, "absolute"),
+        (str(tmp_path / "nothing.whl"), "0" * 64, "there is no"),
+        (str(project(tmp_path / "one", "1.0")), "0" * 64, "is a directory; `ctl plugins install` builds"),
+        (str(tmp_path / "text.txt"), "0" * 64, "is no wheel"),
+        (other, "0" * 63, "64 hexadecimal digits"),
+        (other, "0" * 64, f"has the hash {other_hash}, not 0000"),
+        (str(broken), sha256_of(broken), "is no wheel"),
+        (str(forged), sha256_of(forged), "pip could not install"),
+        (other, other_hash, "no entry point"),
     ):
         with pytest.raises(PluginError, match=reason):
-            await plugins.install(path)
+            await plugins.install(path, sha256)
     assert [one.name for one in here.folder.iterdir()] == ["state.json"]
+
+
+def test_nothing_of_a_package_runs_when_it_is_installed(here: House, tmp_path: Path) -> None:
+    """Not its modules, not a .pth file, not its scripts, though pip unpacks all of them."""
+    ran = tmp_path / "ran"
+    code = f"open({str(ran)!r}, 'w')"
+    there = project(tmp_path / "one", "1.0")
+    (there / "src" / "vendor_codec" / "__init__.py").write_text(code)
+    (there / "src" / "vendor.pth").write_text(f"import sys; {code}")
+    path, _ = wheel(there, tmp_path / "w")
+    with zipfile.ZipFile(path, "a") as inside:
+        inside.writestr("vendor.pth", f"import sys; {code}")
+        inside.writestr("sitecustomize.py", code)
+        inside.writestr("setup.py", code)
+    plugins = here.start()
+    (found,) = run(plugins.install(path, sha256_of(Path(path))))
+    assert found.name == "vendor"
+    assert not ran.exists()
+
+
+def test_only_wheels_that_are_allowed_are_installed(here: House, tmp_path: Path) -> None:
+    """Where the configuration names some, an operator's word is not enough."""
+    first, second = (wheel(project(tmp_path / one, one), tmp_path / f"w{one}") for one in ("1.0", "2.0"))
+    plugins = here.start_with(allowed=[first[1]])
+    with pytest.raises(PluginError, match=r"plugins\.allowed_wheels does not name"):
+        run(plugins.install(*second))
+    assert [one.name for one in run(plugins.install(*first))] == ["vendor"]
+
+
+def test_a_project_that_cannot_be_built_is_told_by_ctl(tmp_path: Path) -> None:
+    """With pip's own words, and where there is no project without them."""
+    (tmp_path / "pyproject.toml").write_text("[build-system\n")
+    with pytest.raises(click.ClickException, match="could not build a wheel"), wheel_of(tmp_path):
+        pass
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(click.ClickException, match=r"no pyproject\.toml"), wheel_of(tmp_path / "empty"):
+        pass
