@@ -87,13 +87,11 @@ def hop() -> None:
     costs = []
     for stages in (0, 20):
         embedded = EmbeddedChannel([*[(f"pass{i}", Pass()) for i in range(stages)], ("sink", Sink())])
-        head, batch = embedded.pipeline.head, [b"x"]
+        head, batch = embedded.pipeline, [b"x"]
         costs.append(timed(lambda head=head, batch=batch: head.fire_read(batch), 20_000))  # type: ignore[misc]
     print(f"hop      {(costs[1] - costs[0]) / 20:.3f} us per stage that cares")
     skipped = EmbeddedChannel([*[(f"skip{i}", Stage()) for i in range(20)], ("sink", Sink())])
-    print(
-        f"skip     {timed(lambda: skipped.pipeline.head.fire_read([b'x']), 20_000):.3f} us past 20 stages that do not"
-    )
+    print(f"skip     {timed(lambda: skipped.pipeline.fire_read([b'x']), 20_000):.3f} us past 20 stages that do not")
     received = EmbeddedChannel([("sink", Sink())])
     print(f"receive  {timed(lambda: received.channel.received(b'x'), 20_000):.3f} us channel.received to one stage")
     sender = EmbeddedChannel([("pass", Pass())])

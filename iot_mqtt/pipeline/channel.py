@@ -146,20 +146,20 @@ class Channel:
 
     def write(self, batch: list[Any]) -> None:
         """Write through all stages; nothing is sent before ``flush``."""
-        self.pipeline.tail.write(batch)
+        self.pipeline.write(batch)
 
     def flush(self) -> None:
         """Send what was written."""
-        self.pipeline.tail.flush()
+        self.pipeline.flush()
 
     def close(self, reason: CloseReason = reasons.CLOSED) -> None:
         """Send what waits and close; aborted if that takes longer than the linger time. First reason counts."""
         if not self.closing:
-            self.pipeline.tail.close(reason)
+            self.pipeline.close(reason)
 
     def set_reading(self, on: bool) -> None:
         """Start or stop taking bytes from the peer. Over TLS, what was received but not yet decrypted still comes."""
-        self.pipeline.tail.set_reading(on)
+        self.pipeline.set_reading(on)
 
     def abort(self, reason: CloseReason = reasons.ABORTED) -> None:
         """Close at once and drop what waits."""
@@ -189,17 +189,17 @@ class Channel:
         if self.closing:  # a stage failed, or changed its mind, when it was added
             link.abort()
         else:
-            self.pipeline.head.fire_active()
+            self.pipeline.fire_active()
 
     def received(self, data: bytes) -> None:
         """Bytes from the peer."""
         if self.closing:
             return
         self.bytes_received += len(data)
-        head = self.pipeline.head
-        head.fire_read([data])
-        if head.row.completes:
-            head.fire_read_complete()
+        pipeline = self.pipeline
+        pipeline.fire_read([data])
+        if pipeline.row.completes:
+            pipeline.fire_read_complete()
         if self.login is not None:
             self.login.received(self, len(data))
 
@@ -217,7 +217,7 @@ class Channel:
     def input_closed(self) -> None:
         """The peer sends no more; what waits for it is still sent."""
         if not self.closing:
-            self.pipeline.head.fire_event(InputClosed())
+            self.pipeline.fire_event(InputClosed())
             self.close(reasons.PEER_CLOSED)
 
     def lost(self, reason: CloseReason) -> None:
@@ -231,7 +231,7 @@ class Channel:
         if self._lingering is not None:
             self._lingering.cancel()
         self.outbox.discard()
-        self.pipeline.head.fire_inactive(self.close_reason)
+        self.pipeline.fire_inactive(self.close_reason)
         self.pipeline.dismantle()
         self.outbox.retire()
         if self.login is not None:
@@ -275,7 +275,7 @@ class Channel:
         """Set ``writable`` and tell the stages."""
         self.writable = writable
         if self.active and not self.closing:
-            self.pipeline.head.fire_writability(writable)
+            self.pipeline.fire_writability(writable)
 
     def __repr__(self) -> str:
         return f"<Channel {self.peer} on {self.listener}>"

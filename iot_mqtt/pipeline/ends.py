@@ -1,6 +1,6 @@
 """The two ends of every pipeline: the head turns outbound events into bytes sent, the tail catches the rest.
 
-Both are stateless, so one instance of each serves all pipelines.
+No event comes to both, so one stage is both; and it is stateless, so one instance serves all pipelines.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
 
-__all__ = ["HEAD", "TAIL", "Head", "Tail"]
+__all__ = ["ENDS", "Ends"]
 
 _log = Logger()
 
 
-class Head(Stage):
-    """Next to the transport: what arrives here as a batch is bytes."""
+class Ends(Stage):
+    """Head and tail."""
 
     __slots__ = ()
+
+    # The head, next to the transport: what arrives here as a batch is bytes.
 
     def write(self, ctx: Context, batch: Batch) -> None:
         channel = ctx.channel
@@ -35,11 +37,7 @@ class Head(Stage):
     def set_reading(self, ctx: Context, on: bool) -> None:
         ctx.channel.switch_reading(on)
 
-
-class Tail(Stage):
-    """Where inbound events end that no stage kept."""
-
-    __slots__ = ()
+    # The tail, where inbound events end that no stage kept.
 
     def active(self, ctx: Context) -> None: ...
 
@@ -62,5 +60,4 @@ class Tail(Stage):
             ctx.channel.give_up(error)
 
 
-HEAD = Head()
-TAIL = Tail()
+ENDS = Ends()

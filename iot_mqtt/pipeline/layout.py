@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from iot_mqtt.pipeline.channel import Channel
-from iot_mqtt.pipeline.ends import HEAD, TAIL
+from iot_mqtt.pipeline.ends import Ends
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.stage import Stage
 from iot_mqtt.pipeline.table import Table, table_of
@@ -46,8 +46,8 @@ class Layout:
         stages = [(name, factory()) for name, factory in self.entries]
         table = self._table
         if table is None:
-            table = self._table = table_of((type(HEAD), *(type(stage) for _, stage in stages), type(TAIL)))
+            table = self._table = table_of((Ends, *(type(stage) for _, stage in stages), Ends))
         pipeline = channel.pipeline = Pipeline(channel, stages, table)
         if table.with_added:
-            pipeline.tell_added(table.with_added)
+            pipeline.tell_stages_added(table.with_added)
         return pipeline

@@ -17,10 +17,10 @@ from iot_mqtt.pipeline.stage import Batch, Context, Stage
 __all__ = ["MqttCodecStage"]
 
 
-class MqttCodecStage(Stage):
-    """Owns the connection's decoder."""
+class MqttCodecStage(Decoder, Stage):
+    """The connection's decoder."""
 
-    __slots__ = ("decoder",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -30,13 +30,11 @@ class MqttCodecStage(Stage):
         routes: dict[bytes, Any] | None = None,
     ) -> None:
         """``routes``: see ``Decoder.routes``."""
-        self.decoder = Decoder(
-            max_packet_size, max_connect_size=max_connect_size, topic_alias_maximum=topic_alias_maximum
-        )
-        self.decoder.routes = routes
+        super().__init__(max_packet_size, max_connect_size=max_connect_size, topic_alias_maximum=topic_alias_maximum)
+        self.routes = routes
 
     def read(self, ctx: Context, batch: Batch) -> None:
-        items: Batch = self.decoder.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        items: Batch = self.feed(batch[0] if len(batch) == 1 else b"".join(batch))
         if not items:
             return
         last = items[-1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iot_mqtt.pipeline.channel import Channel
-from iot_mqtt.pipeline.ends import HEAD, TAIL
+from iot_mqtt.pipeline.ends import ENDS, Ends
 from iot_mqtt.pipeline.rows import DEAD_ROW
 from iot_mqtt.pipeline.stage import Context, Stage
 from iot_mqtt.pipeline.table import Table, table_of
@@ -18,24 +18,24 @@ from iot_mqtt.pipeline.table import Table, table_of
 __all__ = ["Pipeline"]
 
 
-class Pipeline:
-    """Built by a ``Layout``; ``head`` and ``tail`` are where events enter."""
+class Pipeline(Context):
+    """Built by a ``Layout``. It is the context of its own two ends, where events enter and leave."""
 
-    __slots__ = ("channel", "head", "tail", "_contexts")
+    __slots__ = ()
 
     def __init__(self, channel: Channel, stages: Sequence[tuple[str, Stage]], table: Table) -> None:
-        contexts: list[Context] = []
+        contexts: list[Context] = [self]
         rows = table.rows
         self.channel = channel
+        self.name = "ends"
+        self.stage = ENDS
         self._contexts = contexts
-        self.head = Context(channel, "head", HEAD, contexts, rows[0])
-        contexts.append(self.head)
+        self.row = rows[0]
         position = 1
         for name, stage in stages:
             contexts.append(Context(channel, name, stage, contexts, rows[position]))
             position += 1
-        self.tail = Context(channel, "tail", TAIL, contexts, rows[position])
-        contexts.append(self.tail)
+        contexts.append(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class Pipeline:
     def context(self, name: str) -> Context | None:
         """The context of the stage of that name, or None."""
         for context in self._contexts:
-            if context.name == name and context is not self.head and context is not self.tail:
+            if context.name == name and context is not self:
                 return context
         return None
 
@@ -74,19 +74,26 @@ class Pipeline:
         context.tell_removed()
         return context.stage
 
-    def tell_added(self, positions: Sequence[int]) -> None:
+    def tell_stages_added(self, positions: Sequence[int]) -> None:
         """Run ``added`` of the stages at these positions; the layout calls this once all are in place."""
         for context in [self._contexts[position] for position in positions]:
             context.tell_added()
 
     def dismantle(self) -> None:
         """Remove every stage from the tail down; the channel calls this after ``inactive``."""
-        contexts, self._contexts = self._contexts, [self.head, self.tail]
+        contexts, self._contexts = self._contexts, [self, self]
         for context in reversed(contexts[1:-1]):
             context.tell_removed()
-        for context in contexts:
+        for context in contexts[:-1]:
             context.retire()
         self.channel.pipeline = ENDED
+
+    def report(self, error: BaseException) -> None:
+        """An exception that left an end: the stages are told, from the head on."""
+        if self.stage is ENDS:
+            self.fire_failed(error)
+        else:
+            super().report(error)
 
     def _insert(self, position: int, name: str, stage: Stage) -> Context:
         if name in self:
@@ -114,6 +121,5 @@ class Pipeline:
 
 
 #: What a channel has after its connection ended: no stages, and events go nowhere.
-ENDED = Pipeline(None, (), table_of((type(HEAD), type(TAIL))))  # type: ignore[arg-type]
-ENDED.head.retire()
-ENDED.tail.retire()
+ENDED = Pipeline(None, (), table_of((Ends, Ends)))  # type: ignore[arg-type]
+ENDED.retire()

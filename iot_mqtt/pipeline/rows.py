@@ -46,8 +46,8 @@ class Row:
 DEAD_ROW = Row([0] * len(INBOUND + OUTBOUND))
 
 
-class Inbound(Protocol):
-    """Where inbound events enter: the head of a pipeline."""
+class Ends(Protocol):
+    """A pipeline, as its channel sees it: inbound events enter at the head, outbound ones at the tail."""
 
     row: Row
 
@@ -63,10 +63,6 @@ class Inbound(Protocol):
 
     def fire_event(self, event: object) -> None: ...
 
-
-class Outbound(Protocol):
-    """Where outbound events enter: its tail."""
-
     def write(self, batch: list[Any]) -> None: ...
 
     def flush(self) -> None: ...
@@ -74,15 +70,5 @@ class Outbound(Protocol):
     def close(self, reason: CloseReason) -> None: ...
 
     def set_reading(self, on: bool) -> None: ...
-
-
-class Ends(Protocol):
-    """A pipeline, as its channel sees it."""
-
-    @property
-    def head(self) -> Inbound: ...
-
-    @property
-    def tail(self) -> Outbound: ...
 
     def dismantle(self) -> None: ...

@@ -28,7 +28,11 @@ class Table:
     def __init__(self, classes: Classes) -> None:
         self.classes = classes
         self._between: dict[tuple[int, int], Row] = {}
-        self.rows = tuple(self.between(position + 1, position - 1) for position in range(len(classes)))
+        last = len(classes) - 1
+        inner = [self.between(position + 1, position - 1) for position in range(1, last)]
+        #: Head and tail are one context, which sends inbound events from the head and outbound ones from the tail.
+        ends = self.between(1, last - 1)
+        self.rows = (ends, *inner, ends)
         self.with_added = tuple(i for i, each in enumerate(classes) if overrides(each, "added"))
 
     def between(self, above: int, below: int) -> Row:

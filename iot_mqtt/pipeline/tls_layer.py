@@ -174,7 +174,7 @@ class TlsLayer:
             if channel.tls_version != "TLSv1.3":
                 self._send()  # else it is a session ticket, and goes with our first bytes
             channel.certificate_name = certificate_name(tls.getpeercert())
-            channel.pipeline.head.fire_event(TlsEstablished(str(channel.tls_version), channel.certificate_name))
+            channel.pipeline.fire_event(TlsEstablished(str(channel.tls_version), channel.certificate_name))
             self._resume_outbox()  # what was written before waits there
 
     def _resume_outbox(self) -> None:

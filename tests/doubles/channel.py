@@ -89,8 +89,8 @@ class EmbeddedChannel:
 
     def read(self, *items: object) -> None:
         """Fire one read of these things from the head."""
-        self.pipeline.head.fire_read(list(items))
-        self.pipeline.head.fire_read_complete()
+        self.pipeline.fire_read(list(items))
+        self.pipeline.fire_read_complete()
         self.settle()
 
     def write(self, *items: object) -> None:

@@ -188,7 +188,7 @@ class Connection(AnswerWriter):
             # A CONNECT that is wrong behind its version can be answered in that version's words.
             codec = ctx.pipeline.get("mqtt")
             if isinstance(codec, MqttCodecStage):
-                self.version = codec.decoder.version
+                self.version = codec.version
         self.break_off(error, "internal error")
 
     def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
@@ -283,7 +283,7 @@ class Connection(AnswerWriter):
             codec = self.ctx.pipeline.get("mqtt") if self.ctx is not None else None
             if isinstance(codec, MqttCodecStage):
                 # Batches have topics that were asked for; before, each was taken apart (``PublishGate.takes``).
-                codec.decoder.allowed = self.verdicts.publish
+                codec.allowed = self.verdicts.publish
         return self.verdicts
 
     # The end.

@@ -11,7 +11,7 @@ from twisted.logger import globalLogPublisher
 
 from iot_mqtt.errors import Malformed
 from iot_mqtt.pipeline import Batch, CloseReason, Context, Layout, Stage
-from iot_mqtt.pipeline.ends import HEAD, TAIL
+from iot_mqtt.pipeline.ends import Ends
 from iot_mqtt.pipeline.rows import INBOUND, OUTBOUND
 from iot_mqtt.pipeline.table import table_of
 from tests.doubles.channel import EmbeddedChannel
@@ -132,17 +132,17 @@ def test_read_complete_is_fired_only_where_a_stage_wants_it() -> None:
     """Not even to the tail; and a stage that comes later is heard."""
     log: list[str] = []
     embedded = EmbeddedChannel([("r", ReadOnly())])
-    assert not embedded.pipeline.head.row.completes
+    assert not embedded.pipeline.row.completes
     embedded.pipeline.add_before("r", "x", Recorder("x", log))
     embedded.feed(b"1")
     assert log[-2:] == ["x read", "x read_complete"]
     embedded.pipeline.remove("x")
-    assert not embedded.pipeline.head.row.completes
+    assert not embedded.pipeline.row.completes
 
 
 def test_the_table_skips_stages_that_do_not_override_an_event() -> None:
     """The row of a position names the next stage that cares, or the end."""
-    table = table_of((type(HEAD), WriteOnly, ReadOnly, Stage, ReadOnly, type(TAIL)))
+    table = table_of((Ends, WriteOnly, ReadOnly, Stage, ReadOnly, Ends))
     assert table.rows[0].read == 2
     assert table.rows[2].read == 4
     assert table.rows[4].read == 5
@@ -153,15 +153,28 @@ def test_the_table_skips_stages_that_do_not_override_an_event() -> None:
 
 def test_the_table_of_a_sequence_of_classes_is_computed_once() -> None:
     """Two connections of one form share their table."""
-    classes = (type(HEAD), ReadOnly, type(TAIL))
-    assert table_of(classes) is table_of((type(HEAD), ReadOnly, type(TAIL)))
+    classes = (Ends, ReadOnly, Ends)
+    assert table_of(classes) is table_of((Ends, ReadOnly, Ends))
+
+
+def test_what_fails_at_the_head_is_told_to_the_stages() -> None:
+    """From the head on, as what comes in."""
+
+    class Told(Stage):
+        def failed(self, ctx: Context, error: BaseException) -> None:
+            told.append(error)
+
+    told: list[BaseException] = []
+    embedded = EmbeddedChannel([("told", Told())])
+    embedded.pipeline.write([object()])
+    embedded.pipeline.send([object(), object()])
+    assert [type(error) for error in told] == [TypeError, TypeError]
 
 
 @pytest.mark.parametrize("event", [*INBOUND, *OUTBOUND])
 def test_the_two_ends_take_every_event_of_their_direction(event: str) -> None:
     """Otherwise an event would come to rest on a method that passes it on to nobody."""
-    end = TAIL if event in INBOUND else HEAD
-    assert getattr(type(end), event) is not getattr(Stage, event)
+    assert getattr(Ends, event) is not getattr(Stage, event)
 
 
 def test_a_stage_added_behind_sees_the_event_that_is_travelling() -> None:

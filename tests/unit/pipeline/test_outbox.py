@@ -222,7 +222,7 @@ def test_send_is_write_and_flush(capacity: int | None) -> None:
     for in_one in (False, True):
         embedded = EmbeddedChannel(outbox=LIMITS)
         embedded.link.capacity = capacity
-        channel, tail = embedded.channel, embedded.pipeline.tail
+        channel, tail = embedded.channel, embedded.pipeline
         for batch in ([b"a"], [b"b" * 1200, b"c"], [b"d" * 900], [b"e" * 2500]):
             if in_one:
                 tail.send(batch)
@@ -240,10 +240,10 @@ def test_send_is_write_and_flush(capacity: int | None) -> None:
 def test_send_passes_stages_that_want_to_know() -> None:
     """Of writes, and of flushes."""
     embedded = EmbeddedChannel([("sees", Sees())])
-    embedded.pipeline.tail.send([b"a"])
+    embedded.pipeline.send([b"a"])
     assert embedded.take() == b"A"
     embedded.pipeline.add_after("catcher", "keeps", KeepsFlushes())
-    embedded.pipeline.tail.send([b"b"])
+    embedded.pipeline.send([b"b"])
     assert embedded.take() == b""
 
 
@@ -251,11 +251,11 @@ def test_what_is_sent_over_a_broken_link_or_after_the_end_goes_nowhere() -> None
     """As what is written."""
     embedded = EmbeddedChannel()
     embedded.link.broken = True
-    embedded.pipeline.tail.send([b"a"])
+    embedded.pipeline.send([b"a"])
     assert embedded.channel.closing
-    embedded.pipeline.tail.send([b"b"])
+    embedded.pipeline.send([b"b"])
     embedded.settle()
-    tail = embedded.pipeline.tail
+    tail = embedded.pipeline
     tail.send([b"c"])
     assert embedded.reason is not None
     assert embedded.reason.name == "peer_reset"
