@@ -139,6 +139,10 @@ class Decoder:
         items: list[Item] = []
         if self._phase is Phase.OVER:
             return items
+        if self._phase is Phase.FIRST and not self._held and self._role is Role.SERVER:
+            usual = self._usual_connect(data)
+            if usual is not None:
+                return [usual]
         behind, missing = b"", 0
         if self._held:
             missing = self._need - self._held
@@ -156,6 +160,17 @@ class Decoder:
             # As in ``_carry_on``: one packet, which is not a PUBLISH, may change routes.
             self._scan(behind, missing, items, 0 if data[0] >> 4 == PacketType.PUBLISH else native.IN_ORDER)
         return items
+
+    def _usual_connect(self, data: bytes) -> Packet | None:
+        """The CONNECT that came whole and by itself; None: another way has to be gone, or it is wrong."""
+        try:
+            packet: connect.Connect | None = connect.USUAL.read(data, self._limit)
+        except MqttError:
+            return None  # said again below, once the version is known
+        if packet is not None:
+            self.version = packet.version
+            self._enter(Phase.OPEN)
+        return packet
 
     def _scan(self, data: bytes, pos: int, items: list[Item], order: int) -> None:
         if self._mode >= 0:

@@ -21,6 +21,7 @@ __all__ = [
     "NOT_JSON",
     "NUMBER",
     "USE_NATIVE",
+    "ConnectReader",
     "Scanner",
     "acks",
     "decoded",
@@ -42,7 +43,12 @@ from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 from iot_mqtt.native._pure_syncing import NUMBER
 
 SWITCH: Final = "IOT_MQTT_NATIVE"
-MODULES: Final = ("iot_mqtt.native._scan", "iot_mqtt.native._lines", "iot_mqtt.native._syncing")
+MODULES: Final = (
+    "iot_mqtt.native._scan",
+    "iot_mqtt.native._lines",
+    "iot_mqtt.native._syncing",
+    "iot_mqtt.native._connecting",
+)
 
 
 def _choose(setting: str, have: bool) -> bool:
@@ -59,9 +65,11 @@ USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 
 if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
+    from iot_mqtt.native._pure_connecting import ConnectReader
     from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
+    from iot_mqtt.native._connecting import ConnectReader
     from iot_mqtt.native._lines import lines, object_line
     from iot_mqtt.native._scan import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._syncing import serve, write_at

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from iot_mqtt import native
 from iot_mqtt.codec import properties as props
 from iot_mqtt.codec import wire
 from iot_mqtt.codec.kinds import PacketType
@@ -115,12 +116,26 @@ def _check_flags(flags: int, version: ProtocolVersion) -> None:
 
 
 def _read_will(reader: wire.Reader, flags: int, five: bool) -> ConnectWill:
-    properties = NO_PROPERTIES
-    if five:
-        properties = props.read(reader.take(reader.varint()), props.WILL)
-    topic = reader.binary()  # [MQTT-3.1.3-11]
-    wire.check_topic(topic)
-    return ConnectWill(topic, reader.binary(), flags >> 3 & 3, flags & _WILL_RETAIN != 0, properties)
+    block = reader.take(reader.varint()) if five else b""
+    return _make_will(flags, block, reader.binary(), reader.binary())
+
+
+def _make_will(flags: int, block: bytes, topic: bytes, payload: bytes) -> ConnectWill:
+    properties = props.read(block, props.WILL)
+    wire.check_topic(topic)  # [MQTT-3.1.3-11]
+    return ConnectWill(topic, payload, flags >> 3 & 3, flags & _WILL_RETAIN != 0, properties)
+
+
+def build(reader: Any = native.ConnectReader) -> native.ConnectReader:
+    """A reader of the given class, so that both can be held against the same vectors."""
+    built: native.ConnectReader = reader(
+        Connect, ProtocolVersion.V311, ProtocolVersion.V5, NO_PROPERTIES, props.read_connect, _make_will
+    )
+    return built
+
+
+#: For a CONNECT that comes whole and by itself; what it does not take goes through ``read``.
+USUAL: Final = build()
 
 
 def write(packet: Connect, _version: ProtocolVersion) -> bytes:
