@@ -82,35 +82,50 @@ class FanOut:
         self.counters.messages_matched += outcome.receivers * publication.count
         return outcome
 
-    def fan_out_row(self, publications: Sequence[Publication], match: Match[Session]) -> list[Outcome]:
-        """As ``fan_out``, for several of QoS 1 in a row whose match is of sessions alone, one of them at least kept;
-        those at the end are left while there is no room.
+    def fan_out_row(self, publications: Sequence[Publication], matches: Sequence[Match[Session]]) -> list[Outcome]:
+        """As ``fan_out``, for several of QoS 1 whose matches are of sessions alone; those at the end are left while
+        there is no room. Those whose receivers all keep them have one outcome.
         """
-        cursors = [_cursor_of(route) for route in match.plain]
-        recorded = any(cursors)
-        if recorded:
-            publications = self._record_row(publications)
-        outcomes = [Outcome() for _ in publications]
-        for route, cursor in zip(match.plain, cursors, strict=True):
-            if cursor is not None:
-                cursor.offer_row(publications, route.identifiers)
-                continue
-            for publication, outcome in zip(publications, outcomes, strict=True):
-                self.to_session(publication, route, outcome)
-        ticket = self.store.latest if recorded else 0
-        for outcome in outcomes:
-            outcome.receivers = len(match.plain)
-            outcome.ticket = max(outcome.ticket, ticket)
-        self.counters.messages_matched += len(match.plain) * sum([one.count for one in publications])
+        recording, kept, rows = self.recording, Outcome(), _Rows()
+        outcomes: list[Outcome] = []
+        matched = 0
+        try:
+            for publication, match in zip(publications, matches, strict=True):
+                outcomes.append(self._one_of_row(publication, match, rows, kept))
+                matched += len(match.plain) * publication.count
+                if recording.full:
+                    break
+        finally:
+            # What is recorded must be known to whoever is to read it.
+            rows.end()
+        self.counters.messages_matched += matched
+        kept.receivers, kept.ticket = 1, self.store.latest
+        for publication, match, outcome in zip(publications, matches, outcomes, strict=False):
+            if outcome is not kept:
+                outcome.receivers = len(match.plain)
+                if publication.logged is not None:
+                    outcome.ticket = kept.ticket
         return outcomes
 
-    def _record_row(self, publications: Sequence[Publication]) -> Sequence[Publication]:
-        recording = self.recording
-        for number, publication in enumerate(publications, 1):
-            recording.record(publication)
-            if recording.full:
-                return publications[:number]
-        return publications
+    def _one_of_row(self, publication: Publication, match: Match[Session], rows: _Rows, kept: Outcome) -> Outcome:
+        """``kept`` if all its receivers keep it, else an outcome of its own."""
+        outcome = kept
+        for route in match.plain:
+            session = route.receiver
+            cursor = session.cursor if isinstance(session, KeptSession) else None
+            if cursor is not None and route.qos:
+                self.recording.record(publication)
+                if cursor.live:
+                    rows.add(cursor, route.identifiers, publication)
+                else:
+                    cursor.owe(publication.count)
+                continue
+            if cursor is not None:
+                rows.offer(cursor)
+            if outcome is kept:
+                outcome = Outcome()
+            self.to_session(publication, route, outcome)
+        return outcome
 
     def to_session(
         self,
@@ -261,10 +276,33 @@ class FanOut:
         self._to_members(publication, group, Outcome())
 
 
-def _cursor_of(route: Route[Session]) -> ClaimCursor | None:
-    """What takes messages above QoS 0 for a route through the log."""
-    session = route.receiver
-    return session.cursor if route.qos and isinstance(session, KeptSession) else None
+class _Rows:
+    """What sessions that are there get of a row of publications: each in its order, and what is alike in one go."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: dict[ClaimCursor, tuple[tuple[int, ...], list[Publication]]] = {}
+
+    def add(self, cursor: ClaimCursor, identifiers: tuple[int, ...], publication: Publication) -> None:
+        """It is recorded, and for this one."""
+        row = self._rows.get(cursor)
+        if row is not None and row[0] == identifiers:
+            row[1].append(publication)
+            return
+        self.offer(cursor)
+        self._rows[cursor] = identifiers, [publication]
+
+    def offer(self, cursor: ClaimCursor) -> None:
+        """Something else is about to come for it."""
+        row = self._rows.pop(cursor, None)
+        if row is not None:
+            cursor.offer_row(row[1], row[0])
+
+    def end(self) -> None:
+        """Nothing else comes."""
+        for cursor in list(self._rows):
+            self.offer(cursor)
 
 
 def _reachable(member: Session) -> bool:

@@ -30,6 +30,9 @@ from iot_mqtt.ports.counters import Drop
 from iot_mqtt.topics import MIXED, Match, Routes
 from iot_mqtt.values import NOBODY, Message, Origin
 
+#: Fewer are handed on one by one.
+MIN_ROW = 2
+
 
 class Publishing:
     """The one way in for every publication of this node."""
@@ -91,25 +94,27 @@ class Publishing:
         outcomes: list[Outcome] = []
         while len(outcomes) < len(publications) and not self._budget.full:
             begin = len(outcomes)
-            row = self._row(publications, begin)
-            if len(row) == 1:
-                outcomes.append(self.hand_on(row[0], source))
-            else:
-                self._turn.plan()
-                outcomes += self.fan_out.fan_out_row(row, self.routes.match(row[0].topic))
-                self.fan_out.counters.messages_received += sum(
-                    [one.count for one in publications[begin : len(outcomes)]]
-                )
+            matches = self._row(publications, begin)
+            if len(matches) < MIN_ROW:
+                outcomes.append(self.hand_on(publications[begin], source))
+                continue
+            self._turn.plan()
+            outcomes += self.fan_out.fan_out_row(publications[begin : begin + len(matches)], matches)
+            self.fan_out.counters.messages_received += sum([one.count for one in publications[begin : len(outcomes)]])
         return outcomes
 
-    def _row(self, publications: Sequence[Publication], begin: int) -> Sequence[Publication]:
-        """From the one at ``begin`` on, as many as are recorded for the same sessions, and nothing else."""
-        match, end = self.routes.match, begin + 1
-        same, run = match(publications[begin].topic), publications[begin].run
-        if same.above is MIXED and run.qos == 1 and not run.retain:
-            while end < len(publications) and match(publications[end].topic) is same:
-                end += 1
-        return publications[begin:end]
+    def _row(self, publications: Sequence[Publication], begin: int) -> list[Match[Session]]:
+        """Of those from the one at ``begin`` on, as far as they are for sessions and nothing else: who gets each."""
+        matches: list[Match[Session]] = []
+        run = publications[begin].run
+        if run.qos == 1 and not run.retain:
+            match = self.routes.match
+            for publication in publications[begin:] if begin else publications:
+                found = match(publication.topic)
+                if found.above is not MIXED:
+                    break
+                matches.append(found)
+        return matches
 
     def send(self, message: Message, user: str = "") -> Outcome:
         """Publish a message that no connection brought: a will, the API's. ``user``: who answers for it."""

@@ -57,7 +57,12 @@ class PublishAnswers:
         self, connection: Connection, publications: Sequence[Publication], outcomes: Sequence[Outcome]
     ) -> None:
         """PUBACKs in order, in as few answers as have different things to say."""
-        ids: list[int] = []
+        if outcomes and outcomes.count(outcomes[0]) == len(outcomes):
+            served = publications if len(outcomes) == len(publications) else publications[: len(outcomes)]
+            ids = [packet_id for publication in served for packet_id in publication.run.ids]
+            self.acknowledge(connection, PacketType.PUBACK, ids, outcomes[0])
+            return
+        ids = []
         together = Outcome()
         for publication, outcome in zip(publications, outcomes, strict=False):
             if connection.five and (outcome.nobody or outcome.refused):
