@@ -15,6 +15,11 @@ from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.values import NOBODY, Message, Origin
 
+#: Bytes by which a packet may grow in another form, but for subscription identifiers: id, and the two lengths.
+GROWTH = 2 + 2 + 2
+#: Bytes of one subscription identifier.
+IDENTIFIER = 5
+
 
 def hop_properties(
     passed_on: bytes, *, expiry: int | None = None, identifiers: tuple[int, ...] = (), alias: int = 0

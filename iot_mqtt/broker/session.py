@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.log_cursor import LogCursor, Replay
@@ -15,8 +15,11 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import Context, Timeout
 from iot_mqtt.ports.access import Permissions, Principal
 from iot_mqtt.ports.counters import Counters, Drop
-from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece
+from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece, Row
 from iot_mqtt.values import Subscription, Will
+
+#: What of a session's messages has its packet id and is to be sent, in order.
+Line: TypeAlias = deque[Delivery | Piece | Row]
 
 
 class ClientConnection(Protocol):
@@ -157,7 +160,7 @@ class Session:
         self.inbound = Inbound(settings.receive_maximum)
         self.outbound = Outbound(0)
         #: What has its packet id and wait for a commit or for the outbox, in order.
-        self.sending: deque[Delivery | Piece] | None = None
+        self.sending: Line | None = None
         #: How many messages ``sending`` holds.
         self.unsent = 0
         self.queue = DeliveryQueue(settings.max_queued_messages, settings.max_queued_bytes)

@@ -154,3 +154,12 @@ def encode_messages(
             for packet_id, message, block in zip(ids, messages, blocks, strict=False)
         ]
     )
+
+
+def encode_wires(
+    wires: Sequence[bytes], count: int, *, from_five: bool, five: bool, block: bytes, ids: Sequence[int]
+) -> bytes:
+    """Packets of QoS 1 of any topics, ``count`` in all, in the form of one outgoing hop, neither retained nor repeated.
+    ``block``: the hop's own properties; those that the packets have are passed on.
+    """
+    return native.rewrite(b"".join(wires), 0, count, from_five, 0x32, five, block, ids)

@@ -16,7 +16,7 @@ from iot_mqtt.devices.asked import command_id_of
 from iot_mqtt.devices.book import Book, Tracked
 from iot_mqtt.devices.states import is_gateway, is_late
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of
-from iot_mqtt.session import Delivery, Piece
+from iot_mqtt.session import Delivery, Piece, Row
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.sending.outflow import Outflow
@@ -76,7 +76,7 @@ class Departures:
     def _look_ahead(self, session: Session, item: Delivery | Piece) -> None:
         """What is lined up behind it goes with the same commit, not with one each."""
         for other in session.sending or ():
-            if other is item or (isinstance(other, Piece) and other.publication is None):
+            if other is item or isinstance(other, Row) or (isinstance(other, Piece) and other.publication is None):
                 continue
             entry = other.flight if isinstance(other, Piece) else other
             topic, properties = _what(other)

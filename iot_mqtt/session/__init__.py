@@ -2,7 +2,7 @@
 
 from iot_mqtt.session.aliases import OutboundAliases
 from iot_mqtt.session.delivery import Delivery
-from iot_mqtt.session.flight import Flight, Piece, Segment
+from iot_mqtt.session.flight import Convoy, Flight, Piece, Row, Segment
 from iot_mqtt.session.inbound import Inbound
 from iot_mqtt.session.outbound import RELEASED, SENT_QOS1, SENT_QOS2, Outbound
 from iot_mqtt.session.queue import DeliveryQueue
@@ -11,12 +11,14 @@ __all__ = [
     "RELEASED",
     "SENT_QOS1",
     "SENT_QOS2",
+    "Convoy",
     "Delivery",
     "DeliveryQueue",
     "Flight",
     "Inbound",
     "Outbound",
     "Piece",
+    "Row",
     "Segment",
     "OutboundAliases",
 ]

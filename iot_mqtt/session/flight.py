@@ -5,11 +5,14 @@ messages themselves are in the log: a flight holds none of them.
 
 Flights that got their ids in one turn are one segment, which is what is stored: one record, written when it
 begins and when some of it has been acknowledged, removed when all of it has.
+
+Flights that are taken together are one object, a convoy, until somebody has to know one from another. Mostly all of
+them are confirmed before that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -78,6 +81,39 @@ class Flight:
             yield begin, found
 
 
+class Convoy(Flight):
+    """Flights of QoS 1 for one subscription, taken together; ``sent`` counts over all of them. It is in no segment."""
+
+    __slots__ = ("references", "flights")
+
+    def __init__(
+        self, session: Any, references: Sequence[Any], ids: Sequence[int], identifiers: tuple[int, ...], origin: Any
+    ) -> None:
+        super().__init__(session, references[0], ids, 1, identifiers=identifiers, origin=origin)
+        self.references = references
+        #: What has taken its place.
+        self.flights: list[Flight] | None = None
+
+    def unfold(self, entries: dict[int, Any]) -> list[Flight]:
+        """The flights, one for each reference; those that are not over are what is under way from now on."""
+        flights = self.flights
+        if flights is not None:
+            return flights
+        flights = self.flights = []
+        start = 0
+        for reference in self.references:
+            end = start + reference.length
+            ids = self.ids[start:end]
+            flight = Flight(self.session, reference, ids, 1, identifiers=self.identifiers, origin=self.origin)
+            flight.ticket, flight.sent = self.ticket, min(max(self.sent - start, 0), end - start)
+            for packet_id in ids:
+                if entries.get(packet_id) is self:
+                    entries[packet_id] = flight
+            flights.append(flight)
+            start = end
+        return flights
+
+
 class Segment:
     """Flights that are stored as one record, under this number."""
 
@@ -113,3 +149,30 @@ class Piece:
         self.offset += count
         self.ids = self.ids[count:]
         return piece
+
+
+class Row:
+    """Messages of a convoy that are to be sent: ``runs`` from ``at`` on, with the ids from ``convoy.sent`` on."""
+
+    __slots__ = ("convoy", "runs", "at", "ticket")
+
+    def __init__(self, convoy: Convoy, runs: Sequence[Any]) -> None:
+        self.convoy = convoy
+        self.runs = runs
+        self.at = 0
+        self.ticket = convoy.ticket
+
+    def have_left(self, runs: int, messages: int) -> None:
+        """The first of them have, so many of each."""
+        for flight in (self.convoy.flights or ())[self.at : self.at + runs]:
+            flight.sent = len(flight.ids)
+        self.convoy.sent += messages
+        self.at += runs
+
+    def pieces(self, entries: dict[int, Any], publication: Callable[[Any], Any]) -> list[Piece]:
+        """The same one by one; ``publication`` makes one of a run."""
+        flights = self.convoy.unfold(entries)[self.at :]
+        return [
+            Piece(flight, 0, flight.ids, publication(run))
+            for flight, run in zip(flights, self.runs[self.at :], strict=True)
+        ]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
-from iot_mqtt.broker.publication import Publication, hop_properties
+from iot_mqtt.broker.publication import GROWTH, IDENTIFIER, Publication, hop_properties
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import PublishBatch, runs_of
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from iot_mqtt.ports.clock import Clock
     from iot_mqtt.ports.counters import Counters
     from iot_mqtt.values import Origin
-
-#: Bytes by which a packet may grow in another form, but for subscription identifiers: id, and the two lengths.
-GROWTH = 2 + 2 + 2
-#: Bytes of one subscription identifier.
-IDENTIFIER = 5
 
 
 def flattened(items: Sequence[object]) -> list[object]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeAlias
 
+from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.values import Subscription
 
@@ -29,7 +30,7 @@ def alike(
     for number, found in enumerate(islice(runs, start, None)):
         run, (_, _, position, length) = found.run, found.reference
         room -= length
-        if room < 0 or run.head not in _ALIKE or run.raw_properties:
+        if room < 0 or run.head not in _ALIKE or run.raw_properties or run.topic.startswith(DOWN):
             return number, wanted
         claims = claims_on(run.topic)
         if len(claims) != 1:

@@ -27,7 +27,7 @@ from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import Log
 from iot_mqtt.ports.store import Store, StoredFlight, StoredProgress
-from iot_mqtt.session import Flight, Segment
+from iot_mqtt.session import Convoy, Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID
 
 #: Flights of one segment: what is written again when one message of it is acknowledged.
@@ -203,6 +203,7 @@ class Progress:
             segment.stored = bool(flights)
         # With nothing under way all of it is over, but for what a group remembers.
         left = [flight for flight in unwritten.flights if session.outbound.entries or flight.origin is not None]
+        left = [one for flight in left for one in _unfolded(flight)]
         begun = [(flight, stored) for flight in left if (stored := _stored(flight))]
         for start in range(0, len(begun), FLIGHTS):
             part = begun[start : start + FLIGHTS]
@@ -239,6 +240,11 @@ class Progress:
         """Some of what is due may not have been in the batch."""
         if self._due:
             self._turn.reserve()
+
+
+def _unfolded(flight: Flight) -> Sequence[Flight]:
+    """As what it is kept."""
+    return flight.unfold(flight.session.outbound.entries) if isinstance(flight, Convoy) else (flight,)
 
 
 def _stored(flight: Flight) -> StoredFlight | None:

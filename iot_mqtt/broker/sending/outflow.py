@@ -31,7 +31,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import Store
-from iot_mqtt.session import Delivery, Flight, Piece
+from iot_mqtt.session import Convoy, Delivery, Flight, Piece, Row
 
 #: Packet ids handed out in one go; bounds what one session adds to a batch.
 STRIDE = 256
@@ -135,6 +135,7 @@ class Outflow:
                 if isinstance(item, Piece) and item.publication is None:
                     self._refetching.fetch(session, sending)
                     return False
+                assert not isinstance(item, Row)
                 leave = self._leaving.judge(session, item)
                 if leave is Leave.WAIT:
                     self._waiting.add(session)
@@ -179,6 +180,8 @@ class Outflow:
         session.unsent = 0
         released: list[int] = []
         entries = session.outbound.entries
+        for convoy in {entry: None for entry in entries.values() if isinstance(entry, Convoy)}:
+            convoy.unfold(entries)
         flight: Flight | None = None
         for packet_id, entry in entries.items():
             if isinstance(entry, Flight):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -12,11 +11,11 @@ from typing import TypeAlias
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.publication import logged_publication
 from iot_mqtt.broker.sending.ending import Ending
-from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.session import Line, Session
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogRun, Reference
-from iot_mqtt.session import Delivery, Piece
+from iot_mqtt.session import Piece
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +37,9 @@ class Refetching:
         self._ending = ending
         self._pump = pump
         #: Session → the queue that is being filled; another queue means another connection.
-        self._busy: dict[Session, deque[Delivery | Piece]] = {}
+        self._busy: dict[Session, Line] = {}
 
-    def fetch(self, session: Session, sending: deque[Delivery | Piece]) -> None:
+    def fetch(self, session: Session, sending: Line) -> None:
         """Bring the messages of the first pieces, then pump."""
         if self._busy.get(session) is sending:
             return
@@ -48,7 +47,7 @@ class Refetching:
         pieces = [item for item in islice(sending, PIECES) if isinstance(item, Piece) and item.publication is None]
         drive(self._fill(session, sending, pieces), done, partial(self._failed, session, sending))
 
-    async def _fill(self, session: Session, sending: deque[Delivery | Piece], pieces: list[Piece]) -> None:
+    async def _fill(self, session: Session, sending: Line, pieces: list[Piece]) -> None:
         wanted = [piece.flight.reference.part(piece.offset, piece.offset + len(piece)) for piece in pieces]
         runs = await self._fetch(wanted)
         current = self._release(session, sending)
@@ -65,13 +64,13 @@ class Refetching:
             piece.base = piece.offset
         self._pump(session)
 
-    def _release(self, session: Session, sending: deque[Delivery | Piece]) -> bool:
+    def _release(self, session: Session, sending: Line) -> bool:
         """The fetch is over; False when it is of no use any more."""
         if self._busy.get(session) is sending:
             del self._busy[session]
         return session.sending is sending
 
-    def _failed(self, session: Session, sending: deque[Delivery | Piece], error: BaseException) -> None:
+    def _failed(self, session: Session, sending: Line, error: BaseException) -> None:
         """Not ready is not gone: later again."""
         self._release(session, sending)
         log.error("reading the log failed; trying again: %s", error)

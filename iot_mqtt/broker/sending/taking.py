@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from iot_mqtt.broker.kept_session import KeptSession, is_durable
-from iot_mqtt.broker.publication import Publication, logged_publication
+from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.sending import ending
 from iot_mqtt.broker.sending.repeating import out_of_order
 from iot_mqtt.broker.sending.waiting import Waiting
@@ -18,7 +18,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.ports.store import Store
-from iot_mqtt.session import Delivery, Flight, Piece
+from iot_mqtt.session import Convoy, Delivery, Flight, Piece, Row
 from iot_mqtt.values import Message
 
 
@@ -103,29 +103,16 @@ class Taking:
         """
         outbound = session.outbound
         out_of_order(session, cursor)
-        origin = cursor if cursor.name else None
-        count = sum([run.reference[3] for run in runs])
+        references = [run.reference for run in runs]
+        count = sum([reference[3] for reference in references])
         ids = outbound.reserve(count)
-        flights: list[Flight] = []
-        start = 0
-        for run in runs:
-            end = start + run.reference[3]
-            flights.append(Flight(session, run.reference, ids[start:end], 1, identifiers=identifiers, origin=origin))
-            start = end
-        if count == len(flights):
-            outbound.entries.update(zip(ids, flights, strict=True))
-        else:
-            for flight in flights:
-                outbound.entries.update(dict.fromkeys(flight.ids, flight))
-        ticket = self._note(session, flights, cursor)
-        for flight in flights:
-            flight.ticket = ticket
+        convoy = Convoy(session, references, ids, identifiers, cursor if cursor.name else None)
+        outbound.entries.update(dict.fromkeys(ids, convoy))
+        convoy.ticket = ticket = self._note(session, (convoy,), cursor)
         self._waiting.under_way(session, count, ticket)
         if session.sending is None:
             session.sending = deque()
-        session.sending.extend(
-            [Piece(flight, 0, flight.ids, logged_publication(run)) for flight, run in zip(flights, runs, strict=True)]
-        )
+        session.sending.append(Row(convoy, runs))
         session.unsent += count
         return count
 

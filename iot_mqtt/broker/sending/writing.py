@@ -4,14 +4,17 @@ time: what is over when it would leave for the first time does not leave [MQTT-3
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 
+from iot_mqtt.broker.publication import GROWTH, IDENTIFIER, hop_properties, logged_publication
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.sending.ending import Ending
-from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.session import ClientConnection, Line, Session
+from iot_mqtt.codec import encode_wires
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
-from iot_mqtt.session import Delivery, Piece
+from iot_mqtt.ports.log import LogRun
+from iot_mqtt.session import Delivery, Piece, Row
 
 #: Bytes that are handed to the connection at once.
 WRITE_BYTES = 64 * 1024
@@ -27,13 +30,19 @@ class Writing:
         self._counters = counters
         self._ending = ending
 
-    def send_alike(self, session: Session, sending: deque[Delivery | Piece], room: int, committed: int) -> bool:
+    def send_alike(self, session: Session, sending: Line, room: int, committed: int) -> bool:
         """Send the first of what waits, as many as are alike and safe; False if the very first one is not.
 
-        Alike is what nothing has to be decided for: messages of the log without properties, for the first time.
+        Alike is what nothing has to be decided for: messages of the log without properties, for the first time. A row
+        is, or it is taken apart.
         """
-        connection = session.connection
+        connection, first = session.connection, sending[0]
         assert connection is not None
+        if isinstance(first, Row):
+            if not self._send_row(session, sending, first, room):
+                sending.popleft()
+                sending.extendleft(reversed(first.pieces(session.outbound.entries, logged_publication)))
+            return True
         if connection.max_packet_size or connection.aliases(len(sending)):
             return False
         five = connection.five
@@ -41,7 +50,7 @@ class Writing:
         count = size = 0
         while sending and size < WRITE_BYTES:
             item = sending[0]
-            if item.ticket > committed or isinstance(item, Delivery) or item.publication is None or item.flight.sent:
+            if not isinstance(item, Piece) or item.ticket > committed or item.publication is None or item.flight.sent:
                 break
             publication, flight, ids = item.publication, item.flight, item.ids
             length, topic = len(ids), publication.topic
@@ -60,6 +69,26 @@ class Writing:
             return False
         session.unsent -= count
         connection.send(b"".join(parts))
+        return True
+
+    def _send_row(self, session: Session, sending: Line, row: Row, room: int) -> bool:
+        """As much of it as is written at once; False if each message has to be looked at."""
+        connection, convoy = session.connection, row.convoy
+        assert connection is not None
+        if connection.aliases(len(convoy.ids) - convoy.sent):
+            return False
+        runs = row.runs[row.at :] if row.at else row.runs
+        wires, count = _alike(connection, runs, room, convoy.identifiers)
+        if not wires:
+            return False
+        five = connection.five
+        block = hop_properties(b"", identifiers=convoy.identifiers) if convoy.identifiers and five else b""
+        ids = convoy.ids[convoy.sent : convoy.sent + count]
+        connection.send(encode_wires(wires, count, from_five=runs[0].run.five, five=five, block=block, ids=ids))
+        session.unsent -= count
+        row.have_left(len(wires), count)
+        if row.at == len(row.runs):
+            sending.popleft()
         return True
 
     def send_piece(self, session: Session, piece: Piece) -> None:
@@ -109,3 +138,26 @@ class Writing:
         if delivery.sent:
             self._counters.messages_resent += 1
         delivery.sent = True
+
+
+def _alike(
+    connection: ClientConnection, runs: Sequence[LogRun], room: int, identifiers: tuple[int, ...]
+) -> tuple[list[bytes], int]:
+    """The packets of the first runs that can be written together, and how many there are."""
+    limit, permissions = connection.max_packet_size, connection.permissions
+    if limit:
+        limit -= GROWTH + IDENTIFIER * len(identifiers)
+    free = permissions is not None and permissions.unrestricted
+    five = runs[0].run.five
+    wires: list[bytes] = []
+    count = size = 0
+    for logged in runs:
+        run, topic = logged.run, logged.topic
+        if size >= WRITE_BYTES or run.five is not five or count + run.count > room or run.raw_properties:
+            break
+        if (limit and run.longest > limit) or topic.startswith(DOWN) or not (free or connection.may_receive(topic)):
+            break
+        wires.append(run.wire)
+        size += len(run.wire)
+        count += run.count
+    return wires, count

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.broker.connections import client_writer
 from iot_mqtt.broker.readers import cursors
+from iot_mqtt.broker.sending import writing
 from iot_mqtt.broker.sending.taking import Taking
 from iot_mqtt.broker.sending.writing import Writing
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec import PacketType, Publish
+from iot_mqtt.pipeline import OutboxSettings
 from iot_mqtt.ports.grid import CacheName
 from tests.seeds import seeds_of
 from tests.unit.broker.harness import V5, V311, Client, Node
@@ -81,6 +84,12 @@ def test_it_is_the_same_one_by_one(
 
 def waiting_for(node: Node, count: int) -> Client:
     """A durable reader that is back, with so many messages that came one by one."""
+    leave(node, count)
+    return durable(node)
+
+
+def leave(node: Node, count: int) -> None:
+    """So many messages for a durable reader that is away."""
     reader = durable(node)
     reader.subscribe("t/#", qos=1)
     reader.lose()
@@ -88,7 +97,6 @@ def waiting_for(node: Node, count: int) -> Client:
     writer = node.connect("writer")
     for number in range(count):
         writer.publish(f"t/{number % 7}", b"%d" % number, qos=1)
-    return durable(node)
 
 
 def test_they_are_taken_and_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,4 +157,63 @@ def test_a_window_that_is_too_small_for_all_is_filled() -> None:
     assert len(first) == 10
     reader.ack(PacketType.PUBACK, *(one.packet_id for one in first))
     assert reader.drain() == numbers(10, 25)
+    check(node)
+
+
+def test_more_than_is_written_at_once_is_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order; what had left before the connection was lost comes again with DUP, the rest without."""
+    monkeypatch.setattr(writing, "WRITE_BYTES", 50)
+    monkeypatch.setattr(client_writer, "EAGER_BYTES", 40)
+    small = OutboxSettings(high_water=100, low_water=10, hard_limit=1_000_000)
+    node = Node(log_use=LogUse(progress_delay=0.1), outbox=small)
+    leave(node, 60)
+    node.hold()
+    reader = durable(node)
+    reader.wire.link.capacity = 0
+    node.release()
+    session = node.session("reader")
+    assert 0 < session.unsent < 60
+    left = 60 - session.unsent
+    reader.lose()
+    again = durable(node).messages()
+    assert [one.payload for one in again] == numbers(0, 60)
+    assert [one.packet_id for one in again] == [one.packet_id for one in sorted(again, key=lambda one: one.packet_id)]
+    assert [one.dup for one in again] == [True] * left + [False] * (60 - left)
+    check(node)
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_what_is_under_way_is_known_one_by_one_when_it_is_written(sent: bool) -> None:
+    """Some of it was confirmed: what is written is the rest, under the ids that it has."""
+    node = Node(log_use=LogUse(progress_delay=0.1))
+    reader = waiting_for(node, 40)
+    messages = reader.messages()
+    reader.ack(PacketType.PUBACK, *(one.packet_id for one in messages[1:20:2]))
+    if sent:
+        node.advance(1)
+        assert node.records(CacheName.SEGMENTS)
+    reader.ack(PacketType.PUBACK, *(one.packet_id for one in messages[:20:2]))
+    reader.lose()
+    again = durable(node)
+    got = again.messages()
+    assert [(one.packet_id, one.payload, one.dup) for one in got] == [
+        (one.packet_id, one.payload, True) for one in messages[20:]
+    ]
+    again.ack(PacketType.PUBACK, *(one.packet_id for one in got))
+    node.advance(1)
+    assert not node.records(CacheName.SEGMENTS)
+    check(node)
+
+
+def test_one_that_is_too_large_for_the_client_is_dropped_and_the_others_come() -> None:
+    """Also where they were taken together."""
+    node = Node()
+    reader = durable(node, maximum_packet_size=40)
+    reader.subscribe("t", qos=1)
+    reader.lose()
+    writer = node.connect("writer")
+    for number in range(20):
+        writer.publish("t", b"%d" % number + b"." * (100 if number == 7 else 0), qos=1)
+    assert durable(node, maximum_packet_size=40).payloads() == [b"%d" % n for n in range(20) if n != 7]
+    assert node.dropped() == {"too_large": 1}
     check(node)
