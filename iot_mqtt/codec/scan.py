@@ -25,6 +25,11 @@ def build(scanner: Any = native.Scanner) -> native.Scanner:
 SCANNER: Final = build()
 
 
+def page_reader(logged: type[Any], reference: type[Any], nobody: Any, reader: Any = native.PageReader) -> Any:
+    """What reads pages of the log, to runs as these classes have them."""
+    return reader(SCANNER, logged, reference, nobody)
+
+
 def runs_of(batch: PublishBatch) -> list[PublishRun]:
     """The packets of a batch as runs, each of one topic."""
     if isinstance(batch, RunBatch):

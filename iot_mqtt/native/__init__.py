@@ -22,6 +22,7 @@ __all__ = [
     "NUMBER",
     "USE_NATIVE",
     "ConnectReader",
+    "PageReader",
     "Scanner",
     "acks",
     "decoded",
@@ -67,9 +68,21 @@ if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._pure_connecting import ConnectReader
     from iot_mqtt.native._pure_lines import lines, object_line
+    from iot_mqtt.native._pure_pages import PageReader
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
     from iot_mqtt.native._connecting import ConnectReader
     from iot_mqtt.native._lines import lines, object_line
-    from iot_mqtt.native._scan import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
+    from iot_mqtt.native._scan import (
+        PageReader,
+        Scanner,
+        acks,
+        locate,
+        named,
+        patch,
+        payloads,
+        publish,
+        recode,
+        rewrite,
+    )
     from iot_mqtt.native._syncing import serve, write_at

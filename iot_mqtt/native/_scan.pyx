@@ -14,9 +14,12 @@ from libc.string cimport memchr, memcmp, memcpy
 
 from iot_mqtt.errors import MqttError
 
+ctypedef const unsigned char* Bytes
+
 cdef extern from *:
     """
     #include <structmember.h>
+    #include <stdint.h>
     static Py_ssize_t slot_offset(PyObject *descriptor) {
         PyMemberDef *member;
         if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
@@ -31,12 +34,37 @@ cdef extern from *:
         Py_INCREF(value);
         *(PyObject **)((char *)self + offset) = value;
     }
+    static uint32_t crc_table[8][256];
+    static void make_crc_table(void) {
+        uint32_t n, k, c;
+        for (n = 0; n < 256; n++) {
+            for (c = n, k = 0; k < 8; k++)
+                c = c & 1 ? c >> 1 ^ 0xEDB88320u : c >> 1;
+            crc_table[0][n] = c;
+        }
+        for (n = 0; n < 256; n++)
+            for (k = 1; k < 8; k++)
+                crc_table[k][n] = crc_table[k - 1][n] >> 8 ^ crc_table[0][crc_table[k - 1][n] & 255];
+    }
+    /* As zlib's, eight bytes at a time. */
+    static uint32_t crc32_of(const unsigned char *p, Py_ssize_t size) {
+        uint32_t c = 0xFFFFFFFFu;
+        for (; size >= 8; size -= 8, p += 8)
+            c = crc_table[7][(c ^ p[0]) & 255] ^ crc_table[6][(c >> 8 ^ p[1]) & 255]
+                ^ crc_table[5][(c >> 16 ^ p[2]) & 255] ^ crc_table[4][c >> 24 ^ p[3]]
+                ^ crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^ crc_table[0][p[7]];
+        for (; size > 0; size--, p++)
+            c = c >> 8 ^ crc_table[0][(c ^ *p) & 255];
+        return ~c;
+    }
     """
+    void make_crc_table()
+    unsigned int crc32_of(Bytes p, Py_ssize_t size)
     Py_ssize_t slot_offset(object descriptor)
     object new_instance(object type)
     void set_slot(object self, Py_ssize_t offset, object value)
 
-ctypedef const unsigned char* Bytes
+make_crc_table()
 
 FIVE = 1
 FROM_CLIENT = 2
@@ -45,6 +73,7 @@ NAMES = 8
 
 
 cdef int UNKNOWN = 2
+cdef int FROM_CLIENT_BIT = 2
 cdef Py_ssize_t TOPICS_KNOWN = 16_384
 cdef Py_ssize_t TOPIC_SIZE = 256
 cdef Py_ssize_t MAX_REMAINING_LENGTH = 268_435_455
@@ -486,6 +515,106 @@ cdef class Scanner:
             set_slot(run, self.at_ack_properties, self._none)
             PyList_Append(items, run)
         return pos
+
+
+# -- pages of the log ---------------------------------------------------------------------------------
+
+#: The form of a page in which nothing has an origin; its head, and that of a run.
+cdef unsigned char PLAIN_PAGE = 0x10
+cdef Py_ssize_t PAGE_HEAD = 9, RUN_HEAD = 23
+cdef Py_ssize_t NAMES_KNOWN = 10_000
+
+
+cdef inline unsigned int number_at(Bytes p) noexcept:
+    return <unsigned int>p[0] << 24 | <unsigned int>p[1] << 16 | <unsigned int>p[2] << 8 | p[3]
+
+
+cdef inline double time_at(Bytes p) noexcept:
+    cdef unsigned long long bits = <unsigned long long>number_at(p) << 32 | number_at(p + 4)
+    cdef double found
+    memcpy(&found, &bits, 8)
+    return found
+
+
+cdef class PageReader:
+    """See the twin."""
+
+    cdef Scanner _scanner
+    cdef object _logged, _reference, _nobody
+    cdef dict _names
+    cdef Py_ssize_t at_reference, at_run, at_topic, at_publisher, at_arrived, at_origin
+
+    def __init__(self, Scanner scanner not None, logged, reference, nobody):
+        self._scanner = scanner
+        self._logged = logged
+        self._reference = reference
+        self._nobody = nobody
+        self._names = {}
+        self.at_reference = scanner._offset(logged, "reference")
+        self.at_run = scanner._offset(logged, "run")
+        self.at_topic = scanner._offset(logged, "topic")
+        self.at_publisher = scanner._offset(logged, "publisher")
+        self.at_arrived = scanner._offset(logged, "arrived")
+        self.at_origin = scanner._offset(logged, "origin")
+
+    def read(self, bytes page not None, generation, stream, long long base):
+        """See the twin."""
+        cdef Bytes p = <Bytes>PyBytes_AS_STRING(page)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(page), at = PAGE_HEAD, name, size
+        cdef unsigned int left, number, messages
+        cdef bytes wire
+        cdef list found = [], items
+        cdef object logged, run, publisher
+        if end < PAGE_HEAD or p[0] != PLAIN_PAGE or crc32_of(p + 5, end - 5) != number_at(p + 1):
+            return None
+        for left in range(number_at(p + 5), 0, -1):
+            if end - at < RUN_HEAD or p[at + 8] > 1:
+                return None
+            number, messages = number_at(p + at), number_at(p + at + 4)
+            name = p[at + 17] << 8 | p[at + 18]
+            size = number_at(p + at + 19)
+            if end - at - RUN_HEAD < name + size:
+                return None
+            wire = PyBytes_FromStringAndSize(<const char*>p + at + RUN_HEAD + name, size)
+            items = []
+            if size < 4 or PyBytes_AS_STRING(wire)[0] >> 4 != 3:
+                return None
+            if self._scanner._publishes(
+                wire, <Bytes>PyBytes_AS_STRING(wire), 0, size, items, size, p[at + 8] | FROM_CLIENT_BIT
+            ) != size:
+                return None
+            run = items[0]
+            try:
+                publisher = self._name(p + at + RUN_HEAD, name)
+            except UnicodeDecodeError:
+                return None
+            if run.count != messages:
+                return None
+            logged = new_instance(self._logged)
+            set_slot(logged, self.at_reference, tuple.__new__(
+                self._reference, (generation, stream, base + number, messages)
+            ))
+            set_slot(logged, self.at_run, run)
+            set_slot(logged, self.at_topic, run.topic)
+            set_slot(logged, self.at_publisher, publisher)
+            set_slot(logged, self.at_arrived, time_at(p + at + 9))
+            set_slot(logged, self.at_origin, self._nobody)
+            found.append(logged)
+            at += RUN_HEAD + name + size
+        return found
+
+    cdef object _name(self, Bytes p, Py_ssize_t size):
+        """A publisher, as one object however many runs it has."""
+        cdef bytes name = PyBytes_FromStringAndSize(<const char*>p, size)
+        cdef PyObject* known = PyDict_GetItem(self._names, name)
+        cdef object found
+        if known is not NULL:
+            return <object>known
+        found = name.decode()
+        if len(self._names) >= NAMES_KNOWN:
+            self._names.clear()
+        self._names[name] = found
+        return found
 
 
 cdef bint ascii(Bytes p, Py_ssize_t size) noexcept:

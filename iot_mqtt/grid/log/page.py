@@ -22,7 +22,7 @@ from functools import lru_cache
 from struct import Struct
 from zlib import crc32
 
-from iot_mqtt.codec import Decoder, PublishRun
+from iot_mqtt.codec import Decoder, PublishRun, page_reader
 from iot_mqtt.grid.records.base import VERSION, StructError
 from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
 from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin, ProtocolVersion
@@ -41,6 +41,8 @@ _NUMBER = (1 << TURN_BITS) - 1
 
 #: A named tuple's own constructor takes twice as long.
 _reference = tuple.__new__
+#: Reads nearly every page there is; None: it is another one, or damaged.
+_read_plain = page_reader(LogRun, Reference, NOBODY).read
 _pack_run = _RUN.pack
 _unpack_run = _RUN.unpack_from
 _RUN_SIZE = _RUN.size
@@ -123,6 +125,9 @@ class PageDecoder:
 
     def decode(self, page: bytes, generation: int, stream: int, turn: int) -> list[LogRun]:
         """The runs in order; raises ``DamagedPage``."""
+        plain: list[LogRun] | None = _read_plain(page, generation, stream, turn << TURN_BITS)
+        if plain is not None:
+            return plain
         count = check_page(page)
         offset = _HEAD.size
         base = turn << TURN_BITS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from itertools import takewhile
 from operator import attrgetter
 from typing import Protocol
 
@@ -74,6 +75,10 @@ class Reader:
                     return Reading(found, max(position, self._head.end), at_end=True)
             rows = self._some(plan, messages, budget)
             runs = await self._runs(rows, selection, position)
+            whole = sum([run.reference[3] for run in runs]), sum([len(run.run.wire) for run in runs])
+            if runs and whole[0] < messages and whole[1] < budget:
+                found += runs
+                position, messages, budget, runs = runs[-1].end, messages - whole[0], budget - whole[1], []
             for number, run in enumerate(runs, 1):
                 found.append(run)
                 _, _, position, length = run.reference
@@ -111,18 +116,20 @@ class Reader:
     async def _runs(self, rows: Plan, selection: Selection, position: int) -> list[LogRun]:
         """What of these pages is wanted, in order, the first one cut at the position."""
         places = [(stream, turn) for turn, streams in rows for stream in streams]
-        loaded = await self._pages.load(places)
-        found: list[LogRun] = []
-        matches = selection.matches
-        cut = bool(rows) and rows[0][0] << TURN_BITS < position
-        for turn, streams in rows:
-            runs = [run for stream in streams for run in loaded[stream, turn] if matches(run.topic)]
-            if len(runs) > 1 and len(streams) > 1:
-                runs.sort(key=_position)
-            if cut:
-                runs = [run.behind(position) for run in runs if run.end > position]
-                cut = False
-            found += runs
+        loaded, matches = await self._pages.load(places), selection.matches
+        if len(places) == len(rows):
+            # One page of each turn, as where a reader wants one topic.
+            found = [run for place in places for run in loaded[place] if matches(run.topic)]
+        else:
+            found = []
+            for turn, streams in rows:
+                runs = [run for stream in streams for run in loaded[stream, turn] if matches(run.topic)]
+                if len(runs) > 1 and len(streams) > 1:
+                    runs.sort(key=_position)
+                found += runs
+        if rows and rows[0][0] << TURN_BITS < position:
+            before = list(takewhile(lambda run: run.position < position, found))
+            found[: len(before)] = [run.behind(position) for run in before if run.end > position]
         return found
 
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:

@@ -39,14 +39,34 @@ def test_off_is_the_pure_twin() -> None:
 
 def test_both_twins_offer_the_same() -> None:
     """Every exported name, and the mode bits. Where nothing was compiled this fails: both have to be tested."""
-    from iot_mqtt.native import _connecting, _lines, _pure_connecting, _pure_lines, _pure_syncing, _scan, _syncing
+    from iot_mqtt.native import (
+        _connecting,
+        _lines,
+        _pure_connecting,
+        _pure_lines,
+        _pure_pages,
+        _pure_syncing,
+        _scan,
+        _syncing,
+    )
 
-    elsewhere = {"ConnectReader", "lines", "object_line", "decoded", "NOT_JSON", "serve", "write_at", "NUMBER"}
+    elsewhere = {
+        "ConnectReader",
+        "PageReader",
+        "lines",
+        "object_line",
+        "decoded",
+        "NOT_JSON",
+        "serve",
+        "write_at",
+        "NUMBER",
+    }
     assert native.ConnectReader in (_connecting.ConnectReader, _pure_connecting.ConnectReader)
     assert native.lines in (_lines.lines, _pure_lines.lines)
     assert native.object_line in (_lines.object_line, _pure_lines.object_line)
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
+    assert native.PageReader in (_scan.PageReader, _pure_pages.PageReader)
     for name in native.__all__:
         if name in elsewhere or "NATIVE" in name:
             continue
