@@ -7,10 +7,11 @@ from typing import Any, Final
 from iot_mqtt import native
 from iot_mqtt.codec.encoder import encode_run
 from iot_mqtt.codec.kinds import PacketType
-from iot_mqtt.codec.properties import NO_PROPERTIES, read_publish
+from iot_mqtt.codec.properties import NO_PROPERTIES, forwardable, read_publish
 from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch
 from iot_mqtt.codec.wire import check_topic
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.values import Message
 
 
 def build(scanner: Any = native.Scanner) -> native.Scanner:
@@ -22,7 +23,29 @@ def build(scanner: Any = native.Scanner) -> native.Scanner:
     return built
 
 
+def build_messages(messages: Any = native.Messages) -> native.Messages:
+    """The same for what makes messages of packets."""
+    built: native.Messages = messages(Message, _kept)
+    return built
+
+
+def _kept(raw: bytes, wall: float) -> tuple[bytes, float | None]:
+    """What is kept of a property block: what is passed on, and when the message expires."""
+    interval = read_publish(raw, from_client=False).message_expiry_interval
+    return forwardable(raw), None if interval is None else wall + interval
+
+
 SCANNER: Final = build()
+MESSAGES: Final = build_messages()
+
+
+def last_messages(batch: PublishBatch, publisher: str, wall: float) -> tuple[dict[bytes, Message], int] | None:
+    """The last message of each topic of a batch that came at a time, and the size of all messages, also those that
+    others came after; None if they are not all of the ordinary kind: one without payload, a topic that begins with "$".
+    """
+    if isinstance(batch, RunBatch):
+        return None
+    return MESSAGES.last(batch.data, batch.begin, batch.count, batch.five, publisher, wall)
 
 
 def page_reader(logged: type[Any], reference: type[Any], nobody: Any, reader: Any = native.PageReader) -> Any:

@@ -98,8 +98,9 @@ class GridStore:
         self._message: Message | None = None
         self._message_bytes = b""
         self._retained_counter = 0
-        # What is new of retained messages, by topic, with its version; None: it was removed.
-        self._retained: dict[bytes, tuple[Message | None, int]] = {}
+        # What is new of retained messages, by topic; None: it was removed. And their versions, where there are any.
+        self._retained: dict[bytes, Message | None] = {}
+        self._versions: dict[bytes, int] = {}
         self.committed = 0
         self.on_committed: Callable[[], None] = _nothing
         self.failing = False
@@ -314,24 +315,35 @@ class GridStore:
         self._gathering.remove(CacheName.WILLS, session_key(client_id))
 
     def save_retained(self, message: Message, version: int = 0) -> None:
-        self._retained[message.topic] = message, version
+        self._retained[message.topic] = message
+        self._versions[message.topic] = version
+        self._reserved = True
+
+    def save_all_retained(self, messages: Mapping[bytes, Message]) -> None:
+        self._retained.update(messages)
+        for topic in self._versions.keys() & messages.keys():
+            del self._versions[topic]
         self._reserved = True
 
     def remove_retained(self, topic: bytes) -> None:
-        self._retained[topic] = None, 0
+        self._retained[topic] = None
         self._reserved = True
 
     def _stage_retained(self, batch: WriteBatch) -> None:
         """What the topics of this batch have in the end; whatever else they had meanwhile is never written."""
-        retained, self._retained = self._retained, {}
-        counter, add = self._retained_counter, batch.operations.append
-        for topic, (message, version) in retained.items():
-            value = None
-            if message is not None:
-                counter += 1
-                value = encode_retained(message, 0, version or counter)
-            add((CacheName.RETAINED, retained_key(topic), value))
-        self._retained_counter = counter
+        retained, versions = self._retained, self._versions
+        self._retained, self._versions = {}, {}
+        counter, cache = self._retained_counter, CacheName.RETAINED
+        version_of = versions.get
+        batch.operations += [
+            (
+                cache,
+                retained_key(topic),
+                None if message is None else encode_retained(message, 0, version_of(topic) or number),
+            )
+            for number, (topic, message) in enumerate(retained.items(), counter + 1)
+        ]
+        self._retained_counter = counter + len(retained)
 
     # Of a node in a cluster.
 

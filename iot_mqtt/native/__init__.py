@@ -3,7 +3,7 @@
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
 never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
-``object_line`` by ``plugins``, and for ``serve`` and ``write_at`` by ``grid``.
+``object_line`` by ``plugins``, and for ``serve``, ``write_at`` and ``message_record`` by ``grid``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ __all__ = [
     "USE_NATIVE",
     "ConnectReader",
     "PageReader",
+    "Messages",
     "Scanner",
     "acks",
     "decoded",
     "lines",
     "locate",
+    "message_record",
     "named",
     "object_line",
     "patch",
@@ -44,12 +46,7 @@ from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 from iot_mqtt.native._pure_syncing import NUMBER
 
 SWITCH: Final = "IOT_MQTT_NATIVE"
-MODULES: Final = (
-    "iot_mqtt.native._scan",
-    "iot_mqtt.native._lines",
-    "iot_mqtt.native._syncing",
-    "iot_mqtt.native._connecting",
-)
+MODULES: Final = tuple(f"iot_mqtt.native.{name}" for name in ("_scan", "_lines", "_records", "_syncing", "_connecting"))
 
 
 def _choose(setting: str, have: bool) -> bool:
@@ -65,15 +62,18 @@ HAVE_NATIVE: Final = all(find_spec(name) is not None for name in MODULES)
 USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 
 if TYPE_CHECKING or not USE_NATIVE:
-    from iot_mqtt.native._pure import Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
+    from iot_mqtt.native._pure import Messages, Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
     from iot_mqtt.native._pure_connecting import ConnectReader
     from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_pages import PageReader
+    from iot_mqtt.native._pure_records import message_record
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
     from iot_mqtt.native._connecting import ConnectReader
     from iot_mqtt.native._lines import lines, object_line
+    from iot_mqtt.native._records import message_record
     from iot_mqtt.native._scan import (
+        Messages,
         PageReader,
         Scanner,
         acks,

@@ -180,38 +180,32 @@ cdef class Scanner:
         self._properties = read_properties
         self._check_topic = check_topic
         self._topics = {}
-        self.at_head = self._offset(run, "head")
-        self.at_topic = self._offset(run, "topic")
-        self.at_raw = self._offset(run, "raw_properties")
-        self.at_properties = self._offset(run, "properties")
-        self.at_five = self._offset(run, "five")
-        self.at_wire = self._offset(run, "wire")
-        self.at_count = self._offset(run, "count")
-        self.at_ids = self._offset(run, "ids")
-        self.at_longest = self._offset(run, "longest")
-        self.at_prefix = self._offset(run, "prefix")
-        self.at_payloads = self._offset(run, "_payloads")
-        self.at_forwardable = self._offset(run, "_forwardable")
-        self.of_head = self._offset(batch, "head")
-        self.of_five = self._offset(batch, "five")
-        self.of_data = self._offset(batch, "data")
-        self.of_begin = self._offset(batch, "begin")
-        self.of_end = self._offset(batch, "end")
-        self.of_count = self._offset(batch, "count")
-        self.of_ids = self._offset(batch, "ids")
-        self.of_longest = self._offset(batch, "longest")
-        self.of_route = self._offset(batch, "route")
-        self.of_publications = self._offset(batch, "_publications")
-        self.at_type = self._offset(ack, "type")
-        self.at_ack_ids = self._offset(ack, "ids")
-        self.at_reason = self._offset(ack, "reason")
-        self.at_ack_properties = self._offset(ack, "properties")
-
-    cdef Py_ssize_t _offset(self, owner, name) except -1:
-        cdef Py_ssize_t offset = slot_offset(getattr(owner, name))
-        if offset < 0:
-            raise TypeError(f"{owner.__name__}.{name} is not a slot")
-        return offset
+        self.at_head = member(run, "head")
+        self.at_topic = member(run, "topic")
+        self.at_raw = member(run, "raw_properties")
+        self.at_properties = member(run, "properties")
+        self.at_five = member(run, "five")
+        self.at_wire = member(run, "wire")
+        self.at_count = member(run, "count")
+        self.at_ids = member(run, "ids")
+        self.at_longest = member(run, "longest")
+        self.at_prefix = member(run, "prefix")
+        self.at_payloads = member(run, "_payloads")
+        self.at_forwardable = member(run, "_forwardable")
+        self.of_head = member(batch, "head")
+        self.of_five = member(batch, "five")
+        self.of_data = member(batch, "data")
+        self.of_begin = member(batch, "begin")
+        self.of_end = member(batch, "end")
+        self.of_count = member(batch, "count")
+        self.of_ids = member(batch, "ids")
+        self.of_longest = member(batch, "longest")
+        self.of_route = member(batch, "route")
+        self.of_publications = member(batch, "_publications")
+        self.at_type = member(ack, "type")
+        self.at_ack_ids = member(ack, "ids")
+        self.at_reason = member(ack, "reason")
+        self.at_ack_properties = member(ack, "properties")
 
     def scan(
         self, bytes data not None, Py_ssize_t pos, list items not None, Py_ssize_t limit, int mode,
@@ -397,7 +391,7 @@ cdef class Scanner:
                 found = PyDict_GetItem(routes, topic)
                 if found is not NULL:
                     one = <object>found
-                elif topic_size and self._topic(p + at, topic_size, self._none) is not None:
+                elif topic_size and self._is_topic(p + at, topic_size, topic):
                     one = routes[topic]
                 else:
                     break
@@ -405,7 +399,7 @@ cdef class Scanner:
                     break
                 if retain:
                     one = one.retained
-                elif qos:
+                if qos:
                     one = one.above
                 if route is None:
                     route = one
@@ -470,16 +464,21 @@ cdef class Scanner:
         if not size:
             # An alias stands for the topic; the scan does not know which.
             return topic if properties.topic_alias is not None else None
-        if not plain(p, size):
-            try:
-                self._check_topic(topic)
-            except MqttError:
-                return None
+        if not self._is_topic(p, size, topic):
+            return None
         if size <= TOPIC_SIZE:
             if len(self._topics) >= TOPICS_KNOWN:
                 self._topics.clear()
             PyDict_SetItem(self._topics, topic, topic)
         return topic
+
+    cdef bint _is_topic(self, Bytes p, Py_ssize_t size, bytes topic) except -1:
+        if not plain(p, size):
+            try:
+                self._check_topic(topic)
+            except MqttError:
+                return False
+        return True
 
     cdef Py_ssize_t _acknowledgements(
         self, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, int mode
@@ -768,6 +767,71 @@ cdef bytes renamed(
 
 
 # -- runs that exist already: their bytes are known to be correct -------------------------------------
+
+
+cdef class Messages:
+    """Makes messages of packets. One for the whole process."""
+
+    cdef object _kind, _read
+    cdef Py_ssize_t at_topic, at_payload, at_qos, at_retain, at_properties, at_expires, at_publisher, at_size
+
+    def __init__(self, kind, read):
+        self._kind = kind
+        self._read = read
+        self.at_topic = member(kind, "topic")
+        self.at_payload = member(kind, "payload")
+        self.at_qos = member(kind, "qos")
+        self.at_retain = member(kind, "retain")
+        self.at_properties = member(kind, "properties")
+        self.at_expires = member(kind, "expires_at")
+        self.at_publisher = member(kind, "publisher")
+        self.at_size = member(kind, "size")
+
+    def last(
+        self, bytes data not None, Py_ssize_t begin, Py_ssize_t count, bint five, str publisher not None, double wall
+    ):
+        """See the twin."""
+        cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
+        cdef bint ids = count and p[begin] & 6
+        cdef object qos = (p[begin] >> 1 & 3) if count else 0, retain = count and p[begin] & 1 == 1
+        cdef Py_ssize_t at = begin, size = 0, index, topic_size, block = 0, payload = 0, total = 0, whole
+        cdef Py_ssize_t last_at = 0, last_size = 0
+        cdef dict found = {}
+        cdef bytes topic, properties = b""
+        cdef object message, expires = None
+        for index in range(count):
+            at = body(p, at, &size)
+            topic_size = parts(p, at, ids, five, &block, &payload)
+            if payload == at + size or p[at + 2] == c"$":
+                return None
+            if payload - block != last_size or memcmp(p + block, p + last_at, last_size):
+                last_at, last_size = block, payload - block
+                properties, expires = b"", None
+                if last_size:
+                    properties, expires = self._read(PyBytes_FromStringAndSize(<const char*>p + block, last_size), wall)
+            topic = PyBytes_FromStringAndSize(<const char*>p + at + 2, topic_size - 2)
+            whole = topic_size - 2 + PyBytes_GET_SIZE(properties) + at + size - payload
+            message = new_instance(self._kind)
+            set_slot(message, self.at_topic, topic)
+            set_slot(message, self.at_payload, PyBytes_FromStringAndSize(<const char*>p + payload, at + size - payload))
+            set_slot(message, self.at_qos, qos)
+            set_slot(message, self.at_retain, retain)
+            set_slot(message, self.at_properties, properties)
+            set_slot(message, self.at_expires, expires)
+            set_slot(message, self.at_publisher, publisher)
+            set_slot(message, self.at_size, whole)
+            PyDict_SetItem(found, topic, message)
+            total += whole
+            at += size
+        return found, total
+
+
+cdef Py_ssize_t member(owner, name) except -1:
+    """Where a slot is."""
+    cdef Py_ssize_t offset = slot_offset(getattr(owner, name))
+    if offset < 0:
+        raise TypeError(f"{owner.__name__}.{name} is not a slot")
+    return offset
 
 
 def payloads(bytes wire not None, Py_ssize_t count, Py_ssize_t prefix):

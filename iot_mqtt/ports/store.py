@@ -260,6 +260,10 @@ class Store(Protocol):
         """``version``: of two writers' messages the greater one stands; 0: there is only one writer."""
         ...
 
+    def save_all_retained(self, messages: Mapping[bytes, Message]) -> None:
+        """The same for the messages of several topics, without versions."""
+        ...
+
     def remove_retained(self, topic: bytes) -> None: ...
 
     # Of a node in a cluster.

@@ -7,6 +7,7 @@ from iot_mqtt.topics.filters import (
     matches,
     parse_replay,
     parse_shared,
+    prefixes_of,
     validate_filter,
     validate_topic,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "is_wildcard",
     "matches",
     "merged",
+    "prefixes_of",
     "parse_replay",
     "parse_shared",
     "validate_filter",

@@ -7,6 +7,8 @@ same. What can't be right under any broker is ``Malformed``; what only exceeds t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from iot_mqtt.errors import Malformed, ReasonCode, Refused
 
 #: Levels a topic or a filter may have; a bound on the depth of the trie and on the work of one match.
@@ -97,6 +99,11 @@ def literal_prefix(filter: str) -> str:
         return filter
     first = min(position for position in (plus, hash_) if position >= 0)
     return filter[: max(first - 1, 0)]
+
+
+def prefixes_of(filters: Iterable[str]) -> tuple[bytes, ...]:
+    """What all topics begin with that one of these filters matches."""
+    return tuple({literal_prefix(filter).encode() for filter in filters})
 
 
 def matches(filter: str, topic: str) -> bool:

@@ -28,10 +28,10 @@ class Match(Generic[R]):
     ``weight`` is its memory in pointers, roughly. ``alone``: the only receiver, if there is only one, or what stands
     for nobody; what others get has no order with what it gets. ``steps``: what there is to do with its topics besides,
     as who made the routes says. ``above`` is the class (``Routes.classes``) of its messages above QoS 0, ``retained``
-    of those that are retained.
+    of those with RETAIN: no other than itself, unless somebody is to see that flag.
     """
 
-    __slots__ = ("above", "alone", "plain", "shared", "steps", "weight")
+    __slots__ = ("above", "alone", "plain", "retained", "shared", "steps", "weight")
 
     def __init__(
         self,
@@ -44,15 +44,11 @@ class Match(Generic[R]):
         self.shared = shared
         self.steps = steps
         self.above: Match[R] | Mixed = self
+        self.retained: Match[R] | Mixed = MIXED if any(route.retain_as_published for route in plain) else self
         self.alone: object = None
         if not shared and len(plain) < 2:
             self.alone = plain[0].receiver if plain else _NOBODY
         self.weight = 1 + len(plain) + len(shared) + merged_count * _MERGED_WEIGHT
-
-    @property
-    def retained(self) -> Mixed:
-        """Each topic has its own message."""
-        return MIXED
 
     def __repr__(self) -> str:
         return f"<Match {self.plain} {self.shared}>"

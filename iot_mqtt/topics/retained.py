@@ -12,7 +12,7 @@ Topics are in byte order. A filter is read by seeking, not by looking at everyth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from iot_mqtt.topics.filters import is_wildcard
@@ -70,6 +70,17 @@ class RetainedIndex:
         else:
             self._weigh(topic, 0, message.size - before.size)
         return before
+
+    def set_all(self, messages: Mapping[bytes, Message]) -> None:
+        """The same for messages by topics that do not begin with "$"."""
+        held = self._messages
+        before = [held[topic].size for topic in messages if topic in held]
+        if before:
+            self._unsorted.update(dict.fromkeys([topic for topic in messages if topic not in held]))
+        else:
+            self._unsorted.update(dict.fromkeys(messages))
+        held.update(messages)
+        self.bytes += sum([message.size for message in messages.values()]) - sum(before)
 
     def remove(self, topic: bytes) -> Message | None:
         """Retain nothing on this topic any more; returns what was there [MQTT-3.3.1-6]."""

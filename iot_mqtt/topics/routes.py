@@ -147,7 +147,7 @@ class Routes(Generic[R]):
 
     def _find(self, topic: bytes) -> Match[R]:
         name = topic.decode()
-        filed = self._wild.match(name) if self._wild else []
+        filed = self._wild.match(name) if self._wild.count else []
         exact = self._exact.get(name)
         if exact is not None:
             filed.append(exact)

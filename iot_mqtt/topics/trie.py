@@ -34,14 +34,15 @@ class _Node(Generic[V]):
 class FilterTrie(Generic[V]):
     """Valid filters to values. Values must not be None; a filter is a key as it is written."""
 
-    __slots__ = ("_root", "_count")
+    __slots__ = ("_root", "count")
 
     def __init__(self) -> None:
         self._root: _Node[V] = _Node()
-        self._count = 0
+        #: How many there are.
+        self.count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def get(self, filter: str) -> V | None:
         """The value of exactly this filter."""
@@ -59,11 +60,11 @@ class FilterTrie(Generic[V]):
         node = self._root
         for level in filter.split("/"):
             if level == "#":
-                self._count += node.hash is None
+                self.count += node.hash is None
                 node.hash = value
                 return
             node = self._child(node, level)
-        self._count += node.here is None
+        self.count += node.here is None
         node.here = value
 
     @staticmethod
@@ -98,7 +99,7 @@ class FilterTrie(Generic[V]):
             node.hash = None
         else:
             node.here = None
-        self._count -= 1
+        self.count -= 1
         self._prune(path, node)
         return True
 

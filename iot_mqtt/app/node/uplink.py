@@ -34,7 +34,7 @@ class Uplinked(NamedTuple):
         """Find the rules of before, and the place. Before anything is published."""
         await self.book.load(rules_of(config.uplink.rules)[0], broker.log.end)
         broker.store.enlist(CommitOrder.RULES, self.book)
-        self.book.changed = broker.routes.forget
+        self.book.changed = broker.steps.changed
         await self.uplink.attach()
         broker.feed(self.uplink)
         self.book.safe = lambda: self.uplink.safe_position

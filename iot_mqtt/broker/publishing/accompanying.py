@@ -69,6 +69,7 @@ class Accompany(Step):
     __slots__ = ("_accompanying",)
 
     alone = True
+    prefixes = SPECIAL
 
     def __init__(self, accompanying: Accompanying) -> None:
         self._accompanying = accompanying

@@ -21,6 +21,7 @@ from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import PublishBatch, runs_of
 from iot_mqtt.topics import MIXED, Match, Mixed, Route, is_reserved
+from iot_mqtt.topics.reserved import FIRST_BYTES
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.publishing.fanout import FanOut
@@ -41,7 +42,11 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
     """What messages of a topic are served together with: those of the same match, if there is nothing to do but to send
     them to sessions; others of which something is kept, recorded or forwarded; nothing, where each has to be looked at.
     """
-    if is_reserved(topic) or any(step.alone for step in match.steps):
+    if topic and topic[0] in FIRST_BYTES and is_reserved(topic):
+        return None
+    if not (match.plain or match.steps or match.shared):
+        return match
+    if any(step.alone for step in match.steps):
         return None
     if match.shared or match.steps:
         return MIXED

@@ -174,6 +174,10 @@ class Budget:
         if self.uncommitted > self._settings.uncommitted_bytes and not self.crowded:
             self._crowd()
 
+    def takes(self, size: int) -> bool:
+        """Whether so many bytes can be ``added`` with no look at the disk in between."""
+        return self._unseen + size <= self._allowance
+
     @property
     def uncommitted(self) -> int:
         """Bytes of messages that wait for a commit."""

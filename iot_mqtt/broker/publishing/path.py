@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication, publication_of
+from iot_mqtt.broker.publishing.batches import publications_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.outcome import Outcome
@@ -25,6 +26,7 @@ from iot_mqtt.broker.publishing.steps import Sender
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
+from iot_mqtt.codec import PublishBatch
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.topics import MIXED, Match, Routes
@@ -158,6 +160,15 @@ class Publishing:
         for position in range(publication.count):
             outcome.refuse(position)
         return outcome
+
+    def retain_batch(self, batch: PublishBatch, origin: Origin, source: Session, outcome: Outcome) -> None:
+        """A batch with RETAIN that its receivers have."""
+        wall = self._clock.wall()
+        if self._retention.retain_batch(batch, source.client_id, wall):
+            outcome.ticket = self.fan_out.store.latest
+        else:
+            for publication in publications_of(batch, origin, source, wall):
+                self._retain(publication, outcome)
 
     def _retain(self, publication: Publication, outcome: Outcome) -> None:
         counters = self.fan_out.counters

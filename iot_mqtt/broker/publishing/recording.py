@@ -11,7 +11,7 @@ from iot_mqtt.broker.publishing.steps import Step
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Log, LogRun
-from iot_mqtt.topics import matches
+from iot_mqtt.topics import matches, prefixes_of
 
 
 class Recording:
@@ -50,6 +50,10 @@ class KeptForReplays(Step):
         self._recording = recording
         self._budget = budget
         self._counters = counters
+
+    @property
+    def prefixes(self) -> tuple[bytes, ...]:
+        return prefixes_of(self._filters)
 
     def concerns(self, topic: bytes) -> bool:
         name = topic.decode()

@@ -8,6 +8,7 @@ from typing import Protocol
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.turn import Turn
+from iot_mqtt.codec import PublishBatch, last_messages
 from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import RetainedIndex
 from iot_mqtt.values import Message
@@ -91,6 +92,29 @@ class Retention:
             self._store.save_retained(message, self._versions.changed(topic, message))
             self._budget.added(message.size)
             self._turn.plan()
+        return True
+
+    def retain_batch(self, batch: PublishBatch, publisher: str, wall: float) -> bool:
+        """As ``retain`` for all that one client sent at once; False, and nothing is done, if that is to be asked for
+        each of them: there may be no room for all, one may have to be removed.
+        """
+        settings, index, store = self._settings, self.index, self._store
+        found = last_messages(batch, publisher, wall)
+        if found is None:
+            return False
+        messages, size = found
+        if index.count + batch.count > settings.max_retained_messages:
+            return False
+        if index.bytes + size > settings.max_retained_bytes or not self._budget.takes(size):
+            return False
+        index.set_all(messages)
+        if self._versions.shared:
+            for topic, message in messages.items():
+                store.save_retained(message, self._versions.changed(topic, message))
+        else:
+            store.save_all_retained(messages)
+        self._budget.added(size)
+        self._turn.plan()
         return True
 
     def remove(self, topic: bytes) -> bool:

@@ -43,8 +43,13 @@ class Step:
     __slots__ = ()
 
     def concerns(self, topic: bytes) -> bool:
-        """Whether it cares about a topic. When that changes, the routes must forget (``Publishing.changed``)."""
+        """Whether it cares about a topic. When that changes, all of them have (``Steps.changed``)."""
         raise NotImplementedError
+
+    @property
+    def prefixes(self) -> tuple[bytes, ...]:
+        """What all topics begin with that concern it, whoever knows no better: anything."""
+        return (b"",)
 
     #: Whether messages that concern it are looked at one by one (``take``), with all that came before them done.
     alone = False
@@ -72,10 +77,11 @@ class Step:
 class Steps:
     """Those of a node, in the order in which they are taken."""
 
-    __slots__ = ("_steps", "_changed")
+    __slots__ = ("_steps", "_prefixes", "_changed")
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
+        self._prefixes: tuple[bytes, ...] | None = None
         self._changed: Callable[[], None] = lambda: None
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -85,8 +91,18 @@ class Steps:
     def add(self, step: Step) -> None:
         """From now on."""
         self._steps.append(step)
+        self.changed()
+
+    def changed(self) -> None:
+        """Other topics may concern one of them now."""
+        self._prefixes = None
         self._changed()
 
     def of(self, topic: bytes) -> tuple[Step, ...]:
-        """Those that care about a topic."""
+        """Those that care about a topic. Most topics concern none, which costs one comparison."""
+        prefixes = self._prefixes
+        if prefixes is None:
+            prefixes = self._prefixes = tuple({prefix for step in self._steps for prefix in step.prefixes})
+        if not topic.startswith(prefixes):
+            return ()
         return tuple([step for step in self._steps if step.concerns(topic)])

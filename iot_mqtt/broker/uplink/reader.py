@@ -135,6 +135,11 @@ class Uplink:
 
     # What is recorded.
 
+    @property
+    def filters(self) -> Sequence[str]:
+        """Plain filters that cover what goes up."""
+        return self._plan.filters
+
     def mode(self, topic: bytes, qos: int) -> Mode | None:
         """Whether messages of a topic and QoS are recorded to go up."""
         return self._plan.mode(topic, qos)

@@ -12,6 +12,7 @@ from iot_mqtt.broker.uplink.reader import Uplink
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import Store
 from iot_mqtt.ports.uplink import Mode
+from iot_mqtt.topics import prefixes_of
 
 
 class SendUp(Step):
@@ -30,6 +31,10 @@ class SendUp(Step):
         self._counters = counters
         self._store = store
         self._turn = turn
+
+    @property
+    def prefixes(self) -> tuple[bytes, ...]:
+        return prefixes_of(self._uplink.filters)
 
     def concerns(self, topic: bytes) -> bool:
         return self._uplink.mode(topic, 2) is not None

@@ -10,29 +10,21 @@ from __future__ import annotations
 
 from struct import Struct
 
+from iot_mqtt import native
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable
 from iot_mqtt.values import Message
 
 _HEAD = Struct(">BBHHII")
-_HEAD_EXPIRES = Struct(">BBHHIId")
 _EXPIRES = Struct(">d")
 _RETAIN, _HAS_EXPIRES = 0x04, 0x08
 
-_pack_head = _HEAD.pack
 _unpack_head = _HEAD.unpack_from
 _HEAD_SIZE = _HEAD.size
 
 
-def encode_message(message: Message) -> bytes:
-    topic, payload, properties = message.topic, message.payload, message.properties
-    publisher = message.publisher.encode()
-    flags = message.qos | (_RETAIN if message.retain else 0)
-    sizes = len(topic), len(publisher), len(properties), len(payload)
-    if message.expires_at is None:
-        head = _pack_head(VERSION, flags, *sizes)
-    else:
-        head = _HEAD_EXPIRES.pack(VERSION, flags | _HAS_EXPIRES, *sizes, message.expires_at)
-    return b"".join((head, topic, publisher, properties, payload))
+def encode_message(message: Message, before: bytes = b"") -> bytes:
+    """Its record, behind what is to stand ``before`` it."""
+    return native.message_record(before, message)
 
 
 def decode_message(record: bytes, offset: int = 0) -> Message:

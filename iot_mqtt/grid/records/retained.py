@@ -15,7 +15,7 @@ _HEAD = Struct(">BQQ")
 
 
 def encode_retained(message: Message, epoch: int, counter: int) -> bytes:
-    return _HEAD.pack(VERSION, epoch, counter) + encode_message(message)
+    return encode_message(message, _HEAD.pack(VERSION, epoch, counter))
 
 
 def decode_retained(record: bytes) -> tuple[Message, int, int]:

@@ -292,7 +292,7 @@ def test_what_an_uplink_records_is_in_no_batch_as_soon_as_there_is_one() -> None
     node = Node()
     node.connect("writer").publish("up/x", b"1")
     assert node.broker.routes.classes[b"up/x"] is not None
-    node.broker.routes.forget()
+    node.broker.steps.changed()
     assert not node.broker.routes.classes
 
 

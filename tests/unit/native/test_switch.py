@@ -45,7 +45,9 @@ def test_both_twins_offer_the_same() -> None:
         _pure_connecting,
         _pure_lines,
         _pure_pages,
+        _pure_records,
         _pure_syncing,
+        _records,
         _scan,
         _syncing,
     )
@@ -53,6 +55,7 @@ def test_both_twins_offer_the_same() -> None:
     elsewhere = {
         "ConnectReader",
         "PageReader",
+        "message_record",
         "lines",
         "object_line",
         "decoded",
@@ -67,6 +70,7 @@ def test_both_twins_offer_the_same() -> None:
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
     assert native.PageReader in (_scan.PageReader, _pure_pages.PageReader)
+    assert native.message_record in (_records.message_record, _pure_records.message_record)
     for name in native.__all__:
         if name in elsewhere or "NATIVE" in name:
             continue

@@ -107,6 +107,8 @@ class PublishHandler:
             if connection.five:
                 _check_quota(session, ids, None)
         outcome = deliver(self._publishing.fan_out, batch, connection.origin, session, self._clock)
+        if batch.head & RETAIN:
+            self._publishing.retain_batch(batch, connection.origin, session, outcome)
         if qos == 2:
             self._answers.remember(connection, session, ids, outcome)
             self._answers.acknowledge(connection, PacketType.PUBREC, ids, outcome)

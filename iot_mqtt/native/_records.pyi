@@ -1,0 +1,3 @@
+from iot_mqtt.native._pure_records import Recorded
+
+def message_record(before: bytes, message: Recorded) -> bytes: ...
