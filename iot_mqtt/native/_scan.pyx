@@ -549,12 +549,12 @@ cdef class PageReader:
         self._reference = reference
         self._nobody = nobody
         self._names = {}
-        self.at_reference = scanner._offset(logged, "reference")
-        self.at_run = scanner._offset(logged, "run")
-        self.at_topic = scanner._offset(logged, "topic")
-        self.at_publisher = scanner._offset(logged, "publisher")
-        self.at_arrived = scanner._offset(logged, "arrived")
-        self.at_origin = scanner._offset(logged, "origin")
+        self.at_reference = member(logged, "reference")
+        self.at_run = member(logged, "run")
+        self.at_topic = member(logged, "topic")
+        self.at_publisher = member(logged, "publisher")
+        self.at_arrived = member(logged, "arrived")
+        self.at_origin = member(logged, "origin")
 
     def read(self, bytes page not None, generation, stream, long long base):
         """See the twin."""
