@@ -32,6 +32,7 @@ class MqttSettings:
     max_connect_size: int = 65_536
     #: Bytes of all connections that have not logged in yet.
     max_connecting_bytes: int = 16 * 1024 * 1024
+    max_handshakes: int = 2000
     #: Messages that wait for one session.
     max_queued_messages: int = 100_000
     #: Bytes that wait for one session.

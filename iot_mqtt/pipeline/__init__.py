@@ -15,7 +15,8 @@ from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import ListenerSettings, OutboxSettings, TlsSettings, WebSocketSettings
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.timeouts import ConnectTimeouts
-from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext, TlsEstablished, tls_context
+from iot_mqtt.pipeline.tls import TlsEstablished
+from iot_mqtt.pipeline.tls_context import TlsConfigurationError, TlsContext
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
 __all__ = [
@@ -54,5 +55,4 @@ __all__ = [
     "TlsSettings",
     "WebSocketSettings",
     "listen",
-    "tls_context",
 ]

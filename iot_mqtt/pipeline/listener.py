@@ -18,11 +18,12 @@ from iot_mqtt.pipeline.channel import Channel, ChannelSettings, address
 from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.detect import HTTP, MQTT, TLS, DetectStage, Entries
 from iot_mqtt.pipeline.layout import Layout
-from iot_mqtt.pipeline.login_budget import LoginLimit
+from iot_mqtt.pipeline.login_budget import LoginBudget, LoginLimit
 from iot_mqtt.pipeline.ports import ChannelPort
 from iot_mqtt.pipeline.proxy_protocol import ProxyProtocolStage, networks
 from iot_mqtt.pipeline.settings import ListenerSettings
-from iot_mqtt.pipeline.tls import TlsContext, TlsStage, tls_context
+from iot_mqtt.pipeline.tls import TlsStage
+from iot_mqtt.pipeline.tls_context import TlsContext
 from iot_mqtt.pipeline.transport import ChannelFactory, ConnectionCounts
 from iot_mqtt.pipeline.websocket import WebSocketStage
 from iot_mqtt.pipeline.wheel import TimingWheel
@@ -89,13 +90,15 @@ def listen(
     wheel: TimingWheel,
     share: Share | None = None,
     login: LoginLimit | None = None,
+    handshakes: LoginBudget | None = None,
 ) -> Listening:
     """Open a port. ``make_layout`` is asked once for the stages above the transport's own; ``share`` is what it may
-    hold of the process's descriptors, ``login`` what its clients may send before they have logged in.
+    hold of the process's descriptors, ``login`` what its clients may send before they have logged in, ``handshakes``
+    how many of TLS may be under way.
 
     Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``.
     """
-    tls = None if settings.tls is None else tls_context(settings.tls)
+    tls = None if settings.tls is None else TlsContext(settings.tls, handshakes)
     layout = transport_stages(settings) + make_layout(settings)
     channel_settings = ChannelSettings(
         settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger, login

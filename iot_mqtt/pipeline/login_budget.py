@@ -23,12 +23,13 @@ class Sender(Protocol):
 
 
 class LoginBudget:
-    """What the connections of all listeners share."""
+    """What the connections of all listeners share. Where it is used up, who began first is closed for ``reason``."""
 
-    __slots__ = ("held", "limit", "_of")
+    __slots__ = ("held", "limit", "_of", "_reason")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, reason: CloseReason = BEFORE_LOGIN) -> None:
         self.limit = limit
+        self._reason = reason
         self.held = 0
         #: In the order of their first bytes.
         self._of: dict[Sender, int] = {}
@@ -41,7 +42,7 @@ class LoginBudget:
         while self.held > self.limit:
             oldest = next(iter(of))
             self.forget(oldest)
-            oldest.abort(BEFORE_LOGIN)
+            oldest.abort(self._reason)
         return sent
 
     def forget(self, channel: Sender) -> None:

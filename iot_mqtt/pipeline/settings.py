@@ -39,8 +39,14 @@ class TlsSettings:
     require_client_certificate: bool = True
     #: "1.2" or "1.3"
     min_version: str = "1.2"
-    #: OpenSSL's notation, for TLS 1.2; empty: Twisted's choice.
+    #: OpenSSL's notation, for TLS 1.2; empty: those with ephemeral keys and authenticated encryption.
     ciphers: str = ""
+    #: Curves for the exchange of keys, such as X25519 and P-256; empty: OpenSSL's choice.
+    groups: tuple[str, ...] = ()
+    #: Lists of revoked certificates, of each authority in the chain of a client.
+    crl: tuple[str, ...] = ()
+    #: Further (certificate, key), for clients that ask for a name of theirs.
+    certificates: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from contextlib import suppress
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.outbox import Link, Part
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.tls import TlsContext, TlsEstablished, certificate_name, ssl_text
+from iot_mqtt.pipeline.tls import TlsEstablished, certificate_name, ssl_text
+from iot_mqtt.pipeline.tls_context import TlsContext
 
 __all__ = ["TlsLayer"]
 
@@ -53,6 +54,7 @@ class TlsLayer:
 
     __slots__ = (
         "_channel",
+        "_context",
         "_done",
         "_failed",
         "_incoming",
@@ -64,8 +66,10 @@ class TlsLayer:
     )
 
     def __init__(self, context: TlsContext, channel: Channel, link: Link) -> None:
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls: ssl.SSLObject | None = context.wrap(self._incoming, self._outgoing)
+        self._incoming = self._outgoing = _EMPTY
+        #: None before the first bytes: who says nothing costs nothing of OpenSSL's.
+        self._tls: ssl.SSLObject | None = None
+        self._context = context
         self._channel = channel
         self._link: Link = link
         #: What OpenSSL made and the link did not take.
@@ -77,6 +81,8 @@ class TlsLayer:
 
     def received(self, data: bytes) -> None:
         """Bytes of the wire."""
+        if self._tls is None and not self._over:
+            self._begin()
         at = 0
         while not self._done and at < len(data):
             # Piece by piece: what takes them in stays as large as it ever had to be.
@@ -96,6 +102,7 @@ class TlsLayer:
     def lost(self) -> None:
         """The connection is gone."""
         self._over = True
+        self._count_no_more()
         self._tls = None
         self._unsent = _NOTHING
         # The transport has this for its outbox: neither is to wait for the collector.
@@ -124,7 +131,7 @@ class TlsLayer:
     def push(self, data: Part) -> int:
         tls = self._tls
         if tls is None:
-            return -1
+            return -1 if self._over else 0
         taken, view = 0, memoryview(data)
         # No more than a chunk of what the kernel does not take has a second copy here.
         while self._done and not self._unsent and taken < len(view):
@@ -160,6 +167,17 @@ class TlsLayer:
 
     # OpenSSL
 
+    def _begin(self) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = self._context.wrap(self._incoming, self._outgoing)
+        if self._context.handshakes is not None:
+            self._context.handshakes.add(self._channel, 1)
+
+    def _count_no_more(self) -> None:
+        """The handshake is done, or will never be."""
+        if self._context.handshakes is not None:
+            self._context.handshakes.forget(self._channel)
+
     def _shake_hands(self, tls: ssl.SSLObject) -> None:
         try:
             tls.do_handshake()
@@ -169,6 +187,7 @@ class TlsLayer:
             self._fail(error)
         else:
             self._done = True
+            self._count_no_more()
             channel = self._channel
             channel.tls_version = tls.version()
             if channel.tls_version != "TLSv1.3":
@@ -228,4 +247,5 @@ class TlsLayer:
             return
         self._send()
         self._failed = True
+        self._context.failed(error)
         self._channel.abort(CloseReason("tls_failed", ssl_text(error)))

@@ -27,7 +27,7 @@ from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.layout import Layout
 from iot_mqtt.pipeline.outbox import Outbox, Part
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.tls import TlsContext
+from iot_mqtt.pipeline.tls_context import TlsContext
 from iot_mqtt.pipeline.tls_layer import TlsLayer
 from iot_mqtt.pipeline.wheel import Timeout
 

@@ -6,8 +6,8 @@ import socket
 import ssl
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -140,3 +140,66 @@ def test_client_certificates_when_required(
     _assert_refused(broker, _context(authority.file, authority.client("old", not_after=expired())))
     _assert_refused(broker, _context(authority.file, stranger.client("device-8")))
     _round_trip(broker, _context(authority.file, good))
+
+
+def _serial(broker: BrokerProcess, authority: Authority, certificate: tuple[Path, Path]) -> str:
+    """Of the certificate that a newcomer is shown."""
+    context = _context(authority.file, certificate)
+    raw = socket.create_connection(("127.0.0.1", broker.ports["mqtts"]), 5)
+    with raw, context.wrap_socket(raw, server_hostname="localhost") as sock:
+        found = sock.getpeercert()
+        assert found is not None
+        return str(found["serialNumber"])
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_files_change_under_a_live_broker(start_broker: StartBroker, tmp_path: Path) -> None:
+    """A new certificate, a broken one, a client that is revoked: the next connection sees it, and the one that was
+    there before goes on.
+    """
+    if MOSQUITTO:
+        return  # reads them at SIGHUP only
+    authority = Authority(tmp_path)
+    cert, key = authority.server("live")
+    good, bad = authority.client("device-1"), authority.client("device-2")
+    crl = authority.revoke()
+    broker = start_broker(
+        tls=ServerTls(cert, key, authority.file, require_client_certificate=True),
+        settings={"listeners.mqtts.tls.crl": str(crl)},
+    )
+    _round_trip(broker, _context(authority.file, bad))
+    with _dial(broker, _context(authority.file, good)) as client:
+        client.connect("there-before")
+        client.subscribe(("live/x", 1))
+        first = _serial(broker, authority, good)
+        authority.server("live")
+        _until(lambda: _serial(broker, authority, good) != first)
+        second = _serial(broker, authority, good)
+
+        key.write_text("broken")
+        _until(lambda: (broker.metrics() or {}).get('iot_mqtt_tls_outdated{listener="mqtts"}') == 1)
+        assert _serial(broker, authority, good) == second
+        assert "goes on with its certificates of before" in broker.http("/health")
+        authority.server("live")
+        _until(lambda: (broker.metrics() or {}).get('iot_mqtt_tls_outdated{listener="mqtts"}') == 0)
+
+        authority.revoke(bad[0])
+        revoked = 'iot_mqtt_tls_failures_total{listener="mqtts",reason="certificate_revoked"}'
+
+        def is_refused() -> bool:
+            with suppress(ssl.SSLError, ConnectionError, AssertionError):
+                _round_trip(broker, _context(authority.file, bad))
+            return (broker.metrics() or {}).get(revoked, 0) > 0
+
+        _until(is_refused)
+        _assert_refused(broker, _context(authority.file, bad))
+        client.publish("live/x", b"still here")
+        assert client.expect_publication().payload == b"still here"
+    left = next(value for name, value in (broker.metrics() or {}).items() if "tls_certificate_days" in name)
+    assert left > 14

@@ -14,6 +14,7 @@ from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.plugin_entries import entry_of
 from iot_mqtt.app.config.reading import LoadedConfig, hidden
 from iot_mqtt.app.config.sections import ListenerConfig
+from iot_mqtt.app.config.tls_checks import tls_problems, tls_sections
 from iot_mqtt.pipeline.proxy_protocol import networks
 from iot_mqtt.pipeline.websocket.origins import ANY, OPAQUE, parse_origin
 from iot_mqtt.uplink.kafka.settings import refusal, unknown_option
@@ -34,7 +35,7 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         _outboxes,
         _proxies,
         _origins,
-        _certificates,
+        tls_problems,
         _files,
         _exposure,
         _collisions,
@@ -202,27 +203,12 @@ def _origins(loaded: LoadedConfig) -> Iterator[Problem]:
                 yield _problem(loaded, key, f"must be sites such as https://scada.example, or '*', not {origin!r}")
 
 
-def _certificates(loaded: LoadedConfig) -> Iterator[Problem]:
-    for name, listener in loaded.config.enabled_listeners.items():
-        prefix, tls = f"listeners.{name}.tls", listener.tls
-        if name in ("mqtts", "wss") and tls.cert is None:
-            yield _problem(loaded, f"{prefix}.cert", "must be set where the listener is enabled")
-        if tls.cert is not None and tls.key is None:
-            yield _problem(loaded, f"{prefix}.key", "must be set beside cert")
-        if tls.key is not None and tls.cert is None and name not in ("mqtts", "wss"):
-            yield _problem(loaded, f"{prefix}.cert", "must be set beside key, or the port would speak plain text")
-        if tls.require_client_certificate and tls.ca is None:
-            yield _problem(loaded, f"{prefix}.ca", "must be set to verify the client certificates that are required")
-        if tls.require_client_certificate and tls.cert is None:
-            yield _problem(loaded, f"{prefix}.cert", "must be set where client certificates are required")
-
-
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:
     keys = ["auth.users_file", "auth.acl_file"]
     if loaded.config.uplink.kind == "kafka":
         keys += [f"uplink.kafka.security.{part}" for part in ("ca", "cert", "key")]
-    for name in loaded.config.enabled_listeners:
-        keys += [f"listeners.{name}.tls.{part}" for part in ("cert", "key", "ca")]
+    for prefix in tls_sections(loaded):
+        keys += [f"{prefix}.{part}" for part in ("cert", "key", "ca")]
     for key in keys:
         path = loaded.value(key)
         if isinstance(path, str) and not os.access(path, os.R_OK):

@@ -35,13 +35,22 @@ class NodeConfig:
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """``listeners.<name>.tls.*``: paths of PEM files; TLS is on when ``cert`` is set."""
+    """``listeners.<name>.tls.*`` and ``admin.tls.*``: paths of PEM files; TLS is on when ``cert`` is set."""
 
     cert: str | None = None
     key: str | None = None
+    certificates: tuple[Mapping[str, object], ...] = ()
     ca: str | None = None
+    crl: tuple[str, ...] = ()
     require_client_certificate: bool = False
     min_version: Literal["1.2", "1.3"] = "1.2"
+    ciphers: str | None = None
+    groups: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The further certificates, each with its key."""
+        return tuple((str(one.get("cert")), str(one.get("key") or one.get("cert"))) for one in self.certificates)
 
 
 @dataclass(frozen=True, slots=True)

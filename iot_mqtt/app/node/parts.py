@@ -9,7 +9,7 @@ from typing import Any
 from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
-from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig
+from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig, TlsConfig
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
@@ -94,22 +94,30 @@ def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesS
 
 def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSettings:
     """A listener as the pipeline knows it."""
-    tls = None
-    if config.tls.cert is not None:
-        tls = TlsSettings(
-            certificate=config.tls.cert,
-            key=config.tls.key or config.tls.cert,
-            client_ca=config.tls.ca or "",
-            require_client_certificate=config.tls.require_client_certificate,
-            min_version=config.tls.min_version,
-        )
     return made_of(
         ListenerSettings,
         config,
         name=name,
-        tls=tls,
+        tls=make_tls_settings(config.tls),
         websocket=_websocket(config) if config.protocol == "websocket" else None,
         outbox=OutboxSettings(config.outbox.high, config.outbox.low, config.outbox.limit),
+    )
+
+
+def make_tls_settings(config: TlsConfig) -> TlsSettings | None:
+    """TLS of a port as the pipeline knows it; None: the port speaks plain text."""
+    if config.cert is None:
+        return None
+    return TlsSettings(
+        certificate=config.cert,
+        key=config.key or config.cert,
+        client_ca=config.ca or "",
+        require_client_certificate=config.require_client_certificate,
+        min_version=config.min_version,
+        ciphers=config.ciphers or "",
+        groups=config.groups,
+        crl=config.crl,
+        certificates=config.pairs,
     )
 
 

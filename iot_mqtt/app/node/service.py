@@ -22,6 +22,8 @@ from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.node.certificates import LOOK_SECONDS as CERTIFICATES_SECONDS
+from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.inbox import make_letters
@@ -54,6 +56,7 @@ from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
+from iot_mqtt.metrics.certificates import CertificatesCollector
 from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.devices import DevicesCollector
 from iot_mqtt.metrics.exposition import Metrics
@@ -74,7 +77,7 @@ from iot_mqtt.pipeline import (
     listen,
 )
 from iot_mqtt.pipeline.reactor import TurnReactor
-from iot_mqtt.pipeline.tls import TlsConfigurationError, TlsContext
+from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import Message
 
@@ -121,6 +124,7 @@ class Service:
         self.gateways = Gateways(config, reactor, self.clock, self._config_now)
         self._lag = LoopLag(self.clock)
         self._load = Load()
+        self._certificates = Certificates(self.clock)
         self._listening: list[Listening] = []
         self._admin_port: Any = None
         self._periodic: list[LoopingCall] = []
@@ -231,16 +235,29 @@ class Service:
         layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
         enabled = self._config.enabled_listeners
         logins = LoginBudget(self._config.mqtt.max_connecting_bytes)
+        handshakes = LoginBudget(self._config.mqtt.max_handshakes, TLS_HANDSHAKES)
         descriptors, among = Descriptors.of_process(), len(enabled) + 1
         for name, listener in enabled.items():
             settings = make_listener_settings(name, listener)
             share = descriptors.share(settings.max_connections, among)
             login = make_login_limit(self._config.mqtt, logins, listener.protocol)
-            self._listening.append(listen(self._reactor, settings, layout, wheel=self._wheel, share=share, login=login))
+            opened = listen(
+                self._reactor,
+                settings,
+                layout,
+                wheel=self._wheel,
+                share=share,
+                login=login,
+                handshakes=handshakes,
+            )
+            self._listening.append(opened)
+            self._certificates.add(name, opened.tls)
         ports = [f"{listening.name}={bound(listening)}" for listening in self._listening]
         if self._config.admin.enabled:
             room = descriptors.share(self._config.admin.max_connections, among)
             ports.append(f"admin={self._open_admin(room)}")
+        self.view.further_alarms.append(lambda: self._certificates.alarms)
+        self._repeat(CERTIFICATES_SECONDS, self._certificates.look)
         return ports
 
     @property
@@ -326,6 +343,7 @@ class Service:
             DevicesCollector(self.accompanied.figures),
             LinksCollector(self.gateways.facts),
             InboxCollector(self._letters_info),
+            CertificatesCollector(self._certificates.facts),
             lag=self._lag,
             listeners=lambda: [*self._listening, ListenerCounts("admin", doorkeeper)],
             log=self.view.log.info,
@@ -387,19 +405,11 @@ class Service:
         """
         for error in self._access.reload():
             log.error("access rules were not reloaded, the old ones stay: %s", error)
-        for listening in self._listening:
-            if listening.tls is not None:
-                self._renew_certificate(listening.name, listening.tls)
+        self._certificates.reload()
         if self._desk is not None and self.reread is not None:
             reading = ensureDeferred(self._desk.reload())
             reading.addErrback(lambda failure: log.error("the uplink's rules stay: %s", failure.getErrorMessage()))
         log.info("users, rules and certificates were read again")
-
-    def _renew_certificate(self, name: str, tls: TlsContext) -> None:
-        try:
-            tls.reload()
-        except TlsConfigurationError as error:
-            log.error("the certificate of listener %s was not read again, the old one stays: %s", name, error)
 
     async def stop(self) -> None:
         """Let clients go, commit, close; within ``node.drain_seconds``."""

@@ -23,9 +23,11 @@ from iot_mqtt.ports.counters import Counters
 logger = logging.getLogger(__name__)
 
 #: Endings of those who were not let through to the protocol.
-TURNED_AWAY = frozenset({"untrusted_proxy", "bad_proxy_header", "foreign_origin", "bad_websocket_handshake"})
+TURNED_AWAY = frozenset(
+    {"untrusted_proxy", "bad_proxy_header", "foreign_origin", "bad_websocket_handshake", "tls_failed"}
+)
 #: Endings decided below the protocol that count as errors.
-FAULTS = frozenset({"connect_timeout", "before_login", "outbox_limit", "failed"}) | TURNED_AWAY
+FAULTS = frozenset({"connect_timeout", "before_login", "tls_handshakes", "outbox_limit", "failed"}) | TURNED_AWAY
 
 
 class Connections:

@@ -11,8 +11,10 @@ import pytest
 from twisted.internet.main import CONNECTION_DONE
 from twisted.python.failure import Failure
 
-from iot_mqtt.pipeline import Layout, ListenerSettings, Listening, ReactorClock, TimingWheel, listen
+from iot_mqtt.pipeline import Layout, ListenerSettings, Listening, LoginBudget, ReactorClock, TimingWheel, listen
 from iot_mqtt.pipeline.reactor import TurnReactor
+
+from .tls_kit import Echo
 
 T = TypeVar("T")
 
@@ -24,10 +26,12 @@ class Server:
         self.reactor: Any = TurnReactor()
         self.wheel = TimingWheel(ReactorClock(self.reactor), 0.02)
 
-    def listen(self, layout: Layout, settings: ListenerSettings | None = None) -> Listening:
+    def listen(
+        self, layout: Layout, settings: ListenerSettings | None = None, handshakes: LoginBudget | None = None
+    ) -> Listening:
         """Open a port."""
         settings = settings or ListenerSettings("test", port=0)
-        return listen(self.reactor, settings, lambda _: layout, wheel=self.wheel)
+        return listen(self.reactor, settings, lambda _: layout, wheel=self.wheel, handshakes=handshakes)
 
     def run(self, client: Callable[[], T]) -> T:
         """Run the client in a thread and the reactor until it is done; once per server."""
@@ -67,3 +71,10 @@ def server() -> Iterator[Server]:
     yield it
     it.close()
     assert len(os.listdir("/proc/self/fd")) <= before + 3  # the reactor's waker stays
+
+
+@pytest.fixture
+def echo() -> Layout:
+    """A layout of one echo stage, with fresh notes."""
+    Echo.ended, Echo.events, Echo.names = [], [], []
+    return Layout([("echo", Echo)])

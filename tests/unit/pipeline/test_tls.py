@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import gc
 import socket
 import ssl
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import trustme
 from cryptography.hazmat.primitives import serialization
 
 from iot_mqtt.pipeline import (
@@ -23,105 +21,24 @@ from iot_mqtt.pipeline import (
     ListenerSettings,
     Stage,
     TlsConfigurationError,
+    TlsContext,
     TlsEstablished,
     TlsSettings,
-    tls_context,
 )
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.tls_layer import TlsLayer
 from iot_mqtt.pipeline.transport import ChannelTransport
 
+from .tls_kit import Echo, Files, client_context, talk
+
 if TYPE_CHECKING:
     from .conftest import Server
-
-
-class Files:
-    """An authority, a server certificate, and a client certificate, as files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.authority = trustme.CA()
-        self.other = trustme.CA()
-        self.client_authority = trustme.CA()
-        self.ca = self._write("ca.pem", self.authority.cert_pem)
-        self.client_ca = self._write("client-ca.pem", self.client_authority.cert_pem)
-        issued = self.authority.issue_cert("localhost", "127.0.0.1")
-        self.certificate, self.key = self.save("server", issued)
-        self.client = self.save("client", self.client_authority.issue_cert("x@example.org", common_name="device-7"))
-        self.stranger = self.save("stranger", self.other.issue_cert("y@example.org", common_name="stranger"))
-        past = datetime.datetime.now(tz=datetime.UTC) - datetime.timedelta(days=1)
-        begun = past - datetime.timedelta(days=30)
-        self.expired = self.save(
-            "expired",
-            self.client_authority.issue_cert("z@example.org", common_name="old", not_before=begun, not_after=past),
-        )
-
-    def save(self, name: str, issued: trustme.LeafCert) -> tuple[str, str]:
-        """Certificate with its chain, and key."""
-        chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
-        certificate = self.folder / f"{name}.pem"
-        certificate.write_bytes(chain)
-        return str(certificate), self._write(f"{name}.key", issued.private_key_pem)
-
-    def _write(self, name: str, blob: trustme.Blob) -> str:
-        path = self.folder / name
-        path.write_bytes(blob.bytes())
-        return str(path)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     """Made once for all tests here."""
     return Files(tmp_path_factory.mktemp("tls"))
-
-
-class Echo(Stage):
-    """Sends back what it reads, and notes what it learns."""
-
-    ended: list[CloseReason | None] = []
-    events: list[object] = []
-    names: list[str | None] = []
-
-    def event(self, ctx: Context, event: object) -> None:
-        type(self).events.append(event)
-
-    def read(self, ctx: Context, batch: Batch) -> None:
-        type(self).names.append(ctx.channel.certificate_name)
-        ctx.write(batch)
-        ctx.flush()
-
-    def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
-        type(self).ended.append(reason)
-
-
-@pytest.fixture
-def echo() -> Layout:
-    """A layout of one echo stage, with fresh notes."""
-    Echo.ended, Echo.events, Echo.names = [], [], []
-    return Layout([("echo", Echo)])
-
-
-def client_context(files: Files, certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
-    """A careful client."""
-    context = ssl.create_default_context(cafile=files.ca)
-    if certificate is not None:
-        context.load_cert_chain(*certificate)
-    return context
-
-
-def talk(port: int, context: ssl.SSLContext, data: bytes = b"hello", before: bytes = b"") -> bytes:
-    """Send and get back the same number of bytes; what goes wrong is raised."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
-        raw.sendall(before)
-        with context.wrap_socket(raw, server_hostname="127.0.0.1") as sock:
-            sock.sendall(data)
-            received = b""
-            while len(received) < len(data):
-                piece = sock.recv(1 << 16)
-                if not piece:
-                    raise ConnectionError("closed")
-                received += piece
-            return received
 
 
 def test_bytes_come_back_through_tls(server: Server, echo: Layout, files: Files) -> None:
@@ -373,13 +290,13 @@ def test_files_and_options_that_cannot_be_used_are_named(files: Files, changes: 
     """At start, not at the first connection."""
     values = {"certificate": files.certificate, "key": files.key} | changes
     with pytest.raises(TlsConfigurationError, match=words):
-        tls_context(TlsSettings(**values))  # type: ignore[arg-type]
+        TlsContext(TlsSettings(**values))  # type: ignore[arg-type]
 
 
 def test_a_key_of_another_certificate_is_refused(files: Files) -> None:
     """A mix-up of files."""
     with pytest.raises(TlsConfigurationError):
-        tls_context(TlsSettings(files.certificate, files.client[1]))
+        TlsContext(TlsSettings(files.certificate, files.client[1]))
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -481,7 +398,7 @@ def test_an_encrypted_key_is_refused(files: Files, tmp_path: Path) -> None:
         )
     )
     with pytest.raises(TlsConfigurationError, match="encrypted"):
-        tls_context(TlsSettings(files.certificate, str(encrypted)))
+        TlsContext(TlsSettings(files.certificate, str(encrypted)))
 
 
 def test_a_lost_connection_is_freed_without_the_collector(server: Server, echo: Layout, files: Files) -> None:

@@ -151,7 +151,7 @@ def test_a_closed_listener_may_have_any_host() -> None:
         (("listeners.mqtt.tls.key=/dev/null",), "or the port would speak plain text"),
         (
             ("listeners.mqtt.tls.require_client_certificate=true",),
-            "listeners.mqtt.tls.cert: must be set where client certificates are required",
+            "listeners.mqtt.tls.cert: must be set beside require_client_certificate, or the port would",
         ),
     ],
 )

@@ -1,0 +1,101 @@
+"""The certificates of a node's ports: read again when they change, and missed before they are over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from iot_mqtt.pipeline import TlsConfigurationError, TlsContext
+from iot_mqtt.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the files.
+LOOK_SECONDS = 1.0
+#: Days before the end of a certificate from which on it is an alarm, and how often the log says so.
+WARN_DAYS = 14
+SAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """TLS of one port, for metrics."""
+
+    name: str
+    #: Days until each certificate is over, by its file.
+    days_left: Mapping[str, float]
+    #: Failed handshakes by kind.
+    failures: Mapping[str, int]
+    #: Its files of now cannot be used, those of before still are.
+    outdated: bool
+
+
+class Certificates:
+    """TLS of the ports that are open, by the name of the port."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ports: dict[str, TlsContext] = {}
+        #: When the log has to say again what is over soon.
+        self._say_at = 0.0
+
+    def add(self, name: str, context: TlsContext | None) -> None:
+        """A port was opened."""
+        if context is not None:
+            self._ports[name] = context
+
+    def reload(self) -> None:
+        """Read all files again; those that cannot be used change nothing but the log."""
+        for name, context in self._ports.items():
+            self._renew(name, context, changed_only=False)
+        self._say_at = 0.0
+
+    def look(self) -> None:
+        """Read those again that changed, and once a day say what is over soon."""
+        for name, context in self._ports.items():
+            self._renew(name, context, changed_only=True)
+        if self._clock.monotonic() >= self._say_at:
+            self._say_at = self._clock.monotonic() + SAY_SECONDS
+            for alarm in self._ending():
+                log.warning("%s", alarm)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should do something about."""
+        outdated = (
+            f"listener {name} goes on with its certificates of before: the files of now cannot be used"
+            for name, context in self._ports.items()
+            if context.outdated
+        )
+        return (*self._ending(), *outdated)
+
+    def facts(self) -> list[PortFacts]:
+        """For metrics."""
+        now = self._clock.wall()
+        return [
+            PortFacts(
+                name, {one.path: one.days_left(now) for one in tls.certificates}, dict(tls.failures), tls.outdated
+            )
+            for name, tls in self._ports.items()
+        ]
+
+    def _renew(self, name: str, context: TlsContext, *, changed_only: bool) -> None:
+        try:
+            if not changed_only:
+                context.reload()
+            elif context.reload_if_changed():
+                log.info("the certificates of listener %s were read again", name)
+                self._say_at = 0.0
+        except TlsConfigurationError as error:
+            log.error("the certificate of listener %s was not read again, the old one stays: %s", name, error)
+
+    def _ending(self) -> Iterator[str]:
+        now = self._clock.wall()
+        for name, context in self._ports.items():
+            for one in context.certificates:
+                days = one.days_left(now)
+                if days < 0:
+                    yield f"listener {name}: the certificate {one.path} is over for {-days:.0f} days"
+                elif days < WARN_DAYS:
+                    yield f"listener {name}: the certificate {one.path} is over in {days:.0f} days"

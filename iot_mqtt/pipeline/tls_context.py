@@ -1,0 +1,198 @@
+"""The server's side of TLS, made from files: versions, suites, certificates by name, whose clients are let in.
+
+TLS 1.2 is the least that is spoken, and of its suites only those with ephemeral keys and authenticated encryption:
+what is recorded today can't be read with a key that is stolen later. All connections of a listener share one OpenSSL
+context for each certificate. New files make new contexts, with new keys for session tickets: a connection that is
+there stays as it is, and a client whose certificate was revoked doesn't come back with its ticket.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from iot_mqtt.pipeline.certificates import Certificate, read_certificate
+from iot_mqtt.pipeline.login_budget import LoginBudget
+from iot_mqtt.pipeline.settings import TlsSettings
+from iot_mqtt.pipeline.tls import kind_of_failure, ssl_text
+
+__all__ = ["TlsConfigurationError", "TlsContext"]
+
+log = logging.getLogger(__name__)
+
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+#: Renegotiation: a client could make the server calculate by asking for one handshake after the other.
+_OPTIONS = ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
+#: Of TLS 1.2; those of TLS 1.3 are all of this kind.
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+#: Session tickets for a client of TLS 1.3. It has one connection at a time, and gets a new one with each.
+_TICKETS = 1
+#: What OpenSSL calls them, where it is not what everybody else does.
+_GROUPS = {"P-256": "prime256v1", "P-384": "secp384r1", "P-521": "secp521r1", "secp256r1": "prime256v1"}
+
+#: (changed, size, inode) of each file; None: it is not there.
+_Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+class TlsConfigurationError(Exception):
+    """A certificate, key or option that cannot be used; the text names the file."""
+
+
+class TlsContext:
+    """Makes the TLS side of each new connection of a listener, and counts how handshakes fail.
+
+    ``reload`` takes renewed files into use for connections that follow. Raises ``TlsConfigurationError``.
+    """
+
+    def __init__(self, settings: TlsSettings, handshakes: LoginBudget | None = None) -> None:
+        """``handshakes`` bounds those that are under way, of all listeners together; one is a unit."""
+        self.settings = settings
+        self.handshakes = handshakes
+        #: Failed handshakes by kind.
+        self.failures: Counter[str] = Counter()
+        #: The files of now could not be used; those of before still are.
+        self.outdated = False
+        self.certificates: tuple[Certificate, ...] = ()
+        self._seen = self._being_written = _signatures(settings)
+        self._load()
+
+    def reload(self) -> None:
+        """Read the files again; if they cannot be used the old ones stay, and the error is raised."""
+        self._seen = _signatures(self.settings)
+        self.outdated = True
+        self._load()
+        self.outdated = False
+
+    def reload_if_changed(self) -> bool:
+        """Like ``reload``, if a file is another than last time and was so at the last look, too: certificate and key
+        are seldom replaced in the same instant. Costs a ``stat`` for each file.
+        """
+        now = _signatures(self.settings)
+        before, self._being_written = self._being_written, now
+        if now == self._seen or now != before:
+            return False
+        self.reload()
+        return True
+
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        """The server's side of one connection."""
+        return self._context.wrap_bio(incoming, outgoing, server_side=True)
+
+    def failed(self, error: ssl.SSLError) -> None:
+        """A connection ended by this."""
+        self.failures[kind_of_failure(error)] += 1
+
+    def _load(self) -> None:
+        settings = self.settings
+        context = build(settings, settings.certificate, settings.key)
+        certificates = [_read(settings.certificate)]
+        by_name: dict[str, ssl.SSLContext | None] = dict.fromkeys(certificates[0].names)
+        for path, key in settings.certificates:
+            further, certificate = build(settings, path, key), _read(path)
+            certificates.append(certificate)
+            if not certificate.names:
+                raise TlsConfigurationError(f"TLS: {path} names no host, and no client could ask for it")
+            for name in certificate.names:
+                by_name.setdefault(name, further)
+        if settings.certificates:
+            context.sni_callback = partial(_choose, by_name)
+        self._context, self.certificates = context, tuple(certificates)
+
+
+def _choose(
+    by_name: dict[str, ssl.SSLContext | None], connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext
+) -> None:
+    """Put the certificate in that the client asked for; who asks for none that there is gets the first."""
+    wanted = (name or "").lower()
+    if wanted not in by_name:
+        wanted = f"*.{wanted.partition('.')[2]}"
+    if (context := by_name.get(wanted)) is not None:
+        connection.context = context
+
+
+def build(settings: TlsSettings, certificate: str, key: str) -> ssl.SSLContext:
+    """An OpenSSL context for one certificate."""
+    if settings.min_version not in _VERSIONS:
+        raise TlsConfigurationError(f"min_version must be one of {', '.join(_VERSIONS)}, not {settings.min_version!r}")
+    # It lets an idle connection give its 34 kB of record buffers back.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[settings.min_version]
+    context.options |= _OPTIONS
+    context.num_tickets = _TICKETS
+    what = certificate
+    try:
+        for what in filter(None, (certificate, key, settings.client_ca, *settings.crl)):
+            Path(what).open("rb").close()
+        what = f"{certificate} with the key {key}"
+        context.load_cert_chain(certificate, key, _no_passphrase)
+        what = f"ciphers {settings.ciphers!r}"
+        context.set_ciphers(settings.ciphers or _CIPHERS)
+        _refuse_unprotected(context)
+        what = f"groups {', '.join(settings.groups)}"
+        _set_groups(context, settings.groups)
+        if settings.client_ca:
+            what = settings.client_ca
+            context.load_verify_locations(settings.client_ca)
+            required = settings.require_client_certificate
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+        for what in settings.crl:
+            context.load_verify_locations(what)
+            # An authority without a list that is valid now lets nobody in.
+            context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_CHAIN
+    except (OSError, ValueError) as error:
+        raise TlsConfigurationError(f"TLS: cannot use {what}: {ssl_text(error)}") from error
+    return context
+
+
+def _refuse_unprotected(context: ssl.SSLContext) -> None:
+    """Also says what a modern list would leave out."""
+    weak = []
+    for suite in context.get_ciphers():
+        name = str(suite["name"])
+        if suite["auth"] == "auth-null" or "NULL" in name:
+            raise ValueError(f"{name}: nobody proves who he is, or nothing is encrypted")
+        if not suite["aead"] or suite["kea"] not in ("kx-ecdhe", "kx-any"):
+            weak.append(name)
+    if weak:
+        log.warning("TLS: the ciphers of the configuration have suites without forward secrecy or AEAD: %s", weak)
+
+
+def _set_groups(context: ssl.SSLContext, groups: tuple[str, ...]) -> None:
+    names = [_GROUPS.get(name, name) for name in groups]
+    several = getattr(context, "set_groups", None)  # since Python 3.15
+    if several is not None and names:
+        several(":".join(names))
+    elif len(names) > 1:
+        raise ValueError("this Python can be given one of the groups only, or none for all of OpenSSL's")
+    elif names:
+        context.set_ecdh_curve(names[0])
+
+
+def _no_passphrase() -> str:
+    """OpenSSL would ask the terminal, and wait."""
+    raise ValueError("the key is encrypted")
+
+
+def _read(path: str) -> Certificate:
+    try:
+        return read_certificate(path)
+    except (OSError, ValueError) as error:
+        raise TlsConfigurationError(f"TLS: cannot read {path}: {error}") from error
+
+
+def _signatures(settings: TlsSettings) -> _Signature:
+    pairs = [(settings.certificate, settings.key), *settings.certificates]
+    files = [path for pair in pairs for path in pair] + [settings.client_ca, *settings.crl]
+    return tuple(_signature(path) for path in files if path)
+
+
+def _signature(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - every second, for a path that is a str anyway
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,90 @@
+"""A node's certificates: new files, alarms before they are over, and what metrics say."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+import trustme
+from prometheus_client import CollectorRegistry, generate_latest
+
+from iot_mqtt.app.node.certificates import Certificates
+from iot_mqtt.metrics.certificates import CertificatesCollector
+from iot_mqtt.pipeline import ManualClock, TlsContext, TlsSettings
+
+AUTHORITY = trustme.CA()
+
+
+def write(path: Path, days: float) -> str:
+    """A certificate with its key that ends so many days after 1970."""
+    end = datetime.datetime.fromtimestamp(days * 86_400, datetime.UTC)
+    made = AUTHORITY.issue_cert("a.example", not_before=end - datetime.timedelta(days=90), not_after=end)
+    made.private_key_and_cert_chain_pem.write_to_path(str(path))
+    return str(path)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Good for 1000 days."""
+    return write(tmp_path / "server.pem", 1000)
+
+
+def made(path: str, day: float) -> tuple[Certificates, ManualClock]:
+    """The certificates of one port, on a day."""
+    clock = ManualClock(wall=day * 86_400)
+    certificates = Certificates(clock)
+    certificates.add("mqtt", None)
+    certificates.add("mqtts", TlsContext(TlsSettings(path, path)))
+    return certificates, clock
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [(985.9, None), (986.1, "is over in 14 days"), (999.6, "is over in 0 days"), (1003, "is over for 3 days")],
+)
+def test_an_end_is_missed_beforehand(
+    path: str, day: float, words: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two weeks: an alarm, and a line of the log once a day."""
+    certificates, clock = made(path, day)
+    for _ in range(3):
+        certificates.look()
+        clock.advance(1)
+    lines = [record.getMessage() for record in caplog.records]
+    expected = [] if words is None else [f"listener mqtts: the certificate {path} {words}"]
+    assert lines == expected == list(certificates.alarms)
+    clock.advance(86_400)
+    certificates.look()
+    assert len(caplog.records) == 2 * len(lines) or words is None
+
+
+def test_new_files_come_by_themselves_and_wrong_ones_are_an_alarm(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The old certificate stays, and metrics say so."""
+    certificates, _ = made(path, 990)
+
+    def shown() -> str:
+        registry = CollectorRegistry()
+        registry.register(CertificatesCollector(certificates.facts))
+        return generate_latest(registry).decode()
+
+    assert f'iot_mqtt_tls_certificate_days{{file="{path}",listener="mqtts"}} 10.0' in shown()
+    write(Path(path), 1020)
+    for _ in range(2):
+        certificates.look()
+    assert f'iot_mqtt_tls_certificate_days{{file="{path}",listener="mqtts"}} 30.0' in shown()
+    assert not certificates.alarms
+    Path(path).write_text("nothing")
+    for _ in range(5):
+        certificates.look()
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
+    assert "the old one stays" in caplog.text
+    assert 'iot_mqtt_tls_outdated{listener="mqtts"} 1.0' in shown()
+    assert f'iot_mqtt_tls_certificate_days{{file="{path}",listener="mqtts"}} 30.0' in shown()
+    assert certificates.alarms == (
+        "listener mqtts goes on with its certificates of before: the files of now cannot be used",
+    )
+    write(Path(path), 1040)
+    certificates.reload()
+    assert not certificates.alarms
+    assert 'iot_mqtt_tls_outdated{listener="mqtts"} 0.0' in shown()
