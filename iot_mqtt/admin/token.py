@@ -9,6 +9,7 @@ from pathlib import Path
 
 TOKEN_FILE = "admin.token"  # noqa: S105 - the name of the file, not the token
 ADDRESS_FILE = "admin.url"
+CERTIFICATE_FILE = "admin.cert"
 
 
 def load_token(data_dir: str) -> str:
@@ -30,14 +31,25 @@ def read_token(data_dir: str) -> str | None:
     return _read(Path(data_dir) / TOKEN_FILE)
 
 
-def announce(data_dir: str, url: str) -> None:
-    """Leave the base URL of the admin port for ``ctl``: with port 0 nobody could know it beforehand."""
+def announce(data_dir: str, url: str, certificate: str | None = None) -> None:
+    """Leave the base URL of the admin port for ``ctl``: with port 0 nobody could know it beforehand. Also which file
+    its certificate is in: whoever may read this directory may trust it, whoever signed it.
+    """
     _write(Path(data_dir) / ADDRESS_FILE, url)
+    if certificate is None:
+        (Path(data_dir) / CERTIFICATE_FILE).unlink(missing_ok=True)
+    else:
+        _write(Path(data_dir) / CERTIFICATE_FILE, certificate)
 
 
 def announced(data_dir: str) -> str | None:
     """The base URL that a node left, maybe one that has since stopped."""
     return _read(Path(data_dir) / ADDRESS_FILE)
+
+
+def announced_certificate(data_dir: str) -> str | None:
+    """The file with the certificate of the port that a node left."""
+    return _read(Path(data_dir) / CERTIFICATE_FILE)
 
 
 def same(one: bytes, other: bytes) -> bool:
@@ -47,7 +59,7 @@ def same(one: bytes, other: bytes) -> bool:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="ascii").strip() or None
+        return path.read_text(encoding="utf-8").strip() or None
     except FileNotFoundError:
         return None
 
@@ -57,7 +69,7 @@ def _write(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(f"{text}\n")
         file.flush()
         os.fsync(descriptor)

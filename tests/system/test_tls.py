@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
+import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +16,7 @@ import pytest
 from systemkit import wire
 from systemkit.certificates import Authority, expired
 from systemkit.plain import Plain
-from systemkit.process import MOSQUITTO, BrokerProcess, ServerTls
+from systemkit.process import MOSQUITTO, BrokerProcess, ServerTls, our_command
 from systemkit.starting import StartBroker
 
 
@@ -171,7 +173,7 @@ def test_files_change_under_a_live_broker(start_broker: StartBroker, tmp_path: P
     crl = authority.revoke()
     broker = start_broker(
         tls=ServerTls(cert, key, authority.file, require_client_certificate=True),
-        settings={"listeners.mqtts.tls.crl": str(crl)},
+        settings={"listeners.mqtts.tls.crl": str(crl), "admin.tls.cert": str(cert), "admin.tls.key": str(key)},
     )
     _round_trip(broker, _context(authority.file, bad))
     with _dial(broker, _context(authority.file, good)) as client:
@@ -201,5 +203,8 @@ def test_files_change_under_a_live_broker(start_broker: StartBroker, tmp_path: P
         _assert_refused(broker, _context(authority.file, bad))
         client.publish("live/x", b"still here")
         assert client.expect_publication().payload == b"still here"
+    # The admin port has the same certificate, and ctl believes what the node says that it is.
+    command = [*our_command(), "ctl", "--data-dir", str(broker.data_dir), "status", "--json"]
+    assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["node_id"]
     left = next(value for name, value in (broker.metrics() or {}).items() if "tls_certificate_days" in name)
     assert left > 14

@@ -38,6 +38,7 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         tls_problems,
         _files,
         _exposure,
+        _admin_exposure,
         _collisions,
     )
     found = [problem for check in checks for problem in check(loaded)]
@@ -228,6 +229,17 @@ def _exposure(loaded: LoadedConfig) -> Iterator[Problem]:
                 "set auth.users_file, or write out auth.allow_anonymous: true"
             )
             yield _problem(loaded, f"listeners.{name}.host", text)
+
+
+def _admin_exposure(loaded: LoadedConfig) -> Iterator[Problem]:
+    """The token is not sent in plain text over a network, unless somebody wrote that it may be."""
+    admin = loaded.config.admin
+    if admin.enabled and admin.scheme == "http" and not admin.allow_plain and not is_loopback(admin.host):
+        text = (
+            f"{admin.host} listens beyond loopback without TLS; set admin.tls.cert and key, or write out "
+            "admin.allow_plain: true"
+        )
+        yield _problem(loaded, "admin.host", text)
 
 
 def _proves_who(listener: ListenerConfig) -> bool:

@@ -54,6 +54,19 @@ class TlsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AdminConfig(AdminSettings):
+    """``admin.*``."""
+
+    allow_plain: bool = False
+    tls: TlsConfig = TlsConfig()
+
+    @property
+    def scheme(self) -> str:
+        """Of its URL."""
+        return "http" if self.tls.cert is None else "https"
+
+
+@dataclass(frozen=True, slots=True)
 class OutboxConfig:
     """``listeners.<name>.outbox.*``: bytes that may wait for one connection."""
 
@@ -255,7 +268,7 @@ class Config:
 
     node: NodeConfig = NodeConfig()
     listeners: Mapping[str, ListenerConfig] = field(default_factory=known_listeners)
-    admin: AdminSettings = field(default_factory=AdminSettings)
+    admin: AdminConfig = AdminConfig()
     grid: GridConfig = GridConfig()
     registry: RegistryConfig = RegistryConfig()
     uplink: UplinkConfig = UplinkConfig()

@@ -16,7 +16,10 @@ _SECURE = ("mqtts", "wss")
 
 def tls_sections(loaded: LoadedConfig) -> dict[str, TlsConfig]:
     """The sections of the ports that are open, by the beginning of their keys."""
-    return {f"listeners.{name}.tls": one.tls for name, one in loaded.config.enabled_listeners.items()}
+    found = {f"listeners.{name}.tls": one.tls for name, one in loaded.config.enabled_listeners.items()}
+    if loaded.config.admin.enabled:
+        found["admin.tls"] = loaded.config.admin.tls
+    return found
 
 
 def tls_problems(loaded: LoadedConfig) -> Iterator[Problem]:

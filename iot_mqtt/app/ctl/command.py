@@ -28,6 +28,14 @@ def target_options(command: Command) -> Command:
     options = (
         _target_option("--url", envvar="IOT_MQTT_CTL_URL", help="Base URL of the admin port."),
         _target_option("--token", envvar="IOT_MQTT_CTL_TOKEN", help="Token; better in IOT_MQTT_CTL_TOKEN than here."),
+        _target_option(
+            "--cacert",
+            type=click.Path(exists=True, dir_okay=False),
+            envvar="IOT_MQTT_CTL_CACERT",
+            help="Authorities that may have signed the certificate of an https URL, as PEM.",
+        ),
+        _target_option("--cert", type=click.Path(exists=True, dir_okay=False), help="Certificate of this client."),
+        _target_option("--key", type=click.Path(exists=True, dir_okay=False), help="Key of that certificate."),
         _target_option("--data-dir", type=click.Path(file_okay=False), help="Data directory of the node."),
         _target_option(
             "--config", "-c", type=click.Path(exists=True, dir_okay=False), help="The node's configuration."

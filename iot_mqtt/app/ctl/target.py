@@ -17,6 +17,9 @@ class Target:
 
     url: str | None = None
     token: str | None = None
+    cacert: str | None = None
+    cert: str | None = None
+    key: str | None = None
     data_dir: str | None = None
     config: str | None = None
     as_json: bool = False
@@ -24,11 +27,10 @@ class Target:
     def connect(self) -> Node:
         """The URL that was named, else the one that the node left in its data directory, else the configured one."""
         # Late: help needs no HTTP.
-        from iot_mqtt.admin.token import announced, read_token
-        from iot_mqtt.app.ctl.node import Node
+        from iot_mqtt.admin.token import announced, announced_certificate, read_token
 
         if self.url and self.token:
-            return Node(self.url, self.token)
+            return self._node(self.url, self.token, None)
         data_dir, configured = self._configured()
         token = self.token or read_token(data_dir)
         if token is None:
@@ -36,7 +38,22 @@ class Target:
                 f"there is no admin.token in {data_dir}: no node was started there; "
                 "name the directory with --data-dir, or the token with --token"
             )
-        return Node(self.url or announced(data_dir) or configured, token)
+        if self.url:
+            return self._node(self.url, token, None)
+        return self._node(announced(data_dir) or configured, token, announced_certificate(data_dir))
+
+    def _node(self, url: str, token: str, pinned: str | None) -> Node:
+        from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+
+        from iot_mqtt.app.ctl.node import Node
+        from iot_mqtt.app.ctl.trust import trusting
+
+        if not url.startswith("https://"):
+            return Node(url, token)
+        own = None if self.cert is None else (self.cert, self.key)
+        # As in Node: the token goes to nobody between.
+        context = trusting(self.cacert, pinned, own)
+        return Node(url, token, build_opener(ProxyHandler({}), HTTPSHandler(context=context)))
 
     def _configured(self) -> tuple[str, str]:
         # Late: whoever names the node and the token needs no configuration.
@@ -48,4 +65,4 @@ class Target:
             raise CtlError(str(error)) from error
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.admin.host, config.admin.host)  # noqa: S104
         host = f"[{host}]" if ":" in host else host
-        return self.data_dir or config.node.data_dir, f"http://{host}:{config.admin.port}"
+        return self.data_dir or config.node.data_dir, f"{config.admin.scheme}://{host}:{config.admin.port}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import LoopingCall, deferLater
@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from iot_mqtt import __version__
 from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.site import make_site
+from iot_mqtt.admin.tls import TlsSite
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
@@ -38,6 +39,7 @@ from iot_mqtt.app.node.parts import (
     make_listener_settings,
     make_log,
     make_login_limit,
+    make_tls_settings,
 )
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
@@ -74,6 +76,7 @@ from iot_mqtt.pipeline import (
     ReactorClock,
     Share,
     TimingWheel,
+    TlsContext,
     listen,
 )
 from iot_mqtt.pipeline.reactor import TurnReactor
@@ -361,11 +364,17 @@ class Service:
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
         )
-        port: Any = CalmPort(config.admin.port, cast(Any, site), ADMIN_BACKLOG, config.admin.host, self._reactor)
+        tls = make_tls_settings(config.admin.tls)
+        factory: Any = site
+        if tls is not None:
+            context = TlsContext(tls)
+            self._certificates.add("admin", context)
+            factory = TlsSite(site, context)
+        port: Any = CalmPort(config.admin.port, factory, ADMIN_BACKLOG, config.admin.host, self._reactor)
         port.startListening()
         self._admin_port = port
         address = bound(self._admin_port.getHost())
-        announce(data_dir, f"http://{address}")
+        announce(data_dir, f"{config.admin.scheme}://{address}", config.admin.tls.cert)
         return address
 
     def _cluster_metrics(self) -> list[ClusterCollector]:

@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -173,10 +174,13 @@ class BrokerProcess:
 
     def http(self, path: str, *, token: str | None = None, timeout: float = 5) -> str:
         """GET from the admin port."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.ports['admin']}{path}")
+        secure = "admin.tls.cert" in self.options.settings
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        request = urllib.request.Request(f"http{'s' * secure}://127.0.0.1:{self.ports['admin']}{path}")
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
+        with urllib.request.urlopen(request, timeout=timeout, context=context if secure else None) as answer:
             return str(answer.read().decode())
 
     def metrics(self) -> dict[str, float] | None:

@@ -12,6 +12,26 @@ CERT = ("listeners.mqtts.tls.cert=/dev/null", "listeners.mqtts.tls.key=/dev/null
 
 
 @pytest.mark.parametrize(
+    ("sets", "served"),
+    [
+        (("admin.host=0.0.0.0",), False),
+        (("admin.host=broker.example",), False),
+        (("admin.host=::1",), True),
+        (("admin.host=0.0.0.0", "admin.allow_plain=true"), True),
+        (("admin.host=0.0.0.0", "admin.tls.cert=/dev/null", "admin.tls.key=/dev/null"), True),
+        (("admin.host=0.0.0.0", "admin.enabled=false"), True),
+    ],
+)
+def test_the_token_is_not_sent_in_plain_text_by_mistake(sets: tuple[str, ...], served: bool) -> None:
+    """Beyond loopback the admin port speaks TLS, or somebody wrote that it need not."""
+    if served:
+        load_config(None, sets, {})
+        return
+    with pytest.raises(ConfigError, match=r"(?s)admin\.host.*listens beyond loopback without TLS"):
+        load_config(None, sets, {})
+
+
+@pytest.mark.parametrize(
     ("sets", "words"),
     [
         (("listeners.mqtt.tls.crl=/dev/null",), "listeners.mqtt.tls.cert: must be set beside crl"),

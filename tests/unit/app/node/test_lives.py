@@ -13,8 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
-from iot_mqtt.admin.settings import AdminSettings
-from iot_mqtt.app.config.sections import Config, GridConfig, ListenerConfig, NodeConfig
+from iot_mqtt.app.config.sections import AdminConfig, Config, GridConfig, ListenerConfig, NodeConfig
 from iot_mqtt.app.node import lives
 from iot_mqtt.app.node.lives import Lives
 from iot_mqtt.app.node.service import Service
@@ -94,7 +93,7 @@ def config(tmp_path: Path) -> Config:
     return Config(
         node=NodeConfig(data_dir=str(tmp_path), gc_threshold=0, drain_seconds=1.0),
         listeners={"first": ListenerConfig(), "second": ListenerConfig()},
-        admin=AdminSettings(port=0),
+        admin=AdminConfig(port=0),
         grid=GridConfig(kind="memory"),
     )
 
