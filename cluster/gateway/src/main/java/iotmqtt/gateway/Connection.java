@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.Semaphore;
 
 /**
  * A client's connection: a thread that reads, one that does the requests in order, one that sends.
@@ -15,8 +16,7 @@ import java.util.List;
  * <p>There are a handful of connections, one for each broker node near this server. Threads that block make "read no
  * further while commits are behind" and "in order" true without a line of code about them.
  */
-final class Connection {
-    private static final int HELLO_DEADLINE_MS = 10_000;
+final class Connection implements Lobby.Stranger {
     private static final int LONGEST_HELLO = 1 << 10;
     private static final int READ_BUFFER = 1 << 16;
     private static final long BACKLOG = 32 << 20;
@@ -29,15 +29,23 @@ final class Connection {
     private final Outbox outbox;
     private final Requests requests;
     private final Thread worker;
-    private final Runnable gone;
+    private final String address;
+    private final Lobby lobby;
+    private final Semaphore places;
+    private boolean placed;
     private volatile Life life;
     private volatile boolean welcomed;
 
-    /** @param gone called when nothing is left of the connection */
-    Connection(Services services, Socket socket, Runnable gone) throws IOException {
-        this.gone = gone;
+    /**
+     * @param lobby where it waits until it has said HELLO
+     * @param places one of them is taken then
+     */
+    Connection(Services services, Socket socket, Lobby lobby, Semaphore places) throws IOException {
+        this.lobby = lobby;
+        this.places = places;
         this.services = services;
         this.socket = socket;
+        this.address = socket.getInetAddress().getHostAddress();
         this.name = String.valueOf(socket.getRemoteSocketAddress());
         this.outbox = new Outbox(socket.getOutputStream(), services.options().outLimit(), this::closeSocket);
         this.requests = new Requests(services, this, gate);
@@ -45,6 +53,7 @@ final class Connection {
     }
 
     void start() {
+        lobby.enter(this);
         thread(outbox, "sending").start();
         thread(this::read, "reading").start();
     }
@@ -56,6 +65,18 @@ final class Connection {
 
     boolean closed() {
         return gate.closed();
+    }
+
+    @Override
+    public String address() {
+        return address;
+    }
+
+    /** Without a line of the log: strangers are counted. */
+    @Override
+    public void turnAway(String reason) {
+        gate.close();
+        close(reason);
     }
 
     /** Sends a frame, or closes the connection if too much waits for its client already. */
@@ -94,9 +115,7 @@ final class Connection {
         String reason = "its client left";
         try {
             DataInputStream in = new DataInputStream(new BufferedInputStream(socket.getInputStream(), READ_BUFFER));
-            socket.setSoTimeout(HELLO_DEADLINE_MS);
             hello(Incoming.read(in, LONGEST_HELLO));
-            socket.setSoTimeout(0);
             worker.start();
             int longest = services.options().longestFrame();
             for (Incoming frame = Incoming.read(in, longest); frame != null; frame = Incoming.read(in, longest)) {
@@ -146,6 +165,13 @@ final class Connection {
         if (!MessageDigest.isEqual(token, services.options().token().getBytes(StandardCharsets.UTF_8))) {
             throw new Refusal(Status.WRONG_TOKEN, "wrong token");
         }
+        if (!lobby.leave(this)) {
+            throw new IOException("its HELLO came too late");
+        }
+        if (!places.tryAcquire()) {
+            throw Refusal.notReady("there are too many connections already");
+        }
+        placed = true;
         Life greeted = new Life(fields.u16(), fields.u63(), fields.u32());
         fields.end();
         life = greeted;
@@ -172,11 +198,12 @@ final class Connection {
     }
 
     private void refuse(Refusal refusal) {
+        boolean worthALine = lobby.refuse();
         String said = "refused " + (life == null ? "a stranger" : life) + " from " + name + ": " + refusal.getMessage();
         if (life != null && life.node() == 0) {
             // Tools that look whether this server is ready yet, several times a second.
             services.log().info(said);
-        } else {
+        } else if (worthALine || life != null) {
             services.log().warning(said);
         }
         gate.close();
@@ -209,7 +236,10 @@ final class Connection {
         }
         services.exchange().forget(this);
         services.here().connections().remove(this);
-        gone.run();
+        lobby.leave(this);
+        if (placed) {
+            places.release();
+        }
     }
 
     private void closeSocket() {

@@ -8,6 +8,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.time.Duration;
 import java.util.concurrent.Semaphore;
+import javax.management.JMException;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.IgniteException;
 import org.apache.ignite.IgniteLogger;
@@ -32,6 +33,7 @@ public final class Gateway implements LifecycleBean {
 
     private final Options options;
     private final Semaphore places = new Semaphore(MOST_CONNECTIONS);
+    private final Lobby lobby = new Lobby(System::nanoTime);
     private ServerSocket listening;
     private volatile boolean stopping;
     private Services services;
@@ -102,7 +104,13 @@ public final class Gateway implements LifecycleBean {
             throw new IgniteException(
                     "the gateway cannot start at " + options.host() + ":" + options.port() + ": " + e.getMessage(), e);
         }
+        try {
+            LobbyReport.register(lobby, ignite.name());
+        } catch (JMException e) {
+            log.warning("the gateway's counters are not in JMX: " + e);
+        }
         daemon(this::accept, "gateway-accepting");
+        daemon(this::watchLobby, "gateway-lobby");
         log.info("gateway of " + ignite.cluster().localNode().id() + " accepts connections at " + options.host() + ":" + port());
     }
 
@@ -112,6 +120,11 @@ public final class Gateway implements LifecycleBean {
             return;
         }
         closeQuietly(listening);
+        try {
+            LobbyReport.unregister(ignite.name());
+        } catch (JMException e) {
+            log.warning("cannot take the gateway's counters out of JMX: " + e);
+        }
         for (Connection connection : services.here().connections().all()) {
             connection.close("the server is stopping");
             try {
@@ -143,6 +156,20 @@ public final class Gateway implements LifecycleBean {
                 // The cluster is changing, or this server is stopping; the next beat does it again.
                 complain(complaint, "cannot look at the other servers, or tell them how full this one is: " + e.getMessage());
             }
+        }
+    }
+
+    /** In a thread of its own, because nothing that the cluster does may delay it. */
+    private void watchLobby() {
+        LobbyReport report = new LobbyReport(lobby, log, System::nanoTime);
+        while (!stopping) {
+            try {
+                Thread.sleep(BEAT_MS);
+            } catch (InterruptedException e) {
+                return;
+            }
+            lobby.sweep();
+            report.look();
         }
     }
 
@@ -250,12 +277,9 @@ public final class Gateway implements LifecycleBean {
             Socket socket = null;
             try {
                 socket = listening.accept();
-                if (!places.tryAcquire()) {
-                    throw new IOException("there are " + MOST_CONNECTIONS + " connections already");
-                }
                 socket.setTcpNoDelay(true);
                 socket.setKeepAlive(true);
-                new Connection(services, socket, places::release).start();
+                new Connection(services, socket, lobby, places).start();
             } catch (IOException e) {
                 if (socket != null) {
                     closeQuietly(socket);

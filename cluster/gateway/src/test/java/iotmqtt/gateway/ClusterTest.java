@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.net.ServerSocket;
+import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -330,6 +332,57 @@ class ClusterTest {
                 }
             }
             assertEquals(0, bystander.ping());
+        }
+    }
+
+    @Test
+    void whoDripsItsHelloKeepsNobodyOutAndHasAnEnd() throws Exception {
+        byte[] hello = Client.hello(Op.VERSION, "x".repeat(200), 1, 1, 1);
+        List<Socket> dripping = new ArrayList<>();
+        long began = System.nanoTime();
+        try (Client bystander = client(0)) {
+            for (int i = 0; i < 600; i++) {
+                Socket socket = new Socket("127.0.0.1", PORTS.get(0));
+                dripping.add(socket);
+                Thread.sleep(5);
+            }
+            for (int second = 0; second < 11; second++) {
+                for (Socket socket : dripping) {
+                    drip(socket, hello[second]);
+                }
+                try (Client good = client(0)) {
+                    assertEquals(0, good.refusal(), "after " + second + " seconds");
+                    assertEquals(0, good.ping());
+                }
+                Thread.sleep(1000);
+            }
+            assertEquals(0, bystander.ping());
+            for (Socket socket : dripping) {
+                socket.setSoTimeout(1000);
+                assertTrue(isOver(socket), "after " + (System.nanoTime() - began) / 1_000_000 + " ms");
+            }
+        } finally {
+            for (Socket socket : dripping) {
+                socket.close();
+            }
+        }
+    }
+
+    private static void drip(Socket socket, byte one) {
+        try {
+            socket.getOutputStream().write(one);
+        } catch (IOException e) {
+            // It was closed, as it should be.
+        }
+    }
+
+    private static boolean isOver(Socket socket) {
+        try {
+            return socket.getInputStream().read() < 0;
+        } catch (SocketTimeoutException e) {
+            return false;
+        } catch (IOException e) {
+            return true;
         }
     }
 
