@@ -26,6 +26,7 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.certificates import LOOK_SECONDS as CERTIFICATES_SECONDS
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
+from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.inbox import make_letters
 from iot_mqtt.app.node.memory import keep_freed
@@ -56,6 +57,7 @@ from iot_mqtt.devices import SWEEP_SECONDS
 from iot_mqtt.devices.letters import Letters, LettersInfo
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
+from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.certificates import CertificatesCollector
@@ -124,6 +126,7 @@ class Service:
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
         self._store = GridStore(self._grid, self.clock, self.counters)
+        self.directory = GridDirectory(self._grid, self.clock)
         self.gateways = Gateways(config, reactor, self.clock, self._config_now)
         self._lag = LoopLag(self.clock)
         self._load = Load()
@@ -138,9 +141,7 @@ class Service:
 
     async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
         """Open everything; returns the line that says so. ``before_listening`` makes room for the ports."""
-        await self._grid.open()
-        self._opened = True
-        number = await self._cluster.join() if self._cluster is not None else 0
+        number = await self._open_grid()
         messages = make_log(self._config.log, self._grid, self._store, self.clock, number)
         self._make_broker(messages)
         await messages.open()
@@ -188,6 +189,16 @@ class Service:
         if letters is not None:
             letters.begin()
         return " ".join(["ready", *ports])
+
+    async def _open_grid(self) -> int:
+        """This node's number. What other nodes change in the directory is seen from now on."""
+        await self._grid.open()
+        self._opened = True
+        number = await self._cluster.join() if self._cluster is not None else 0
+        await self.directory.load()
+        if self._cluster is not None:
+            self._repeat(POLL_SECONDS, Following(self.directory.refresh).look)
+        return number
 
     def _make_cluster(self) -> Clustered:
         # Late: a node by itself does not wait for the libraries of a cluster.
