@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
+from iot_mqtt.ports.directory import Conflict
 
 Value = TypeVar("Value")
 
@@ -57,6 +58,8 @@ def of_broker(error: MqttError) -> ApiError:
     reason = error.reason.name.lower()
     if isinstance(error, Unavailable):
         return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, reason, error.detail)
+    if isinstance(error, Conflict):
+        return ApiError(HTTPStatus.CONFLICT, "conflict", error.detail)
     if error.reason is ReasonCode.QUOTA_EXCEEDED:
         return ApiError(HTTPStatus.CONFLICT, reason, error.detail)
     return ApiError(HTTPStatus.BAD_REQUEST, reason, error.detail)

@@ -9,6 +9,7 @@ from iot_mqtt.admin.device_shapes import device_schemas
 from iot_mqtt.admin.pipeline_resources import JobStatus
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of, schema_of
+from iot_mqtt.admin.user_resources import user_schemas
 from iot_mqtt.broker.facade import (
     DEFAULT_RATE,
     MAX_RATE,
@@ -187,6 +188,7 @@ def _schemas() -> Json:
         "MessageWithPayload": object_of({**message, **_PAYLOAD}),
         "Publication": _publication(),
         **device_schemas(),
+        **user_schemas(),
         "Published": object_of({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from iot_mqtt.admin import shapes
 from iot_mqtt.admin.call import Call, pair
@@ -39,6 +39,7 @@ class Resources(Resource):
         captures: Captures | None = None,
         jobs: ReadJobs | None = None,
         uplink: UplinkDesk | None = None,
+        further: Sequence[Resource] = (),
     ) -> None:
         self._view = view
         self._devices = devices
@@ -52,6 +53,7 @@ class Resources(Resource):
         parts += [] if plugins is None else [PluginResources(plugins)]
         parts += [] if captures is None else [CaptureResources(captures)]
         parts += [] if devices is None else [DeviceResources(devices, now)]
+        parts += further
         #: All there are.
         self.table: tuple[Route, ...] = (*self.routes, *(route for part in parts for route in part.routes))
         self._description = describe(self.table, view.info().version)

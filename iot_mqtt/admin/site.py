@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from io import BytesIO
@@ -27,6 +27,7 @@ from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.resources import Resources
+from iot_mqtt.admin.routes import Resource as ResourcePart
 from iot_mqtt.admin.routes import find
 from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.admin.token import same
@@ -70,10 +71,11 @@ def make_site(
     captures: Captures | None = None,
     jobs: ReadJobs | None = None,
     uplink: UplinkDesk | None = None,
+    further: Sequence[ResourcePart] = (),
     doorkeeper: Doorkeeper | None = None,
 ) -> Site:
-    """The site of the admin port, to be given to a port of the reactor."""
-    resources = Resources(view, now, plugins, devices, captures, jobs, uplink)
+    """The site of the admin port, to be given to a port of the reactor. ``further``: more resources."""
+    resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further)
     root = _Root(view, metrics, token.encode(), resources, max_body)
     return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 

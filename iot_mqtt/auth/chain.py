@@ -1,97 +1,108 @@
-"""Who is let in: steps that are asked in turn. The first decisive answer counts, and no answer means no."""
+"""Who is let in: links that are asked in turn. The first decisive answer counts, and no answer means no.
+
+Each listener may have a chain of its own; the others share one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from iot_mqtt.auth.files import WatchedFile
-from iot_mqtt.auth.hashing import Question
-from iot_mqtt.auth.users import Users
-from iot_mqtt.auth.verdicts import Verifier
-from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
+from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
-from iot_mqtt.ports.addresses import source_of
+from iot_mqtt.ports.addresses import address_of
 
 
-class Step(Protocol):
+class Link(Protocol):
     """One way to know a client."""
 
+    #: As the configuration has it.
+    name: str
+
     async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
-        """Decide, or leave it to the next step with None."""
+        """Decide, or leave it to the next link with None."""
+        ...
+
+    def known(self, attempt: ConnectAttempt) -> str:
+        """What this link knows of such a client, for the operator; nothing is verified for it."""
         ...
 
 
-class Chain:
-    """An ``Authenticator`` made of steps."""
+class Said(NamedTuple):
+    """What one link says of an attempt."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = tuple(steps)
+    link: str
+    #: allow, deny, pass, error, or "not asked" where a link before it had decided.
+    verdict: str
+    detail: str
+    known: str
+
+
+class Chain:
+    """An ``Authenticator`` made of links."""
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        self.links = tuple(links)
 
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
-        for step in self._steps:
-            verdict = await step.consider(attempt)
+        for link in self.links:
+            verdict = await link.consider(attempt)
             if verdict is not None:
-                return verdict
+                return _placed(verdict, attempt)
         return Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
 
-
-class CertificateStep:
-    """The common name of a verified client certificate is the user, unless the client names another one, or the file
-    of users disables that one.
-    """
-
-    def __init__(self, users: WatchedFile[Users] | None = None) -> None:
-        self._users = users
-
-    async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
-        name = attempt.certificate_name
-        if not name or attempt.username not in (None, "", name):
-            return None
-        if self._users is not None and self._users.content.is_disabled(name):
-            return Denied(ReasonCode.NOT_AUTHORIZED, "this user is disabled")
-        return Principal(attempt.client_id, name)
-
-
-class PasswordStep:
-    """User name and password, against the file of users. Decides on everyone who names a user."""
-
-    def __init__(self, users: WatchedFile[Users], verifier: Verifier) -> None:
-        self._users = users
-        self._verifier = verifier
-
-    async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
-        name = attempt.username
-        if name is None:
-            return None
-        try:
-            good = await self._fits(name, attempt.password, source_of(attempt.peer))
-        except Unavailable:
-            raise
-        except MqttError as error:
-            return Denied(error.reason, error.detail)
-        if good:
-            return Principal(attempt.client_id, name)
-        # The same words for a wrong name and a wrong password, and the same work behind them.
-        return Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
-
-    async def _fits(self, name: str, password: bytes | None, source: str) -> bool:
-        if not password:
-            return False
-        encoded = self._users.content.hash_of(name)
-        fits = await self._verifier.verify(Question(name, encoded, password), source)
-        # The file may have changed while a thread was busy: what it says now counts.
-        users = self._users.content
-        return fits and name in users and users.hash_of(name) == encoded
+    async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]:
+        """What each link says, and what would become of the attempt. It costs what a login costs."""
+        said: list[Said] = []
+        decided: Principal | Denied | None = None
+        for link in self.links:
+            known = link.known(attempt)
+            if decided is not None:
+                said.append(Said(link.name, "not asked", "", known))
+                continue
+            try:
+                verdict = await link.consider(attempt)
+            except MqttError as error:
+                said.append(Said(link.name, "error", error.detail, known))
+                decided = Denied(error.reason, error.detail)
+                continue
+            said.append(Said(link.name, *_words(verdict), known))
+            decided = verdict
+        if decided is None:
+            decided = Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
+        return said, _placed(decided, attempt)
 
 
-class AnonymousStep:
-    """Lets in who names no user; with ``any_name`` also who names one, which then counts for nothing."""
+class Chains:
+    """An ``Authenticator`` that asks the chain of the listener that a client came to."""
 
-    def __init__(self, *, any_name: bool) -> None:
-        self._any_name = any_name
+    def __init__(self, general: Chain, of_listeners: Mapping[str, Chain]) -> None:
+        self._general = general
+        self._of_listeners = dict(of_listeners)
 
-    async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
-        if attempt.username is None or self._any_name:
-            return Principal(attempt.client_id, attempt.username, anonymous=True)
-        return None
+    async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
+        return await self.of(attempt.listener).authenticate(attempt)
+
+    def of(self, listener: str) -> Chain:
+        return self._of_listeners.get(listener, self._general)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Those of all chains."""
+        chains = (self._general, *self._of_listeners.values())
+        return tuple(link for chain in chains for link in chain.links)
+
+
+def _placed(verdict: Principal | Denied, attempt: ConnectAttempt) -> Principal | Denied:
+    if isinstance(verdict, Denied):
+        return verdict
+    address = address_of(attempt.peer)
+    return verdict._replace(address="" if address is None else str(address))
+
+
+def _words(verdict: Principal | Denied | None) -> tuple[str, str]:
+    if verdict is None:
+        return "pass", ""
+    if isinstance(verdict, Denied):
+        return "deny", verdict.detail
+    return "allow", f"as user {verdict.owner!r}" if verdict.owner else "anonymously"

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.auth.argon import verify_password
+from iot_mqtt.auth import kinds
 from iot_mqtt.auth.fair_queue import Allowance, FairQueue
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
+
+T = TypeVar("T")
+
+#: Passwords that operators may set at once.
+MOST_CALLS: Final = 32
 
 Crossing = Callable[[Callable[[], None]], object]
 Verdict = bool | Exception
@@ -56,7 +61,7 @@ class HashPool:
         threads: int = 2,
         queue: int = 1000,
         allowance: Allowance | None = None,
-        verify: Callable[[str, bytes], bool] = verify_password,
+        verify: Callable[[str, bytes], bool] = kinds.verify,
         executor: Executor | None = None,
     ) -> None:
         self._cross = crossing
@@ -69,6 +74,7 @@ class HashPool:
         self._running = 0
         self._timer: Timer | None = None
         self._closed = False
+        self._calls: set[Deferred[Any]] = set()
 
     @property
     def pending(self) -> int:
@@ -90,11 +96,40 @@ class HashPool:
             self._begin()
         return waiting
 
+    def run(self, call: Callable[[], T]) -> Deferred[T]:
+        """Make a hash on a thread, behind the verifications that are running; for operators, whose number is small."""
+        if self._closed:
+            raise Unavailable("shutting down", ReasonCode.SERVER_SHUTTING_DOWN)
+        if len(self._calls) >= MOST_CALLS:
+            raise Refused("too many passwords are being set", ReasonCode.SERVER_BUSY)
+        waiting: Deferred[T] = Deferred()
+        self._calls.add(waiting)
+
+        def work() -> None:
+            try:
+                made = call()
+            except Exception as error:  # noqa: BLE001 - whoever waits is told
+                failed = error
+                self._cross(lambda: self._settle(waiting, lambda: waiting.errback(failed)))
+            else:
+                self._cross(lambda: self._settle(waiting, lambda: waiting.callback(made)))
+
+        self._executor.submit(work)
+        return waiting
+
+    def _settle(self, waiting: Deferred[Any], settle: Callable[[], None]) -> None:
+        if waiting in self._calls:
+            self._calls.remove(waiting)
+            settle()
+
     def close(self) -> None:
         """Take nothing more and answer all who wait; threads end with what they are at."""
         self._closed = True
         self._cancel_timer()
         self._executor.shutdown(wait=False, cancel_futures=True)
+        calls, self._calls = self._calls, set()
+        for waiting in calls:
+            waiting.errback(Unavailable("shutting down", ReasonCode.SERVER_SHUTTING_DOWN))
         for question in list(self._jobs):
             self._answer(question, Unavailable("shutting down", ReasonCode.SERVER_SHUTTING_DOWN))
 

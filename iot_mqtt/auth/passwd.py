@@ -13,23 +13,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from iot_mqtt.auth import argon
+from iot_mqtt.auth import argon, kinds, scram_keys
 from iot_mqtt.auth.files import FileError, read_text
-from iot_mqtt.auth.users import DISABLED, Entry, check_name, entries, parse_users
+from iot_mqtt.auth.users import DISABLED, SCRAM, Entry, check_name, entries, parse_users
 
 _HEADER = "# Users of iot-mqtt, kept with `iot-mqtt passwd`. One per line: name:hash\n"
 
 
-def set_password(path: str, name: str, password: bytes) -> bool:
+def set_password(path: str, name: str, password: bytes, *, scram: bool = False) -> bool:
     """Give a user a password, making the file and the user if need be; True if the user is new.
 
-    Who is disabled stays disabled.
+    Who is disabled stays disabled. ``scram``: with keys for SCRAM; without, the user has none any more.
     ``ValueError`` if the file cannot hold such a name or the password is empty.
     """
     check_name(name)
     if not password:
         raise ValueError("the password is empty")
     encoded = argon.hash_password(password)
+    if scram:
+        encoded += f"{SCRAM}{scram_keys.derive(password)}"
     with _edit(path) as lines:
         entry = _find(lines, name, path)
         if entry is None:
@@ -44,7 +46,8 @@ def set_disabled(path: str, name: str, *, disabled: bool) -> bool:
     with _edit(path) as lines:
         entry = _find(lines, name, path)
         if entry is not None:
-            lines[entry.number - 1] = _line(name, entry.hash, disabled=disabled)
+            keys = "" if entry.scram is None else f"{SCRAM}{entry.scram}"
+            lines[entry.number - 1] = _line(name, entry.hash + keys, disabled=disabled)
     return entry is not None
 
 
@@ -65,7 +68,7 @@ def remove_user(path: str, name: str) -> bool:
 def verify(path: str, name: str, password: bytes) -> bool:
     """True if the file has this user with this password."""
     users = parse_users(read_text(path), path)
-    return argon.verify_password(users.hash_of(name), password) and name in users
+    return kinds.verify(users.hash_of(name), password) and name in users
 
 
 def _find(lines: list[str], name: str, path: str) -> Entry | None:

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from iot_mqtt.auth.accounts import Store
 from iot_mqtt.auth.acl import Rules, parse_rules
-from iot_mqtt.auth.chain import AnonymousStep, CertificateStep, Chain, PasswordStep, Step
+from iot_mqtt.auth.building import VOUCHING, Builder, names_of
+from iot_mqtt.auth.chain import Chains, Said
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.files import FileError, WatchedFile
+from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
 from iot_mqtt.auth.rights import FileAuthorizer
 from iot_mqtt.auth.settings import AuthSettings
-from iot_mqtt.auth.users import Users, parse_users
+from iot_mqtt.auth.user_desk import UserDesk
+from iot_mqtt.auth.users import FileStore, parse_users
 from iot_mqtt.auth.verdicts import Verifier
+from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.clock import Clock
-
-
-class FileAuthenticator(Chain):
-    """Certificate, then password, then anonymous: each step only where the settings ask for it."""
-
-    def __init__(self, settings: AuthSettings, users: WatchedFile[Users] | None, verifier: Verifier) -> None:
-        steps: list[Step] = []
-        if settings.certificate_as_user:
-            steps.append(CertificateStep(users))
-        if users is not None:
-            steps.append(PasswordStep(users, verifier))
-        if settings.allow_anonymous:
-            steps.append(AnonymousStep(any_name=users is None))
-        super().__init__(steps)
+from iot_mqtt.ports.directory import USERS, Directory
 
 
 class Access:
-    """Both files and what stands on them. Making it raises ``FileError`` if a file is missing or wrong.
+    """The files, the users of the directory, and what stands on them. Making it raises ``FileError`` if a file is
+    missing or wrong.
 
     ``crossing`` runs a call in the reactor's thread (``reactor.callFromThread``). All methods belong there.
+    ``of_listeners``: the links of the chains of listeners that have one of their own.
     """
 
-    def __init__(self, settings: AuthSettings, crossing: Crossing, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: AuthSettings,
+        crossing: Crossing,
+        clock: Clock,
+        directory: Directory | None = None,
+        of_listeners: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self._users = WatchedFile(settings.users_file, parse_users) if settings.users_file else None
         self._rules: WatchedFile[Rules] | None = (
             WatchedFile(settings.acl_file, parse_rules) if settings.acl_file else None
         )
-        self._pool = HashPool(
+        self.pool = HashPool(
             crossing,
             clock,
             threads=settings.hash_threads,
@@ -49,13 +51,21 @@ class Access:
             allowance=Allowance(settings.guess_burst, settings.guess_seconds),
         )
         self._verifier = Verifier(
-            self._pool, clock.monotonic, seconds=settings.verdict_cache_seconds, size=settings.verdict_cache_size
+            self.pool, clock.monotonic, seconds=settings.verdict_cache_seconds, size=settings.verdict_cache_size
         )
-        self.authenticator = FileAuthenticator(settings, self._users, self._verifier)
+        chains = {name: names_of(settings, chain) for name, chain in (of_listeners or {}).items() if chain}
+        general = names_of(settings)
+        self._links = frozenset(general).union(*chains.values())
+        builder = Builder(settings, self._stores(directory), self._verifier, {})
+        self.accounts = builder.accounts
+        self.authenticator = Chains(
+            builder.chain(general), {name: builder.chain(links) for name, links in chains.items()}
+        )
         self.authorizer = FileAuthorizer(self._rules, self._may_come)
-        self._settings = settings
-        #: Called after a file changed, with the users who may not come in any more.
+        #: Called after users or rules changed, with the users who may not come in any more.
         self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
+        if directory is not None and "grid" in self._links:
+            directory.watch(USERS, self._grid_changed)
 
     def reload(self) -> list[FileError]:
         """Read both files again. A file that is wrong keeps what it said before; its error is returned."""
@@ -68,33 +78,68 @@ class Access:
 
     def close(self) -> None:
         """Stop the threads; clients that wait for a verdict are told to come back."""
-        self._pool.close()
+        self.pool.close()
+
+    async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]:
+        """What each link says of a client, and what would become of it."""
+        said, verdict = await self.authenticator.of(attempt.listener).explain(attempt)
+        if isinstance(verdict, Principal):
+            verdict = verdict._replace(groups=verdict.groups | self.groups_of(verdict.owner))
+        return said, verdict
+
+    def user_desk(self, directory: Directory) -> UserDesk:
+        """For operators."""
+        return UserDesk(directory, self.pool, asked="grid" in self._links)
+
+    def groups_of(self, owner: str) -> frozenset[str]:
+        """The groups that a user is in now, by what is kept of users here."""
+        return self.accounts.groups_of(owner)
+
+    def _stores(self, directory: Directory | None) -> dict[str, Store]:
+        """Those that some chain asks."""
+        stores: dict[str, Store] = {}
+        if self._users is not None and "file" in self._links:
+            stores["file"] = FileStore(self._users)
+        if directory is not None and "grid" in self._links:
+            stores["grid"] = GridUsers(directory)
+        return stores
 
     def _may_come(self, owner: str) -> bool:
         """Whether somebody of this identity could be let in now."""
         if not owner:
-            return self._settings.allow_anonymous
-        if self._users is None or owner in self._users.content:
+            return "anonymous" in self._links
+        if self._is_kept(owner) or not self._links & {"file", "grid"}:
             return True
-        return self._settings.certificate_as_user and not self._users.content.is_disabled(owner)
+        return not self.accounts.is_disabled(owner) and any(link in self._links for link in VOUCHING)
+
+    def _is_kept(self, name: str) -> bool:
+        return self.accounts.find(name) is not None and not self.accounts.is_disabled(name)
+
+    def _grid_changed(self, names: frozenset[str]) -> None:
+        """Users of the directory are others now, here or at another node."""
+        self.authorizer.renew()
+        self.on_changed(frozenset(name for name in names if not self._is_kept(name)))
 
     def _renew(self, *, changed_only: bool) -> list[FileError]:
         before = self._rules and self._rules.content
         knew = None if self._users is None else self._users.content
         errors = []
-        for file in (self._users, self._rules):
+        for file in self._files():
             try:
-                if file is not None:
-                    file.reload_if_changed() if changed_only else file.reload()
+                file.reload_if_changed() if changed_only else file.reload()
             except FileError as error:
                 errors.append(error)
         if self._rules and self._rules.content is not before:
             self.authorizer.renew()
         know = None if self._users is None else self._users.content
         gone = knew.gone_in(know) if knew is not None and know is not None else frozenset()
+        gone = frozenset(name for name in gone if not self._is_kept(name))
         if know is not knew or (self._rules and self._rules.content) is not before:
             self.on_changed(gone)
         return errors
+
+    def _files(self) -> list[WatchedFile[Any]]:
+        return [file for file in (self._users, self._rules) if file is not None]
 
 
 def _nobody_listens(_: frozenset[str]) -> None:

@@ -7,9 +7,20 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateSettings:
+    """``auth.certificate.*``: which name of a client certificate is the user."""
+
+    field: Literal["cn", "dns", "email", "uri", "fingerprint"] = "cn"
+    #: What the whole name must look like; the group ``user``, or the first one, is the user. "": the name itself.
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AuthSettings:
     """The keys below ``auth`` in ``application.yaml``; paths are already absolute."""
 
+    #: The links that are asked in turn. Empty: what the keys below say, in the order certificate, file, anonymous.
+    chain: tuple[str, ...] = ()
     #: Let clients in that name no user. Without ``users_file`` it also lets in those that name one, unverified.
     allow_anonymous: bool = True
     #: ``name:$argon2id$...`` per line; kept with ``iot-mqtt passwd``. None: nobody has a password.
@@ -18,6 +29,7 @@ class AuthSettings:
     acl_file: str | None = None
     #: The common name of a verified client certificate stands for a user name and its password.
     certificate_as_user: bool = False
+    certificate: CertificateSettings = CertificateSettings()
     #: What becomes of a client that asks for a session which another user began. clean: it gets an empty one.
     session_of_another_user: Literal["refuse", "clean"] = "refuse"
     #: Passwords are verified on this many threads; argon2 uses about 19 MB on each.

@@ -1,26 +1,27 @@
 """The file of users: ``name:$argon2id$...`` per line, blank lines and lines that begin with ``#`` left out.
 
+Hashes of bcrypt and of mosquitto_passwd (``kinds``) are read as they are. Behind the hash there may be
+``:scram-sha-256$...``, the user's keys for that method (``scram_keys``).
+
 A ``!`` before the hash disables the user: nobody is let in by that name, and whoever is in is disconnected.
 """
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from iot_mqtt.auth import argon
-from iot_mqtt.auth.files import FileError
-
-#: For as long as the process lives, so that a name's decoy stays what it was when the file is read again.
-_KEY = secrets.token_bytes(16)
+from iot_mqtt.auth import kinds, scram_keys
+from iot_mqtt.auth.accounts import Account, Decoys
+from iot_mqtt.auth.files import FileError, WatchedFile
+from iot_mqtt.auth.kinds import Cost
+from iot_mqtt.auth.scram_keys import ScramKeys
 
 #: Stands before the hash of a user who is disabled.
 DISABLED = "!"
+#: Stands before a user's keys for SCRAM, behind the hash.
+SCRAM = ":scram-sha-256$"
 
 
 class Entry(NamedTuple):
@@ -30,61 +31,70 @@ class Entry(NamedTuple):
     name: str
     hash: str
     disabled: bool
+    scram: ScramKeys | None = None
 
 
 class Users:
-    """Names and their hashes, as read. A decoy stands for the hash of every name that is not there.
+    """Names and their hashes, as read. A decoy stands for the hash of every name that is not there."""
 
-    Hashes of one file may differ in cost, by when they were made. Names that are not there have the costs of those that
-    are, in the same proportions, and each of them always the same: the time of an answer does not tell who exists.
-    """
+    __slots__ = ("_accounts", "_decoys", "costs")
 
-    __slots__ = ("_decoys", "_disabled", "_hashes", "_shares")
-
-    def __init__(self, hashes: dict[str, str], disabled: frozenset[str] = frozenset()) -> None:
-        self._hashes = hashes
-        self._disabled = disabled
-        costs = sorted(Counter(map(argon.cost, hashes.values())).items())
-        self._decoys = [argon.decoy(cost) for cost, _ in costs] or [argon.decoy()]
-        #: Where in 0…1 each decoy's part ends.
-        self._shares = [ends / len(hashes) for ends in accumulate(count for _, count in costs)] or [1.0]
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        #: How many hashes have which cost.
+        self.costs: Mapping[Cost, int] = Counter(kinds.cost(one.hash) for one in accounts.values() if one.hash)
+        self._decoys = Decoys(self.costs)
 
     def __contains__(self, name: str) -> bool:
         """Whether there is such a user who may come in."""
-        return name in self._hashes and name not in self._disabled
+        return name in self._accounts and self._accounts[name].enabled
+
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    def find(self, name: str) -> Account | None:
+        """The user, disabled or not."""
+        return self._accounts.get(name)
 
     def is_disabled(self, name: str) -> bool:
         """Whether nobody is let in by this name, whoever vouches."""
-        return name in self._disabled
+        return name in self._accounts and not self._accounts[name].enabled
 
     def gone_in(self, later: Users) -> frozenset[str]:
         """Users who may come in by this file and may not by a later one."""
-        return frozenset(name for name in self._hashes if name in self and name not in later)
-
-    def __len__(self) -> int:
-        return len(self._hashes)
+        return frozenset(name for name in self._accounts if name in self and name not in later)
 
     def hash_of(self, name: str) -> str:
         """The hash to verify a password against, whether or not there is such a user."""
-        known = self._hashes.get(name)
-        return self._decoy(name) if known is None else known
+        known = self._accounts.get(name)
+        return self._decoys.of(name) if known is None or known.hash is None else known.hash
 
-    def _decoy(self, name: str) -> str:
-        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=_KEY, digest_size=6).digest()
-        return self._decoys[min(bisect_right(self._shares, int.from_bytes(digest) / 2**48), len(self._decoys) - 1)]
+
+class FileStore:
+    """The file of users as one of several ``Store``s."""
+
+    def __init__(self, file: WatchedFile[Users]) -> None:
+        self._file = file
+
+    @property
+    def version(self) -> object:
+        return self._file.content
+
+    def find(self, name: str) -> Account | None:
+        return self._file.content.find(name)
+
+    def costs(self) -> Mapping[Cost, int]:
+        return self._file.content.costs
 
 
 def parse_users(text: str, path: str) -> Users:
     """Read a file of users; ``FileError`` names the first line that is wrong."""
-    hashes: dict[str, str] = {}
-    disabled: set[str] = set()
+    accounts: dict[str, Account] = {}
     for entry in entries(text, path):
-        if entry.name in hashes:
+        if entry.name in accounts:
             raise FileError(path, entry.number, f"user {entry.name!r} is there a second time")
-        hashes[entry.name] = entry.hash
-        if entry.disabled:
-            disabled.add(entry.name)
-    return Users(hashes, frozenset(disabled))
+        accounts[entry.name] = Account(entry.name, entry.hash, not entry.disabled, scram=entry.scram)
+    return Users(accounts)
 
 
 def entries(text: str, path: str) -> Iterator[Entry]:
@@ -97,14 +107,15 @@ def entries(text: str, path: str) -> Iterator[Entry]:
         if not colon:
             raise FileError(path, number, "is not of the form name:hash")
         disabled = encoded.startswith(DISABLED)
-        encoded = encoded.removeprefix(DISABLED)
+        encoded, scram, keys = encoded.removeprefix(DISABLED).partition(SCRAM)
         try:
             check_name(name)
-            argon.check(encoded)
+            kinds.check(encoded)
+            known = scram_keys.parse(keys) if scram else None
         except ValueError as error:
             # The line is not quoted: it may hold a password in the clear.
             raise FileError(path, number, f"user {name!r}: {error}") from None
-        yield Entry(number, name, encoded, disabled)
+        yield Entry(number, name, encoded, disabled, known)
 
 
 def check_name(name: str) -> None:

@@ -63,6 +63,7 @@ class Channel:
     __slots__ = (
         "active",
         "bytes_received",
+        "certificate",
         "certificate_name",
         "close_reason",
         "closing",
@@ -97,6 +98,8 @@ class Channel:
         self.login = settings.login
         #: Common name of the client's verified certificate.
         self.certificate_name: str | None = None
+        #: Its further names by their kind; None without one.
+        self.certificate: dict[str, tuple[str, ...]] | None = None
         #: "TLSv1.3", or None without TLS.
         self.tls_version: str | None = None
         #: Set by transports that can.

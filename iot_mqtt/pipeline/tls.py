@@ -6,6 +6,7 @@ With ``client_ca`` the client's certificate is verified in the handshake, and th
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
 
-__all__ = ["TlsEstablished", "TlsStage", "certificate_name", "kind_of_failure", "ssl_text"]
+__all__ = ["TlsEstablished", "TlsStage", "certificate_name", "certificate_names", "kind_of_failure", "ssl_text"]
 
 #: What OpenSSL says of a client's certificate, by its number.
 _REJECTED = {
@@ -54,6 +55,20 @@ def certificate_name(certificate: Mapping[str, Any] | None) -> str | None:
     """The common name of a verified certificate's subject; None without a certificate or without a name."""
     subject = (certificate or {}).get("subject", ())
     return next((str(value) for names in subject for key, value in names if key == "commonName"), None)
+
+
+def certificate_names(tls: ssl.SSLObject) -> dict[str, tuple[str, ...]]:
+    """The alternative names of a verified certificate by their kind, and its fingerprint; empty without one."""
+    certificate, binary = tls.getpeercert(), tls.getpeercert(binary_form=True)
+    if not certificate or not binary:
+        return {}
+    alternatives: Any = certificate.get("subjectAltName", ())
+    names = {
+        kind.lower(): tuple(str(value) for key, value in alternatives if key == kind)
+        for kind in ("DNS", "email", "URI")
+    }
+    names["fingerprint"] = (hashlib.sha256(binary).hexdigest(),)
+    return {kind: values for kind, values in names.items() if values}
 
 
 def ssl_text(error: Exception) -> str:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.outbox import Link, Part
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.tls import TlsEstablished, certificate_name, ssl_text
+from iot_mqtt.pipeline.tls import TlsEstablished, certificate_name, certificate_names, ssl_text
 from iot_mqtt.pipeline.tls_context import TlsContext
 
 __all__ = ["TlsLayer"]
@@ -193,6 +193,7 @@ class TlsLayer:
             if channel.tls_version != "TLSv1.3":
                 self._send()  # else it is a session ticket, and goes with our first bytes
             channel.certificate_name = certificate_name(tls.getpeercert())
+            channel.certificate = certificate_names(tls) or None
             channel.pipeline.fire_event(TlsEstablished(str(channel.tls_version), channel.certificate_name))
             self._resume_outbox()  # what was written before waits there
 

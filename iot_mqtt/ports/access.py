@@ -8,8 +8,10 @@ verdicts are dropped.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.errors import ReasonCode
@@ -34,6 +36,10 @@ class Action(Enum):
 OF_NAMES = frozenset({Action.CLIENT, Action.GATEWAY})
 
 
+#: Of a client without a certificate.
+NO_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
 class ConnectAttempt(NamedTuple):
     """What is known of a client when it asks to be let in. The password stays out of ``repr``."""
 
@@ -45,6 +51,8 @@ class ConnectAttempt(NamedTuple):
     version: int
     #: Subject common name of the verified client certificate, if TLS asked for one.
     certificate_name: str | None = None
+    #: Further names of that certificate: ``dns``, ``email``, ``uri`` and ``fingerprint`` (SHA-256, hexadecimal).
+    certificate: Mapping[str, tuple[str, ...]] = NO_NAMES
 
     def __repr__(self) -> str:
         return f"<ConnectAttempt {self.client_id!r} user={self.username!r} peer={self.peer} listener={self.listener}>"

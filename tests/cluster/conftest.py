@@ -57,7 +57,7 @@ def _three_nodes(engines: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
     for user in USERS:
         set_password(str(users), user, password_of(user).encode())
     # Anonymous clients are let in as without users.
-    settings = {"auth.users_file": users, "auth.allow_anonymous": "true"}
+    settings = {"auth.users_file": users, "auth.chain": "[file, grid, anonymous]"}
     with cluster(folder, engines, settings=settings) as nodes:
         yield nodes
 

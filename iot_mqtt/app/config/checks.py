@@ -36,6 +36,7 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         _proxies,
         _origins,
         tls_problems,
+        _chains,
         _files,
         _exposure,
         _admin_exposure,
@@ -204,6 +205,20 @@ def _origins(loaded: LoadedConfig) -> Iterator[Problem]:
                 yield _problem(loaded, key, f"must be sites such as https://scada.example, or '*', not {origin!r}")
 
 
+def _chains(loaded: LoadedConfig) -> Iterator[Problem]:
+    """The links of each chain, and what they need."""
+    # Late: whoever only reads the configuration need not load what verifies passwords.
+    from iot_mqtt.auth.building import certificate_problems, problems
+
+    settings = loaded.config.auth
+    chains = {f"listeners.{name}.auth_chain": one.auth_chain for name, one in loaded.config.enabled_listeners.items()}
+    for key, chain in {"auth.chain": settings.chain, **chains}.items():
+        for text in problems(settings, chain):
+            yield _problem(loaded, key, text)
+    for text in certificate_problems(settings):
+        yield _problem(loaded, "auth.certificate.pattern", text)
+
+
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:
     keys = ["auth.users_file", "auth.acl_file"]
     if loaded.config.uplink.kind == "kafka":
@@ -220,10 +235,12 @@ def _files(loaded: LoadedConfig) -> Iterator[Problem]:
 
 def _exposure(loaded: LoadedConfig) -> Iterator[Problem]:
     """Nobody is let in from other machines unasked: either clients prove who they are or it was written out."""
+    if loaded.config.auth.chain:
+        return
     if not loaded.config.auth.allow_anonymous or "auth.allow_anonymous" in loaded.written:
         return
     for name, listener in loaded.config.enabled_listeners.items():
-        if not is_loopback(listener.host) and not _proves_who(listener):
+        if not is_loopback(listener.host) and not _proves_who(listener) and not listener.auth_chain:
             text = (
                 f"{listener.host} listens beyond loopback without authentication; "
                 "set auth.users_file, or write out auth.allow_anonymous: true"

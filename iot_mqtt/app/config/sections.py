@@ -95,6 +95,7 @@ class ListenerConfig:
     command_expiry: int = 7 * 24 * 3600
     commands_at_once: int = 64
     durable_sessions: bool = True
+    auth_chain: tuple[str, ...] = ()
     tls: TlsConfig = TlsConfig()
     outbox: OutboxConfig = OutboxConfig()
 

@@ -9,6 +9,7 @@ from iot_mqtt.app.lazy import LazyCommand, LazyGroup
 
 #: Name, module and attribute, help.
 _COMMANDS = (
+    ("auth", "auth:auth", "Who is let in, and why."),
     ("capture", "capture:capture", "Captures of what gateways say and are told; `iot-mqtt frames` reads them."),
     ("clients", "clients:clients", "Connected clients."),
     ("cluster", "cluster:cluster", "The cluster as the node sees it."),
@@ -26,6 +27,7 @@ _COMMANDS = (
     ("status", "status:status", "The node in one look."),
     ("subscriptions", "clients:subscriptions", "Subscriptions."),
     ("uplink", "uplink:uplink", "What leaves towards the data platform."),
+    ("users", "users:users", "Users of the grid: known on every node, changed within a second."),
     ("why", "why:why", "Say why a client does or does not get its messages."),
 )
 COMMANDS = tuple(LazyCommand(name, f"iot_mqtt.app.ctl.{place}", help) for name, place, help in _COMMANDS)

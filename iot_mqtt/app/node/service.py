@@ -20,6 +20,7 @@ from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.tls import TlsSite
 from iot_mqtt.admin.token import announce, load_token
+from iot_mqtt.admin.user_resources import AuthResources, UserResources
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
@@ -122,11 +123,12 @@ class Service:
         self._wheel = TimingWheel(self.clock)
         self.counters = Counters()
         cross = self._reactor.callFromThread
-        self._access = Access(config.auth, cross, self.clock)
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
         self._store = GridStore(self._grid, self.clock, self.counters)
         self.directory = GridDirectory(self._grid, self.clock)
+        chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}
+        self._access = Access(config.auth, cross, self.clock, self.directory, chains)
         self.gateways = Gateways(config, reactor, self.clock, self._config_now)
         self._lag = LoopLag(self.clock)
         self._load = Load()
@@ -372,6 +374,7 @@ class Service:
             devices=self.accompanied,
             captures=self.gateways.captures,
             uplink=self._desk,
+            further=(UserResources(self._access.user_desk(self.directory)), AuthResources(self._access)),
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
         )

@@ -15,6 +15,7 @@ from iot_mqtt.broker.sessions.owners import is_foreign
 from iot_mqtt.codec import Auth, Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.access import (
+    NO_NAMES,
     AuthenticationMethod,
     Authenticator,
     Authorizer,
@@ -130,6 +131,7 @@ def attempt_of(connection: Connection) -> ConnectAttempt:
         channel.listener,
         int(connect.version),
         channel.certificate_name,
+        channel.certificate or NO_NAMES,
     )
 
 

@@ -17,6 +17,7 @@ from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
 from tests.unit.auth.authkit import Threads, attempt, cheap_hash, outcome, start
 
+ADDRESS = "198.51.100.7"
 WRONG = Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
 
 
@@ -60,7 +61,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 def test_a_user_with_its_password_is_let_in(site: Site) -> None:
     """As that user, not anonymously."""
     site.open()
-    assert site.connect(attempt("ann", b"pw")) == Principal("c1", "ann")
+    assert site.connect(attempt("ann", b"pw")) == Principal("c1", "ann", address=ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_an_unknown_user_costs_a_hash_too(site: Site) -> None:
 def test_anonymous_clients_by_setting(site: Site, allowed: bool) -> None:
     """A client without a user name, where there are users."""
     site.open(allow_anonymous=allowed)
-    expected = Principal("c1", None, anonymous=True) if allowed else None
+    expected = Principal("c1", None, anonymous=True, address=ADDRESS) if allowed else None
     verdict = site.connect(attempt())
     assert verdict == expected or (isinstance(verdict, Denied) and verdict.reason is ReasonCode.NOT_AUTHORIZED)
     assert isinstance(verdict, Principal) is allowed
@@ -95,7 +96,7 @@ def test_anonymous_clients_by_setting(site: Site, allowed: bool) -> None:
 def test_without_users_a_name_is_let_in_but_counts_for_nothing(site: Site) -> None:
     """Anonymous access and no file of users: the name was not verified."""
     site.open(allow_anonymous=True, users_file=None)
-    assert site.connect(attempt("ann", b"whatever")) == Principal("c1", "ann", anonymous=True)
+    assert site.connect(attempt("ann", b"whatever")) == Principal("c1", "ann", anonymous=True, address=ADDRESS)
 
 
 def test_without_users_and_without_anonymous_nobody_gets_in(site: Site) -> None:
@@ -283,6 +284,8 @@ def test_the_chain_asks_in_order_and_stops_at_an_answer() -> None:
     """None is no answer; the first answer counts, be it yes or no."""
 
     class Says:
+        name = "says"
+
         def __init__(self, answer: Principal | Denied | None) -> None:
             self.answer = answer
             self.asked = 0
@@ -290,6 +293,9 @@ def test_the_chain_asks_in_order_and_stops_at_an_answer() -> None:
         async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
             self.asked += 1
             return self.answer
+
+        def known(self, attempt: ConnectAttempt) -> str:
+            return ""
 
     silent, no, yes = Says(None), Says(Denied(ReasonCode.BANNED, "no")), Says(Principal("c1"))
     verdict = outcome(start(Chain([silent, no, yes]).authenticate(attempt())))

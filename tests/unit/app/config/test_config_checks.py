@@ -178,3 +178,28 @@ def test_outbox_bounds_have_an_order() -> None:
     """low <= high <= limit."""
     (line,) = refusals("listeners.mqtt.outbox={low: 9000, high: 8000}")
     assert line.startswith("listeners.mqtt.outbox: must be low <= high <= limit")
+
+
+@pytest.mark.parametrize(
+    ("chain", "key", "words"),
+    [
+        ("auth.chain=[grid, ldap]", "auth.chain", "no link 'ldap'"),
+        ("auth.chain=[grid, grid]", "auth.chain", "twice"),
+        ("auth.chain=[file]", "auth.chain", "auth.users_file"),
+        ("auth.chain=[grid, certificate, file]", "auth.chain", "beside each other"),
+        ("auth.chain=[anonymous, grid]", "auth.chain", "at its end"),
+        ("listeners.mqtt.auth_chain=[nobody]", "listeners.mqtt.auth_chain", "no link 'nobody'"),
+        ("auth.certificate.pattern='('", "auth.certificate.pattern", "regular expression"),
+    ],
+)
+def test_a_chain_that_cannot_work_is_refused(tmp_path: Path, chain: str, key: str, words: str) -> None:
+    """With the key and what is wrong with it."""
+    (tmp_path / "users").write_text("")
+    more = [f"auth.users_file={tmp_path / 'users'}"] if "certificate, file" in chain else []
+    assert any(key in line and words in line for line in refusals(chain, *more))
+
+
+def test_a_chain_that_is_written_out_may_listen_everywhere() -> None:
+    """Who wrote which links are asked has decided."""
+    assert refusals("listeners.mqtt.host=0.0.0.0", "auth.chain=[grid]") == []
+    assert refusals("listeners.mqtt.host=0.0.0.0", "listeners.mqtt.auth_chain=[grid]") == []

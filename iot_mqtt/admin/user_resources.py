@@ -1,0 +1,160 @@
+"""The resources about users of the grid, and the question who would be let in. Passwords are taken, never shown."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from iot_mqtt.admin.call import Call, Fields
+from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.routes import Resource, delete, get, listing, post
+from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of
+from iot_mqtt.auth.chain import Said
+from iot_mqtt.auth.user_desk import Changes, UserDesk, UserInfo
+from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
+
+
+class Explaining(Protocol):
+    """Asks the chain of a listener, and tells what each link says."""
+
+    async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]: ...
+
+
+class UserResources(Resource):
+    """Users, for whoever holds the token."""
+
+    def __init__(self, desk: UserDesk) -> None:
+        self._desk = desk
+
+    @listing("users", "Users of the grid.", "User")
+    def _users(self, call: Call) -> Json:
+        return dict(call.page(self._desk.page(call.after, call.limit + 1), lambda one: one.name))
+
+    @get("users/{name}", "One user of the grid.", "User")
+    def _user(self, call: Call) -> UserInfo:
+        return existing(self._desk.find(call.path["name"]), _no_user(call))
+
+    @post("users", "Add a user; it is known on every node within a second.", "User", "NewUser")
+    async def _add(self, call: Call) -> UserInfo:
+        fields = call.json()
+        name = fields.text("name")
+        if name is None:
+            raise bad_request("name is missing")
+        return await self._put(name, fields, new=True)
+
+    @post("users/{name}", "Change a user: what is not named stays.", "User", "UserChanges")
+    async def _change(self, call: Call) -> UserInfo:
+        try:
+            return await self._put(call.path["name"], call.json(), new=False)
+        except KeyError as error:
+            raise not_found(_no_user(call)) from error
+
+    @delete("users/{name}", "Delete a user: its clients are disconnected on every node within a second.")
+    async def _delete(self, call: Call) -> None:
+        try:
+            known = await self._desk.delete(call.path["name"])
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        if not known:
+            raise not_found(_no_user(call))
+
+    async def _put(self, name: str, fields: Fields, *, new: bool) -> UserInfo:
+        changes = Changes(
+            password=fields.text("password"),
+            hash=fields.text("hash"),
+            scram=fields.take("scram", bool) or False,
+            enabled=fields.take("enabled", bool),
+            groups=fields.take("groups", list),
+            client_ids=fields.take("client_ids", list),
+            limits=fields.take("limits", dict),
+            version=fields.take("version", int),
+        )
+        fields.finish()
+        try:
+            return await self._desk.put(name, changes, new=new)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+
+
+class AuthResources(Resource):
+    """Who would be let in, and by which link."""
+
+    def __init__(self, access: Explaining) -> None:
+        self._access = access
+
+    @post("auth/explain", "What each link of the chain says of a client.", "Explanation", "LoginQuestion")
+    async def _explain(self, call: Call) -> Json:
+        fields = call.json()
+        password = fields.text("password")
+        attempt = ConnectAttempt(
+            client_id=fields.text("client_id") or "",
+            username=fields.text("username"),
+            password=None if password is None else password.encode(),
+            peer=f"{fields.text('address') or '127.0.0.1'}:0",
+            listener=fields.text("listener") or "mqtt",
+            version=5,
+            certificate_name=fields.text("certificate_name"),
+        )
+        fields.finish()
+        said, verdict = await self._access.explain(attempt)
+        return {"links": [one._asdict() for one in said], **_of_verdict(verdict)}
+
+
+def _of_verdict(verdict: Principal | Denied) -> Json:
+    if isinstance(verdict, Denied):
+        return {"verdict": "deny", "detail": verdict.detail, "reason": verdict.reason.name, "user": None, "groups": []}
+    groups = sorted(verdict.groups)
+    return {"verdict": "allow", "detail": "", "reason": None, "user": verdict.owner or None, "groups": groups}
+
+
+def _no_user(call: Call) -> str:
+    return f"the grid has no user {call.path['name']!r}"
+
+
+def user_schemas() -> Json:
+    """For the description of the API."""
+    text: Json = {"type": "string"}
+    changes: Json = {
+        "password": {**text, "description": "It is kept as an argon2id hash."},
+        "hash": {**text, "description": "In place of a password: argon2id, bcrypt, or of mosquitto_passwd."},
+        "scram": {"type": "boolean", "description": "With a password: make keys for SCRAM-SHA-256, too."},
+        "enabled": {"type": "boolean"},
+        "groups": items_of(text),
+        "client_ids": {**items_of(text), "description": "Patterns with * and ?; none: any client id."},
+        "limits": {"type": "object"},
+        "version": {"type": "integer", "description": "That this is based on; without it, what is there."},
+    }
+    user: Json = {
+        "name": text,
+        "version": {"type": "integer"},
+        "enabled": {"type": "boolean"},
+        "password": {**maybe("string"), "description": "Kind of the password's hash; null: no password fits."},
+        "scram": {"type": "boolean"},
+        "groups": items_of(text),
+        "client_ids": items_of(text),
+        "limits": {"type": "object"},
+        "in_chain": {"type": "boolean", "description": "Whether any listener asks for users of the grid."},
+    }
+    question: Json = {
+        "client_id": text,
+        "username": text,
+        "password": {**text, "description": "Verified as at a login, and counted like one."},
+        "address": text,
+        "listener": text,
+        "certificate_name": text,
+    }
+    said = object_of(dict.fromkeys(Said._fields, text))
+    explanation = {
+        "links": items_of(said),
+        "verdict": text,
+        "detail": text,
+        "reason": maybe("string"),
+        "user": maybe("string"),
+        "groups": items_of(text),
+    }
+    return {
+        "User": object_of(user),
+        "NewUser": body_of({"name": text, **changes}, "name"),
+        "UserChanges": body_of(changes),
+        "LoginQuestion": body_of(question),
+        "Explanation": object_of(explanation),
+    }

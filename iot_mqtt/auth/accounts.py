@@ -1,0 +1,119 @@
+"""What is known of users who have a password here, from the file, the grid or both, and what stands in for others.
+
+A name that no store has is asked for all the same, against a decoy. Hashes may differ in kind and cost: names that are
+not there have the costs of those that are, in the same proportions, and each of them always the same. The time of an
+answer does not tell who exists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import accumulate
+from typing import Any, Protocol
+
+from iot_mqtt.auth import kinds
+from iot_mqtt.auth.kinds import Cost
+from iot_mqtt.auth.scram_keys import ScramKeys
+
+#: For as long as the process lives, so that a name's decoy stays what it was when users change.
+_KEY = secrets.token_bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One user of a store."""
+
+    name: str
+    #: None: no password fits.
+    hash: str | None = None
+    enabled: bool = True
+    groups: frozenset[str] = frozenset()
+    #: Patterns of the client ids that the user may have (``*``, ``?``); none: all of them.
+    client_ids: tuple[str, ...] = ()
+    #: For SCRAM; None: the user has no keys for it.
+    scram: ScramKeys | None = None
+    #: What the user may use up, for whoever enforces it.
+    limits: Mapping[str, Any] = field(default_factory=dict)
+
+    def may_be(self, client_id: str) -> bool:
+        """Whether the user may have this client id; one that the broker gives is free."""
+        if not self.client_ids or not client_id:
+            return True
+        # A bracket is no sign of these patterns.
+        return any(fnmatchcase(client_id, pattern.replace("[", "[[]")) for pattern in self.client_ids)
+
+
+class Store(Protocol):
+    """Where users are kept. Asked in the reactor's thread, so it answers from memory."""
+
+    @property
+    def version(self) -> object:
+        """Changes with every change of its users."""
+        ...
+
+    def find(self, name: str) -> Account | None: ...
+
+    def costs(self) -> Mapping[Cost, int]:
+        """How many of its hashes have which cost."""
+        ...
+
+
+class Decoys:
+    """Hashes that no password fits, for names that are not there."""
+
+    __slots__ = ("_decoys", "_shares")
+
+    def __init__(self, costs: Mapping[Cost, int]) -> None:
+        ordered = sorted((cost, count) for cost, count in costs.items() if count > 0)
+        total = sum(count for _, count in ordered)
+        self._decoys = [kinds.decoy(cost) for cost, _ in ordered] or [kinds.decoy()]
+        #: Where in 0…1 each decoy's part ends.
+        self._shares = [ends / total for ends in accumulate(count for _, count in ordered)] or [1.0]
+
+    def of(self, name: str) -> str:
+        """The one for this name."""
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=_KEY, digest_size=6).digest()
+        return self._decoys[min(bisect_right(self._shares, int.from_bytes(digest) / 2**48), len(self._decoys) - 1)]
+
+
+class Accounts:
+    """The users of several stores as one: the first store that has a name decides."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self._stores = tuple(stores)
+        self._versions: tuple[object, ...] = ()
+        self._decoys = Decoys({})
+
+    def find(self, name: str) -> Account | None:
+        return next((found for store in self._stores if (found := store.find(name)) is not None), None)
+
+    def is_disabled(self, name: str) -> bool:
+        """Whether nobody is let in by this name, whoever vouches: one store is enough."""
+        return any(found is not None and not found.enabled for found in self._all(name))
+
+    def groups_of(self, name: str) -> frozenset[str]:
+        """Those of every store that knows the name."""
+        return frozenset[str]().union(*(found.groups for found in self._all(name) if found is not None))
+
+    def hash_of(self, name: str) -> str:
+        """The hash to verify a password against, whether or not there is such a user."""
+        found = self.find(name)
+        return self._decoy(name) if found is None or found.hash is None else found.hash
+
+    def _all(self, name: str) -> Iterable[Account | None]:
+        return (store.find(name) for store in self._stores)
+
+    def _decoy(self, name: str) -> str:
+        versions = tuple(store.version for store in self._stores)
+        if versions != self._versions:
+            costs: Counter[Cost] = Counter()
+            for store in self._stores:
+                costs.update(store.costs())
+            self._versions, self._decoys = versions, Decoys(costs)
+        return self._decoys.of(name)

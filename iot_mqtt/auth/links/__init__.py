@@ -1,0 +1,1 @@
+"""The links of the chain: each one way to know a client."""

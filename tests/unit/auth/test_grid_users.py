@@ -1,0 +1,239 @@
+"""Users of the grid: what becomes of clients when they change, and what an operator can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iot_mqtt.auth import hashing
+from iot_mqtt.auth.service import Access
+from iot_mqtt.auth.settings import AuthSettings
+from iot_mqtt.auth.user_desk import Changes, UserDesk
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.grid.directory import GridDirectory
+from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.pipeline import ManualClock
+from iot_mqtt.ports.access import Action, Denied, Principal
+from iot_mqtt.ports.directory import USERS, Conflict
+from tests.unit.auth.authkit import Threads, attempt, cheap_hash, outcome, start
+
+HASH = cheap_hash("pw")
+
+
+class Site:
+    """A node with users in the grid and in a file, and another node on the same grid."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.threads = Threads()
+        monkeypatch.setattr(hashing, "ThreadPoolExecutor", lambda *_, **__: self.threads)
+        self.folder = folder
+        grid = MemoryGrid()
+        outcome(start(grid.open()))
+        self.here, self.there = GridDirectory(grid, ManualClock()), GridDirectory(grid, ManualClock())
+        self.gone: list[frozenset[str]] = []
+        self.open("grid")
+
+    def open(self, *chain: str, listeners: dict[str, tuple[str, ...]] | None = None, **settings: Any) -> None:
+        self.access = Access(
+            AuthSettings(chain=chain, **settings), self.threads.cross, ManualClock(), self.here, listeners
+        )
+        self.desk: UserDesk = self.access.user_desk(self.there)
+        self.access.on_changed = self.gone.append
+
+    def put(self, name: str, **changes: Any) -> None:
+        """At the other node; this one looks."""
+        new = self.there.get(USERS, name) is None
+        putting = start(self.desk.put(name, Changes(**changes), new=new))
+        self.threads.turn()
+        outcome(putting)
+        outcome(start(self.here.refresh()))
+
+    def connect(self, name: str | None, password: bytes | None = b"pw", client: str = "c1", **more: Any) -> Any:
+        asked = start(
+            self.access.authenticator.authenticate(attempt(name, password, **more)._replace(client_id=client))
+        )
+        self.threads.turn()
+        verdict = outcome(asked)
+        return verdict.reason if isinstance(verdict, Denied) else verdict.owner
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(tmp_path, monkeypatch)
+
+
+WRONG = ReasonCode.BAD_USER_NAME_OR_PASSWORD
+NO = ReasonCode.NOT_AUTHORIZED
+
+
+def test_a_user_of_the_grid_is_let_in_everywhere_until_disabled_or_deleted(site: Site) -> None:
+    """And whoever hears of changes hears who is gone."""
+    assert site.connect("ann") is WRONG
+    site.put("ann", password="pw")
+    assert site.connect("ann") == "ann"
+    assert site.connect("ann", b"other") is WRONG
+    assert site.gone == [frozenset()]
+    site.put("ann", enabled=False)
+    assert site.connect("ann") is WRONG
+    site.put("ann", enabled=True)
+    assert site.connect("ann") == "ann"
+    outcome(start(site.desk.delete("ann")))
+    outcome(start(site.here.refresh()))
+    assert site.connect("ann") is WRONG
+    assert site.gone[1:] == [frozenset({"ann"}), frozenset(), frozenset({"ann"})]
+
+
+def test_who_is_gone_has_no_rights(site: Site) -> None:
+    """Nothing is done in the name of a session that is left behind."""
+    site.put("ann", password="pw")
+
+    def may() -> bool:
+        return outcome(start(site.access.authorizer.permissions(Principal("c1", "ann")))).allows(Action.PUBLISH, "t")
+
+    assert may()
+    site.put("ann", enabled=False)
+    assert not may()
+
+
+def test_a_new_password_is_asked_for_at_once(site: Site) -> None:
+    """A verdict that is remembered dies with the hash that it was about."""
+    site.put("ann", password="pw")
+    assert site.connect("ann") == "ann"
+    site.put("ann", password="new")
+    assert site.connect("ann") is WRONG
+    assert site.connect("ann", b"new") == "ann"
+
+
+def test_client_ids_by_pattern(site: Site) -> None:
+    """With the right password only, so that nobody learns by it who exists."""
+    site.put("ann", password="pw", client_ids=["line-*"])
+    assert site.connect("ann", client="line-7") == "ann"
+    assert site.connect("ann", client="press") is NO
+    assert site.connect("ann", b"wrong", client="press") is WRONG
+
+
+def test_groups_are_those_of_this_moment(site: Site) -> None:
+    """They are no part of the proof, so that they can be taken away while a client is in."""
+    site.put("ann", password="pw", groups=["b", "a"])
+    assert site.access.groups_of("ann") == {"a", "b"}
+    site.put("ann", groups=[])
+    assert site.access.groups_of("ann") == frozenset()
+
+
+def test_file_and_grid_are_asked_as_one(site: Site, tmp_path: Path) -> None:
+    """The first that has a name decides; a name that neither has costs one hash."""
+    users = tmp_path / "users"
+    users.write_text(f"bob:{HASH}\nann:{HASH}\n")
+    site.open("file", "grid", users_file=str(users))
+    site.put("ann", password="other")
+    site.put("eve", password="pw")
+    assert [site.connect(name) for name in ("ann", "bob", "eve", "nobody")] == ["ann", "bob", "eve", WRONG]
+    start(site.access.authenticator.authenticate(attempt("stranger", b"pw")))
+    assert len(site.threads.work) == 1
+    site.put("bob", password="pw", enabled=False)
+    assert site.connect("bob") is WRONG, "one store is enough to disable"
+
+
+def test_a_user_deleted_from_the_file_stays_if_the_grid_has_it(site: Site, tmp_path: Path) -> None:
+    """And is gone if it has not."""
+    users = tmp_path / "users"
+    users.write_text(f"bob:{HASH}\nann:{HASH}\n")
+    site.open("file", "grid", users_file=str(users))
+    site.put("ann", password="pw")
+    site.gone.clear()
+    users.write_text("")
+    site.access.reload()
+    assert site.gone == [frozenset({"bob"})]
+
+
+def test_each_listener_may_have_a_chain_of_its_own(site: Site) -> None:
+    """Others have the general one."""
+    site.open("grid", listeners={"inside": ("grid", "anonymous"), "other": ()})
+    assert site.connect(None, None) is NO
+    inside = attempt(None, None)._replace(listener="inside")
+    assert isinstance(outcome(start(site.access.authenticator.authenticate(inside))), Principal)
+    other = attempt(None, None)._replace(listener="other")
+    assert isinstance(outcome(start(site.access.authenticator.authenticate(other))), Denied)
+
+
+def test_every_link_says_what_it_thinks(site: Site) -> None:
+    """Behind the decisive one, only what they know."""
+    site.put("ann", password="pw", groups=["a"])
+    site.open("certificate", "grid", "anonymous")
+    asked = start(site.access.explain(attempt("ann", b"pw", certificate_name="ann2")))
+    site.threads.turn()
+    said, verdict = outcome(asked)
+    assert [(one.link, one.verdict) for one in said] == [
+        ("certificate", "pass"),
+        ("grid", "allow"),
+        ("anonymous", "not asked"),
+    ]
+    assert "argon2id" in said[1].known and "groups: a" in said[1].known
+    assert isinstance(verdict, Principal)
+    assert (verdict.owner, verdict.groups) == ("ann", frozenset({"a"}))
+    asked = start(site.access.explain(attempt("nobody", b"pw")))
+    site.threads.turn()
+    said, verdict = outcome(asked)
+    assert (said[1].verdict, said[1].known) == ("deny", "there is no such user")
+    assert isinstance(verdict, Denied)
+
+
+@pytest.mark.parametrize(
+    ("field", "pattern", "user"),
+    [
+        ("cn", "", "plc-7.plant"),
+        ("cn", r"(.+)\.plant", "plc-7"),
+        ("cn", r"(x)?(?P<user>plc-\d)\..*", "plc-7"),
+        ("cn", "other", None),
+        ("dns", r"(.+)\.b", "a2"),
+        ("email", "", None),
+        ("fingerprint", "", "ab12"),
+    ],
+)
+def test_the_name_in_a_certificate_is_mapped(site: Site, field: Any, pattern: str, user: str | None) -> None:
+    """The first value of the field that the pattern fits as a whole."""
+    from iot_mqtt.auth.settings import CertificateSettings
+
+    site.open("certificate", certificate=CertificateSettings(field, pattern))
+    names = {"dns": ("a1.a", "a2.b", "a3.b"), "fingerprint": ("ab12",)}
+    verdict = site.connect(None, None, certificate_name="plc-7.plant", certificate=names)
+    assert verdict == (user or NO)
+
+
+def test_a_user_that_cannot_be_read_is_disabled(site: Site) -> None:
+    """Whoever wrote it meant to say something; an operator sees it, and can delete it."""
+    site.put("ann", password="pw")
+    outcome(start(site.there.put(USERS, "ann", {"enabled": "maybe", "hash": HASH})))
+    outcome(start(site.here.refresh()))
+    assert site.connect("ann") is WRONG
+    found = site.desk.find("ann")
+    assert found is not None and not found.enabled
+    with pytest.raises(ValueError, match="delete it first"):
+        outcome(start(site.desk.put("ann", Changes(enabled=True), new=False)))
+    assert outcome(start(site.desk.delete("ann")))
+
+
+def test_two_operators_do_not_undo_each_other(site: Site) -> None:
+    """Who changes what another has changed meanwhile is told."""
+    site.put("ann", password="pw")
+    found = site.desk.find("ann")
+    assert found is not None
+    site.put("ann", groups=["a"])
+    with pytest.raises(Conflict):
+        outcome(start(site.desk.put("ann", Changes(enabled=False, version=found.version), new=False)))
+    with pytest.raises(Conflict):
+        outcome(start(site.desk.put("ann", Changes(), new=True)))
+    with pytest.raises(KeyError):
+        outcome(start(site.desk.put("eve", Changes(), new=False)))
+
+
+def test_a_password_set_without_scram_takes_the_old_keys_away(site: Site) -> None:
+    """Else the old password would open the door behind the new one."""
+    site.put("ann", password="pw", scram=True)
+    found = site.desk.find("ann")
+    assert found is not None and found.scram
+    site.put("ann", password="new")
+    found = site.desk.find("ann")
+    assert found is not None and not found.scram
