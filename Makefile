@@ -12,7 +12,7 @@ NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
 .PHONY: sbom audit
-.PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim
+.PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ type: setup ## mypy --strict
 unit: setup ## Unit, property and contract tests (ARGS='-k name')
 	@scripts/setup.sh jars
 	@$(NOX) unit -- $(ARGS)
+
+fuzz: setup ## Search for bytes that do harm, guided by coverage (MINUTES=30 in all)
+	@scripts/setup.sh tests
+	@.venv/bin/python -m tests.fuzz --minutes $(or $(MINUTES),30) $(ARGS)
 
 sim: setup ## Whole brokers in a simulated cluster (SEEDS=1000)
 	@scripts/setup.sh tests

@@ -57,7 +57,11 @@ class Part(NamedTuple):
 #: As long as each other, about.
 PARTS: Final = (
     Part("servers", ("tests/contract", "tests/cluster", "tests/spark"), 20_000),
-    Part("brokers", ("tests/unit", "tests/property", "tests/simulation", "tests/wire", "tests/system"), 8_000),
+    Part(
+        "brokers",
+        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/wire", "tests/system"),
+        8_000,
+    ),
 )
 #: What is run then, one after the other.
 ALONE: Final = Part("alone", tuple(folder for part in PARTS for folder in part.folders), 8_000)

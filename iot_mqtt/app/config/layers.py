@@ -93,7 +93,7 @@ def content_of(setting: Setting) -> object:
         return setting.value
     try:
         found: object = yaml.safe_load(setting.value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):  # 2026-99-99 looks like a date
         return setting.value
     return found
 

@@ -254,7 +254,7 @@ class Worker:
             return
         runner = self._runners.get(number)
         if kind == "took":
-            self._took(runner or self._closing.get(number), *rest)
+            self._took(runner or self._closing.get(number), rest)
             return
         if runner is None:
             if number not in self._closing:
@@ -292,11 +292,11 @@ class Worker:
         runner.sink.codec_failed("held_off")
         return False
 
-    def _took(self, runner: ProcessRunner | None, seconds: object) -> None:
-        if type(seconds) is not float:
+    def _took(self, runner: ProcessRunner | None, rest: tuple[Any, ...]) -> None:
+        if len(rest) != 1 or type(rest[0]) is not float:
             raise wire.Garbled("a time that is none")
         if runner is not None:
-            self._owner.took(runner, seconds)
+            self._owner.took(runner, rest[0])
 
     @staticmethod
     def _tell(runner: ProcessRunner, call: Callable[..., None], *arguments: object) -> None:

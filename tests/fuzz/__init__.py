@@ -1,0 +1,1 @@
+"""Fuzzing: bytes that nobody sends on purpose, to everything that reads bytes."""

@@ -1,0 +1,12 @@
+"""All targets: what strangers reach, then gateways, then what parts say to each other, then what people write."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.fuzz.target import Target
+from tests.fuzz.targets import admin, frames, inside, mqtt, texts, web
+
+TARGETS: Final[dict[str, Target]] = {
+    target.name: target for module in (mqtt, web, admin, frames, inside, texts) for target in module.TARGETS
+}
