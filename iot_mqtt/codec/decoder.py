@@ -60,6 +60,8 @@ _READERS: Final[dict[PacketType, Callable[[Reader, int, ProtocolVersion, Role], 
 _CLOSED: Final = -1
 #: Bytes of a piece that is kept as it came, and of a packet that is joined by itself.
 PIECE: Final = 16_384
+#: Most connections have no beginning of a packet, and an empty list costs 72 bytes.
+_NOTHING: Final = cast("list[bytes | bytearray]", ())
 
 
 class Decoder:
@@ -95,6 +97,7 @@ class Decoder:
         topic_alias_maximum: int | None = None,
         role: Role = Role.SERVER,
         version: ProtocolVersion | None = None,
+        routes: dict[bytes, Any] | None = None,
     ) -> None:
         if role is Role.CLIENT and version is None:
             raise ValueError("a client knows which version it asked for")
@@ -103,7 +106,7 @@ class Decoder:
         #: Of every packet but the first.
         self._largest = max_packet_size
         #: Topic → what packets of one batch have in common; and the topics that may be in one, if not all may.
-        self.routes: dict[bytes, Any] | None = None
+        self.routes = routes
         self.allowed: dict[bytes, bool] | None = None
         self._limit = max_packet_size if max_connect_size is None else min(max_connect_size, max_packet_size)
         self._role = role
@@ -111,7 +114,7 @@ class Decoder:
         self._aliases = topic_alias_maximum
         self._names: dict[int, bytes] | None = None
         #: The beginning of a packet of ``_need`` bytes (at least), in pieces; small ones are one piece.
-        self._rest: list[bytes | bytearray] = []
+        self._rest = _NOTHING
         self._held = 0
         self._need = 0
         self._mode = _CLOSED
@@ -154,7 +157,7 @@ class Decoder:
                 data, behind = b"".join((*self._rest, memoryview(data)[:missing])), data
             else:
                 data = b"".join((*self._rest, data))
-            self._rest, self._held = [], 0
+            self._rest, self._held = _NOTHING, 0
         self._scan(data, 0, items, 0)
         if len(behind) > missing:
             # As in ``_carry_on``: one packet, which is not a PUBLISH, may change routes.

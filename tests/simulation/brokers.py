@@ -115,7 +115,9 @@ class BrokerLife:
                 (
                     "mqtt",
                     lambda: MqttCodecStage(
-                        SETTINGS.max_packet_size, None, SETTINGS.topic_alias_maximum, broker.routes.classes
+                        SETTINGS.max_packet_size,
+                        topic_alias_maximum=SETTINGS.topic_alias_maximum,
+                        routes=broker.routes.classes,
                     ),
                 ),
                 ("broker", lambda: Connection(broker.serving())),

@@ -145,9 +145,9 @@ def make_layout(broker: Composition, config: Config, links: LinkServices) -> Cal
             partial(
                 MqttCodecStage,
                 settings.max_packet_size,
-                settings.max_connect_size,
-                settings.topic_alias_maximum,
-                broker.routes.classes,
+                max_connect_size=settings.max_connect_size,
+                topic_alias_maximum=settings.topic_alias_maximum,
+                routes=broker.routes.classes,
             ),
         )
         frames = told.protocol == "frames"

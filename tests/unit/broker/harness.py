@@ -166,7 +166,9 @@ class Node:
                 (
                     "mqtt",
                     lambda: MqttCodecStage(
-                        settings.max_packet_size, None, settings.topic_alias_maximum, broker.routes.classes
+                        settings.max_packet_size,
+                        topic_alias_maximum=settings.topic_alias_maximum,
+                        routes=broker.routes.classes,
                     ),
                 ),
                 ("broker", lambda: Connection(broker.serving(Kind(self.durable, self.patient)))),
