@@ -172,7 +172,7 @@ class Composition:
         self.census = Census(self.reading, log, self.routes, self.sessions, self.groups)
         self.upkeep = Upkeep(log, self.census, self.turn, clock)
         self.budget = Budget(budget or BudgetSettings(), disk, store, counters, call_soon)
-        self.turn.at_end, self.turn.at_commit = (self.budget.weigh,), (self.outflow.committed,)
+        self.turn.at_wait, self.turn.at_commit = (self.budget.weigh,), (self.outflow.committed,)
         self.retention = Retention(settings, store, self.budget, self.turn)
         self.retained_reading = RetainedReading(self.retention, self.outflow, counters, clock)
         self.outflow.read_retained = read_retained
@@ -199,10 +199,10 @@ class Composition:
         self.connections.detach = self.attaching.detach
         self.draining = Draining(self.door, self.sessions, self.connections, self.budget, counters, clock)
         self.publish_answers = PublishAnswers(store, counters)
-        gate = PublishGate(self.publishing, self.budget, self.accompaniment)
+        gate = PublishGate(settings, self.publishing, self.budget, self.accompaniment)
         publish = PublishHandler(settings, self.publishing, self.budget, gate, self.publish_answers, clock, counters)
         self.handlers = self._table(publish)
-        self._inbound = Dispatch(self.handlers, self.routes, self.budget, publish.takes, self.outflow.pump)
+        self._inbound = Dispatch(self.handlers, self.routes, self.budget, gate.takes, self.outflow.pump)
 
     def _make_sessions(self) -> None:
         """How sessions begin, come back, and end."""

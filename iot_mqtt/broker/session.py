@@ -15,7 +15,7 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import Context, Timeout
 from iot_mqtt.ports.access import Permissions, Principal
 from iot_mqtt.ports.counters import Counters, Drop
-from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, Piece, Row
+from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, OutboundAliases, Piece, Row
 from iot_mqtt.values import Subscription, Will
 
 #: What of a session's messages has its packet id and is to be sent, in order.
@@ -56,6 +56,11 @@ class ClientConnection(Protocol):
 
     @property
     def max_packet_size(self) -> int: ...
+
+    @property
+    def outbound_aliases(self) -> OutboundAliases | None:
+        """None: it takes none."""
+        ...
 
     def aliases(self, count: int) -> bool:
         """Whether so many messages are sent with an alias for their topic."""

@@ -29,14 +29,16 @@ class Waiter(Protocol):
 class Turn:
     """One for each node. Whoever stages or gathers something makes sure by this that the turn's end comes.
 
-    ``at_end`` and ``at_commit`` are called in their order; who composes the node says what is in them.
+    ``at_end``, ``at_wait`` and ``at_commit`` are called in their order; who composes the node says what is in them.
+    ``at_wait`` is for ends of a turn with something that waits for a commit: most have nothing.
     """
 
-    __slots__ = ("call_soon", "at_end", "at_commit", "_store", "_dirty", "_awaiting", "_planned")
+    __slots__ = ("call_soon", "at_end", "at_wait", "at_commit", "_store", "_dirty", "_awaiting", "_planned")
 
     def __init__(self, store: Store, call_soon: Callable[[Callable[[], None]], None]) -> None:
         self.call_soon = call_soon
         self.at_end: tuple[Callable[[], None], ...] = ()
+        self.at_wait: tuple[Callable[[], None], ...] = ()
         self.at_commit: tuple[Callable[[], None], ...] = ()
         self._store = store
         self._dirty: list[Writer] = []
@@ -80,9 +82,12 @@ class Turn:
     def end(self) -> None:
         """One batch to the grid, one write to each connection that has something."""
         self._planned = False
-        self._store.flush()
+        waits = self._store.flush()
         for call in self.at_end:
             call()
+        if waits:
+            for call in self.at_wait:
+                call()
         self._write_out()
 
     def _committed(self) -> None:

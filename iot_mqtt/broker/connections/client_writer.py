@@ -113,7 +113,7 @@ class ClientWriter(Stage):
     def written(self, type: PacketType, ids: list[int], reason: ReasonCode) -> bytes:
         """Acknowledgements, counted."""
         assert self.version is not None
-        self.serving.counters.packets_sent[type.name] += len(ids)
+        self.serving.counters.packets_sent[type._name_] += len(ids)  # a tenth of what ``name`` costs
         return encode_acks(type, ids, self.version, reason)
 
     def send_pubrel(self, ids: list[int]) -> None:

@@ -60,19 +60,18 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
 
 def deliver(fan_out: FanOut, batch: PublishBatch, origin: Origin, publisher: Session, clock: Clock) -> Outcome:
     """Hand a batch, which came now, to every receiver of its match."""
-    outcome, count = Outcome(), batch.count
+    outcome, counters, count = Outcome(), fan_out.counters, batch.count
     match: Match[Session] = batch.route
+    counters.messages_received += count
+    outcome.receivers = len(match.plain)
+    if not match.plain:
+        counters.messages_unmatched += count
+    counters.messages_matched += outcome.receivers * count
     for route in match.plain:
-        outcome.receivers += 1
-        sent = _send(fan_out.counters, batch, route)
+        sent = _send(counters, batch, route)
         if sent < count:
             for offset, publication in _behind(batch, origin, publisher, sent, clock.wall()):
                 fan_out.to_session(publication, route, outcome, None, offset)
-    counters = fan_out.counters
-    counters.messages_received += count
-    counters.messages_matched += outcome.receivers * count
-    if outcome.nobody:
-        counters.messages_unmatched += count
     return outcome
 
 
@@ -80,7 +79,9 @@ def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int
     """Send as much of a batch as a receiver takes as it comes; how many messages that is."""
     session, count = route.receiver, batch.count
     connection = session.connection
-    if connection is None or not connection.writable or (count == 1 and connection.aliases(1)):
+    if connection is None or not connection.writable:
+        return 0
+    if connection.outbound_aliases is not None and connection.aliases(count):
         return 0
     five, identifiers = connection.five, route.identifiers
     limit = connection.max_packet_size

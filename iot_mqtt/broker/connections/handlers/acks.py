@@ -43,7 +43,7 @@ class AcksHandler:
         """A run of one type came."""
         session = connection.session
         assert session is not None
-        self._counters.packets_received[run.type.name] += len(run.ids)
+        self._counters.packets_received[run.type._name_] += len(run.ids)
         if session.__class__ is KeptSession and run.type is not PacketType.PUBREL:
             freed(session, run.ids)
         self._by_type[run.type](connection, session, run)

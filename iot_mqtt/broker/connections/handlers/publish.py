@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
-from iot_mqtt.broker.connections.handlers.publish_gate import PublishGate
+from iot_mqtt.broker.connections.handlers.publish_gate import RETAIN, PublishGate
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.batches import deliver, publications_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
@@ -26,9 +26,6 @@ from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import MIXED
-
-#: The flag in the first byte of PUBLISH.
-RETAIN = 0x01
 
 
 class PublishHandler:
@@ -53,13 +50,6 @@ class PublishHandler:
         self._answers = answers
         self._clock = clock
         self._counters = counters
-
-    def takes(self, connection: Connection, batch: PublishBatch) -> bool:
-        """Whether a batch can be served at once."""
-        head, settings = batch.head, self._settings
-        if head >> 1 & 3 > settings.max_qos or (head & RETAIN and not settings.retain_available):
-            return False
-        return self._gate.takes(connection, batch)
 
     def serve(self, connection: Connection, run: PublishRun) -> None:
         """A run of publishes of one client to one topic."""
@@ -92,7 +82,7 @@ class PublishHandler:
             self._answers.acknowledge(connection, PacketType.PUBACK, run.ids, outcome)
 
     def serve_batch(self, connection: Connection, batch: PublishBatch) -> None:
-        """PUBLISH packets of several topics that are served together; ``takes`` was asked before."""
+        """PUBLISH packets of several topics that are served together; the gate was asked before."""
         session = connection.session
         assert session is not None
         if batch.route is MIXED:

@@ -9,18 +9,24 @@ from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import PublishBatch, PublishRun, RunBatch
 
-#: The bit in the first byte of PUBLISH.
-QOS_2 = 0x04
+#: In the first byte of PUBLISH.
+RETAIN, QOS_2 = 0x01, 0x04
+#: What the node may not offer.
+QOS_OR_RETAIN = 0x07
 
 
 class PublishGate:
     """Holds connections that publish, until they may go on."""
 
-    __slots__ = ("_publishing", "_budget", "_accompaniment")
+    __slots__ = ("_settings", "_publishing", "_budget", "_accompaniment")
 
-    def __init__(self, publishing: Publishing, budget: Budget, accompaniment: Accompaniment) -> None:
+    def __init__(
+        self, settings: MqttSettings, publishing: Publishing, budget: Budget, accompaniment: Accompaniment
+    ) -> None:
+        self._settings = settings
         self._publishing = publishing
         self._budget = budget
         self._accompaniment = accompaniment
@@ -41,7 +47,12 @@ class PublishGate:
             for run in batch.runs:
                 if classes[run.topic] is None or not connection.may_publish(run.topic):
                     return False
-        if batch.head & QOS_2:
+        head = batch.head
+        if head & QOS_OR_RETAIN:
+            settings = self._settings
+            if head >> 1 & 3 > settings.max_qos or (head & RETAIN and not settings.retain_available):
+                return False
+        if head & QOS_2:
             ids = batch.ids
             return session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)
         return True
