@@ -54,7 +54,7 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         class_of: Callable[[bytes, Match[R]], Match[R] | Mixed | None] = class_of,
     ) -> None:
         super().__init__()
-        self.classes: Classes[R] = Classes(self.__getitem__)
+        self.classes: Classes[R] = Classes(self.__missing__)
         self._class_of = class_of
         self._find = find
         self._limit = limit

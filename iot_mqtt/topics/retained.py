@@ -71,16 +71,13 @@ class RetainedIndex:
             self._weigh(topic, 0, message.size - before.size)
         return before
 
-    def set_all(self, messages: Mapping[bytes, Message]) -> None:
-        """The same for messages by topics that do not begin with "$"."""
+    def set_all(self, messages: Mapping[bytes, Message], size: int) -> None:
+        """The same for messages of that size, by topics that do not begin with "$"."""
         held = self._messages
-        before = [held[topic].size for topic in messages if topic in held]
-        if before:
-            self._unsorted.update(dict.fromkeys([topic for topic in messages if topic not in held]))
-        else:
-            self._unsorted.update(dict.fromkeys(messages))
+        known = held.keys() & messages.keys()
+        self._unsorted.update(dict.fromkeys(messages.keys() - known if known else messages))
+        self.bytes += size - sum([held[topic].size for topic in known])
         held.update(messages)
-        self.bytes += sum([message.size for message in messages.values()]) - sum(before)
 
     def remove(self, topic: bytes) -> Message | None:
         """Retain nothing on this topic any more; returns what was there [MQTT-3.3.1-6]."""

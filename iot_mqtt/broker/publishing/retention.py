@@ -107,7 +107,8 @@ class Retention:
             return False
         if index.bytes + size > settings.max_retained_bytes or not self._budget.takes(size):
             return False
-        index.set_all(messages)
+        kept = size if len(messages) == batch.count else sum([message.size for message in messages.values()])
+        index.set_all(messages, kept)
         if self._versions.shared:
             for topic, message in messages.items():
                 store.save_retained(message, self._versions.changed(topic, message))
