@@ -3,7 +3,7 @@
 ::
 
     auth.chain: []      certificate, if certificate_as_user · file, if users_file · anonymous, if allow_anonymous
-    auth.chain: [certificate, file, grid, anonymous]                 exactly these, in this order
+    auth.chain: [jwt, file, grid, anonymous]                         exactly these, in this order
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
+from urllib.parse import urlsplit
 
 from iot_mqtt.auth.accounts import Accounts, Store
 from iot_mqtt.auth.chain import Chain, Link
@@ -21,10 +22,12 @@ from iot_mqtt.auth.links.passwords import PasswordLink
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.auth.verdicts import Verifier
 
+#: Of tokens: HMAC, RSA and ECDSA with SHA-2.
+ALGORITHMS: Final = frozenset(f"{kind}{size}" for kind in ("HS", "RS", "ES") for size in (256, 384, 512))
 #: Links that keep users here.
 STORES: Final = ("file", "grid")
 #: Links that take somebody else's word for who a user is.
-VOUCHING: Final = ("certificate",)
+VOUCHING: Final = ("certificate", "jwt")
 LINKS: Final = (*STORES, *VOUCHING, "anonymous")
 
 
@@ -52,16 +55,34 @@ def problems(settings: AuthSettings, chain: Sequence[str]) -> Iterator[str]:
     places = [place for place, name in enumerate(chain) if name in STORES]
     if places and places[-1] - places[0] >= len(places):
         yield "must have file and grid beside each other: they are asked as one, so that time does not tell who exists"
+    if "jwt" in chain and not _has_keys(settings):
+        yield "has the link jwt, which needs one of auth.jwt.secret_file, public_key_file, jwks_file and jwks_url"
     if "anonymous" in chain[:-1]:
         yield "must have anonymous at its end"
 
 
-def certificate_problems(settings: AuthSettings) -> Iterator[str]:
-    """What is wrong with the pattern."""
+def _has_keys(settings: AuthSettings) -> bool:
+    jwt = settings.jwt
+    return any((jwt.secret_file, jwt.public_key_file, jwt.jwks_file, jwt.jwks_url))
+
+
+def link_problems(settings: AuthSettings) -> Iterator[tuple[str, str]]:
+    """What is wrong with the keys of single links: the key, and the words."""
     try:
         re.compile(settings.certificate.pattern)
     except re.error as error:
-        yield f"is no regular expression: {error}"
+        yield "auth.certificate.pattern", f"is no regular expression: {error}"
+    unknown = [name for name in settings.jwt.algorithms if name not in ALGORITHMS]
+    if unknown:
+        yield "auth.jwt.algorithms", f"there is no {unknown[0]!r}; there are {', '.join(sorted(ALGORITHMS))}"
+    url = settings.jwt.jwks_url
+    if url is not None and not (url.startswith("https://") or _is_near(url)):
+        yield "auth.jwt.jwks_url", "must begin with https://, or be http:// on this machine: who answers makes users"
+
+
+def _is_near(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
 
 
 class Builder:

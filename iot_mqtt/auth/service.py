@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from iot_mqtt.auth.accounts import Store
+from iot_mqtt.auth.accounts import Accounts, Store
 from iot_mqtt.auth.acl import Rules, parse_rules
 from iot_mqtt.auth.building import VOUCHING, Builder, names_of
-from iot_mqtt.auth.chain import Chains, Said
+from iot_mqtt.auth.chain import Chains, Link, Said
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.files import FileError, WatchedFile
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
 from iot_mqtt.auth.rights import FileAuthorizer
-from iot_mqtt.auth.settings import AuthSettings
+from iot_mqtt.auth.settings import AuthSettings, JwtSettings
 from iot_mqtt.auth.user_desk import UserDesk
 from iot_mqtt.auth.users import FileStore, parse_users
 from iot_mqtt.auth.verdicts import Verifier
+from iot_mqtt.auth.web import Web
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import USERS, Directory
+
+if TYPE_CHECKING:
+    from iot_mqtt.auth.key_ring import KeyRing
 
 
 class Access:
@@ -28,7 +32,8 @@ class Access:
     missing or wrong.
 
     ``crossing`` runs a call in the reactor's thread (``reactor.callFromThread``). All methods belong there.
-    ``of_listeners``: the links of the chains of listeners that have one of their own.
+    ``of_listeners``: the links of the chains of listeners that have one of their own. ``web`` makes what asks others
+    over HTTP, from the file of whom to trust.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class Access:
         clock: Clock,
         directory: Directory | None = None,
         of_listeners: Mapping[str, tuple[str, ...]] | None = None,
+        web: Callable[[str | None], Web] | None = None,
     ) -> None:
         self._users = WatchedFile(settings.users_file, parse_users) if settings.users_file else None
         self._rules: WatchedFile[Rules] | None = (
@@ -56,7 +62,8 @@ class Access:
         chains = {name: names_of(settings, chain) for name, chain in (of_listeners or {}).items() if chain}
         general = names_of(settings)
         self._links = frozenset(general).union(*chains.values())
-        builder = Builder(settings, self._stores(directory), self._verifier, {})
+        self._keys = make_keys(settings.jwt, clock, web) if "jwt" in self._links else None
+        builder = Builder(settings, self._stores(directory), self._verifier, self._further(settings, clock))
         self.accounts = builder.accounts
         self.authenticator = Chains(
             builder.chain(general), {name: builder.chain(links) for name, links in chains.items()}
@@ -79,6 +86,8 @@ class Access:
     def close(self) -> None:
         """Stop the threads; clients that wait for a verdict are told to come back."""
         self.pool.close()
+        if self._keys is not None:
+            self._keys.close()
 
     async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]:
         """What each link says of a client, and what would become of it."""
@@ -94,6 +103,27 @@ class Access:
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""
         return self.accounts.groups_of(owner)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is anything to be looked at again."""
+        return bool(self._files())
+
+    def begin(self) -> None:
+        """Clients will come: ask others for what links need."""
+        if self._keys is not None:
+            self._keys.begin()
+
+    def _further(self, settings: AuthSettings, clock: Clock) -> dict[str, Callable[[Accounts], Link]]:
+        """Makers of the links that need more than what is kept here."""
+        makers: dict[str, Callable[[Accounts], Link]] = {}
+        if self._keys is not None:
+            # Late: who has no such link need not load the libraries.
+            from iot_mqtt.auth.links.tokens import TokenLink
+
+            keys = self._keys
+            makers["jwt"] = lambda accounts: TokenLink(settings.jwt, keys, accounts, clock)
+        return makers
 
     def _stores(self, directory: Directory | None) -> dict[str, Store]:
         """Those that some chain asks."""
@@ -139,7 +169,23 @@ class Access:
         return errors
 
     def _files(self) -> list[WatchedFile[Any]]:
-        return [file for file in (self._users, self._rules) if file is not None]
+        keys = () if self._keys is None else self._keys.files
+        return [file for file in (self._users, self._rules, *keys) if file is not None]
+
+
+def make_keys(settings: JwtSettings, clock: Clock, web: Callable[[str | None], Web] | None) -> KeyRing:
+    """The keys for tokens, as configured."""
+    from iot_mqtt.auth import token_keys
+    from iot_mqtt.auth.key_ring import KeyRing
+
+    parsers = (
+        (settings.secret_file, token_keys.secret_key),
+        (settings.public_key_file, token_keys.public_key),
+        (settings.jwks_file, token_keys.key_set),
+    )
+    files = [WatchedFile(path, parse) for path, parse in parsers if path is not None]
+    fetching = web(settings.jwks_ca) if web is not None and settings.jwks_url is not None else None
+    return KeyRing(files, clock, fetching, settings.jwks_url, settings.jwks_refresh)
 
 
 def _nobody_listens(_: frozenset[str]) -> None:

@@ -16,6 +16,34 @@ class CertificateSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class JwtSettings:
+    """``auth.jwt.*``: tokens in place of passwords."""
+
+    #: A shared secret of at least 32 bytes, for HS*.
+    secret_file: str | None = None
+    #: A public key or a certificate in PEM, for RS* or ES*.
+    public_key_file: str | None = None
+    jwks_file: str | None = None
+    jwks_url: str | None = None
+    #: Certificates that the server of ``jwks_url`` may be signed by; None: those of the system.
+    jwks_ca: str | None = None
+    jwks_refresh: float = 300.0
+    #: Empty: all that the keys are for.
+    algorithms: tuple[str, ...] = ()
+    issuer: str = ""
+    audience: str = ""
+    #: Seconds that clocks may differ.
+    leeway: float = 5.0
+    require_expiry: bool = True
+    user_claim: str = "sub"
+    #: "": none is read.
+    groups_claim: str = "groups"
+    rules_claim: str = ""
+    #: A user name in CONNECT must be the token's user.
+    check_username: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class AuthSettings:
     """The keys below ``auth`` in ``application.yaml``; paths are already absolute."""
 
@@ -30,6 +58,7 @@ class AuthSettings:
     #: The common name of a verified client certificate stands for a user name and its password.
     certificate_as_user: bool = False
     certificate: CertificateSettings = CertificateSettings()
+    jwt: JwtSettings = JwtSettings()
     #: What becomes of a client that asks for a session which another user began. clean: it gets an empty one.
     session_of_another_user: Literal["refuse", "clean"] = "refuse"
     #: Passwords are verified on this many threads; argon2 uses about 19 MB on each.

@@ -208,19 +208,20 @@ def _origins(loaded: LoadedConfig) -> Iterator[Problem]:
 def _chains(loaded: LoadedConfig) -> Iterator[Problem]:
     """The links of each chain, and what they need."""
     # Late: whoever only reads the configuration need not load what verifies passwords.
-    from iot_mqtt.auth.building import certificate_problems, problems
+    from iot_mqtt.auth.building import link_problems, problems
 
     settings = loaded.config.auth
     chains = {f"listeners.{name}.auth_chain": one.auth_chain for name, one in loaded.config.enabled_listeners.items()}
     for key, chain in {"auth.chain": settings.chain, **chains}.items():
         for text in problems(settings, chain):
             yield _problem(loaded, key, text)
-    for text in certificate_problems(settings):
-        yield _problem(loaded, "auth.certificate.pattern", text)
+    for key, text in link_problems(settings):
+        yield _problem(loaded, key, text)
 
 
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:
     keys = ["auth.users_file", "auth.acl_file"]
+    keys += [f"auth.jwt.{part}" for part in ("secret_file", "public_key_file", "jwks_file", "jwks_ca")]
     if loaded.config.uplink.kind == "kafka":
         keys += [f"uplink.kafka.security.{part}" for part in ("ca", "cert", "key")]
     for prefix in tls_sections(loaded):

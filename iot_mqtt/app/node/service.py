@@ -49,6 +49,7 @@ from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.pipeline.status import read_status
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.service import Access
+from iot_mqtt.auth.web import AgentWeb
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import LogUse
@@ -128,7 +129,8 @@ class Service:
         self._store = GridStore(self._grid, self.clock, self.counters)
         self.directory = GridDirectory(self._grid, self.clock)
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}
-        self._access = Access(config.auth, cross, self.clock, self.directory, chains)
+        web = partial(AgentWeb, reactor, self.clock)
+        self._access = Access(config.auth, cross, self.clock, self.directory, chains, web)
         self.gateways = Gateways(config, reactor, self.clock, self._config_now)
         self._lag = LoopLag(self.clock)
         self._load = Load()
@@ -174,7 +176,8 @@ class Service:
         ports = self._listen()
         self._lag.start()
         self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
-        if self._config.auth.users_file or self._config.auth.acl_file:
+        self._access.begin()
+        if self._access.has_files:
             self._repeat(self._config.auth.reload_seconds, self._reload_access)
         self.broker.census.begin()
         if uplink is not None:

@@ -113,6 +113,7 @@ class Access:
             # It began as somebody's, and stays that.
             raise Refused("re-authentication cannot make another user of a client", ReasonCode.NOT_AUTHORIZED)
         connection.principal, connection.permissions = verdict.principal, permissions
+        connection.watch_proof()
         self._recheck(connection)
         connection.note_origin()
         connection.send_packet(_auth(connection, ReasonCode.SUCCESS, verdict.data))

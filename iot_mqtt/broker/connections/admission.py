@@ -93,6 +93,10 @@ class Admission:
         connect = connection.connect
         assert connect is not None
         connection.principal, connection.permissions = principal, permissions
+        if principal.expires_at is not None:
+            connection.watch_proof()
+            if connection.closed:
+                return
         client_id = connect.client_id
         if client_id and not permissions.unrestricted:
             self._owners.check_name(connection, client_id)

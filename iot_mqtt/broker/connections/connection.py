@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from iot_mqtt.broker.connections.answers import AnswerWriter
 from iot_mqtt.broker.connections.client_writer import Output
@@ -24,7 +24,7 @@ from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
-from iot_mqtt.pipeline import CloseReason, Context, IdleWatch, MqttCodecStage
+from iot_mqtt.pipeline import CloseReason, Context, IdleWatch, MqttCodecStage, Timeout
 from iot_mqtt.ports.access import Exchange, Permissions, Principal
 from iot_mqtt.ports.endings import by_client, by_node
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
@@ -37,6 +37,10 @@ LONGEST_NAME = 128
 def shortened(name: str | None) -> str | None:
     """A name that a client chose, as the log takes it."""
     return name if name is None or len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+
+
+#: Seconds until it is asked again how long a proof is good for.
+PROOF_LOOK: Final = 60.0
 
 
 class Inbound(Protocol):
@@ -110,6 +114,7 @@ class Connection(AnswerWriter):
         "codec_id",
         "stash",
         "_idle",
+        "_proof",
     )
 
     serving: Serving
@@ -136,6 +141,8 @@ class Connection(AnswerWriter):
         self.connected_at = 0.0
         self.problem_information = True
         self._idle: IdleWatch | None = None
+        #: Until what proves who the client is ends; None: it does not.
+        self._proof: Timeout | None = None
         #: What has to wait, and is not read any further for; None: nothing has.
         self.stash: list[object] | None = None
 
@@ -195,6 +202,8 @@ class Connection(AnswerWriter):
         self.serving.lives.closed(self, reason)
         if self._idle is not None:
             self._idle.cancel()
+        if self._proof is not None:
+            self._proof.cancel()
         self.closed = True
         self.writable = False
         self.ctx = None
@@ -216,6 +225,23 @@ class Connection(AnswerWriter):
         """The keep-alive ran out; but while it is held it may be talking, and nobody listens."""
         if self.stash is None:
             self.fail(ProtocolViolation("keep-alive ran out", ReasonCode.KEEP_ALIVE_TIMEOUT))
+
+    # What proves who the client is.
+
+    def watch_proof(self) -> None:
+        """Let the client go when the proof of its principal ends; what was watched before is watched no more."""
+        if self._proof is not None:
+            self._proof.cancel()
+            self._proof = None
+        if self.principal is None or self.principal.expires_at is None or self.ctx is None:
+            return
+        wheel = self.ctx.channel.wheel
+        left = self.principal.expires_at - wheel.clock.wall()
+        if left > 0:
+            # Not for longer: the clock on the wall may be set.
+            self._proof = wheel.schedule(min(left, PROOF_LOOK), self.watch_proof)
+        else:
+            self.disconnect(ReasonCode.NOT_AUTHORIZED, "the proof of who this client is has expired")
 
     # While CONNECT is being answered, or there is no room for more.
 
