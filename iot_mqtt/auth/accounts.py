@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from iot_mqtt.auth import kinds
 from iot_mqtt.auth.kinds import Cost
-from iot_mqtt.auth.scram_keys import ScramKeys
+from iot_mqtt.auth.scram_keys import ITERATIONS, ScramKeys
 
 #: For as long as the process lives, so that a name's decoy stays what it was when users change.
 _KEY = secrets.token_bytes(16)
@@ -61,6 +61,10 @@ class Store(Protocol):
 
     def costs(self) -> Mapping[Cost, int]:
         """How many of its hashes have which cost."""
+        ...
+
+    def iterations(self) -> Mapping[int, int]:
+        """How many of its users have keys for SCRAM of how many iterations."""
         ...
 
 
@@ -105,6 +109,15 @@ class Accounts:
         """The hash to verify a password against, whether or not there is such a user."""
         found = self.find(name)
         return self._decoy(name) if found is None or found.hash is None else found.hash
+
+    def scram_iterations(self, point: float) -> int:
+        """As many as users have, in their proportions; ``point``: 0…1, a name's own."""
+        counts: Counter[int] = Counter()
+        for store in self._stores:
+            counts.update(store.iterations())
+        ordered = sorted(iterations for iterations in counts if counts[iterations] > 0) or [ITERATIONS]
+        ends = list(accumulate(counts[iterations] for iterations in ordered))
+        return ordered[min(bisect_right(ends, point * ends[-1]), len(ordered) - 1)]
 
     def _all(self, name: str) -> Iterable[Account | None]:
         return (store.find(name) for store in self._stores)

@@ -86,12 +86,6 @@ class Chains:
     def of(self, listener: str) -> Chain:
         return self._of_listeners.get(listener, self._general)
 
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """Those of all chains."""
-        chains = (self._general, *self._of_listeners.values())
-        return tuple(link for chain in chains for link in chain.links)
-
 
 def _placed(verdict: Principal | Denied, attempt: ConnectAttempt) -> Principal | Denied:
     if isinstance(verdict, Denied):

@@ -97,6 +97,11 @@ class FairQueue(Generic[Key]):
         address.level = self._level(address, now) + 1
         address.since = now
 
+    def spent(self, source: str, now: float) -> bool:
+        """Whether an address has used up its allowance."""
+        address = self._addresses.get(source)
+        return address is not None and self._delay(address, now) > 0
+
     def forgive(self, source: str, now: float) -> None:
         """It was the right one."""
         address = self._address(source, now)

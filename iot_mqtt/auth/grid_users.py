@@ -80,6 +80,7 @@ class GridUsers:
         self._documents = directory.of(USERS)
         self._accounts: dict[str, Account] = {}
         self._costs: Counter[Cost] = Counter()
+        self._iterations: Counter[int] = Counter()
         self.version = 0
         directory.watch(USERS, self._changed)
         self._changed(frozenset(self._documents))
@@ -90,18 +91,25 @@ class GridUsers:
     def costs(self) -> Mapping[Cost, int]:
         return self._costs
 
+    def iterations(self) -> Mapping[int, int]:
+        return self._iterations
+
     def _changed(self, changed: frozenset[str]) -> None:
         for name in changed:
             before = self._accounts.pop(name, None)
-            if before is not None and before.hash is not None:
-                self._costs[kinds.cost(before.hash)] -= 1
+            if before is not None:
+                self._count(before, -1)
             document = self._documents.get(name)
-            if document is None:
-                continue
-            account = self._accounts[name] = _read(document)
-            if account.hash is not None:
-                self._costs[kinds.cost(account.hash)] += 1
+            if document is not None:
+                account = self._accounts[name] = _read(document)
+                self._count(account, 1)
         self.version += 1
+
+    def _count(self, account: Account, by: int) -> None:
+        if account.hash is not None:
+            self._costs[kinds.cost(account.hash)] += by
+        if account.scram is not None:
+            self._iterations[account.scram.iterations] += by
 
 
 def _read(document: Document) -> Account:

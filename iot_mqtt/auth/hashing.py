@@ -96,6 +96,14 @@ class HashPool:
             self._begin()
         return waiting
 
+    def may_guess(self, source: str) -> bool:
+        """Whether an address may show a password now, where verifying it costs nothing."""
+        return not self._queue.spent(source, self._clock.monotonic())
+
+    def guessed_wrong(self, source: str) -> None:
+        """It showed a wrong one, which counts as one of ``verify``."""
+        self._queue.charge(source, self._clock.monotonic())
+
     def run(self, call: Callable[[], T]) -> Deferred[T]:
         """Make a hash on a thread, behind the verifications that are running; for operators, whose number is small."""
         if self._closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,18 @@ from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.files import FileError, WatchedFile
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
+from iot_mqtt.auth.links.passwords import PasswordLink
 from iot_mqtt.auth.rights import FileAuthorizer
+from iot_mqtt.auth.scram import Scram
 from iot_mqtt.auth.settings import AuthSettings, JwtSettings
 from iot_mqtt.auth.user_desk import UserDesk
 from iot_mqtt.auth.users import FileStore, parse_users
 from iot_mqtt.auth.verdicts import Verifier
 from iot_mqtt.auth.web import Web
-from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.access import AuthenticationMethod, ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.directory import USERS, Directory
+from iot_mqtt.ports.directory import SECRETS, USERS, Conflict, Directory
 
 if TYPE_CHECKING:
     from iot_mqtt.auth.key_ring import KeyRing
@@ -68,6 +72,12 @@ class Access:
         self.authenticator = Chains(
             builder.chain(general), {name: builder.chain(links) for name, links in chains.items()}
         )
+        self._directory = directory
+        #: From which salts of names that nobody has are made; another one until ``prepare``.
+        self._key = secrets.token_bytes(32)
+        self.methods: dict[str, AuthenticationMethod] = {}
+        if settings.scram:
+            self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key)
         self.authorizer = FileAuthorizer(self._rules, self._may_come)
         #: Called after users or rules changed, with the users who may not come in any more.
         self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
@@ -108,6 +118,16 @@ class Access:
     def has_files(self) -> bool:
         """Whether there is anything to be looked at again."""
         return bool(self._files())
+
+    async def prepare(self) -> None:
+        """The directory is there: have the key that all nodes share, or make it."""
+        if self.methods and self._directory is not None:
+            self._key = await shared_key(self._directory, "scram")
+
+    def _accounts_at(self, listener: str) -> Accounts | None:
+        """The users that clients of a listener may be by a password."""
+        links = self.authenticator.of(listener).links
+        return next((link.accounts for link in links if isinstance(link, PasswordLink)), None)
 
     def begin(self) -> None:
         """Clients will come: ask others for what links need."""
@@ -171,6 +191,20 @@ class Access:
     def _files(self) -> list[WatchedFile[Any]]:
         keys = () if self._keys is None else self._keys.files
         return [file for file in (self._users, self._rules, *keys) if file is not None]
+
+
+async def shared_key(directory: Directory, name: str) -> bytes:
+    """A secret of 32 bytes that every node has; the first one makes it."""
+    document = directory.get(SECRETS, name)
+    if document is None:
+        try:
+            document = await directory.put(SECRETS, name, {"key": secrets.token_hex(32)}, 0)
+        except Conflict:
+            await directory.refresh()
+            document = directory.get(SECRETS, name)
+    if document is None:
+        raise Unavailable(f"the nodes' key {name!r} was taken away while this node started")
+    return bytes.fromhex(str(document.body["key"]))
 
 
 def make_keys(settings: JwtSettings, clock: Clock, web: Callable[[str | None], Web] | None) -> KeyRing:

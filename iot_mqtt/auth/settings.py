@@ -59,6 +59,8 @@ class AuthSettings:
     certificate_as_user: bool = False
     certificate: CertificateSettings = CertificateSettings()
     jwt: JwtSettings = JwtSettings()
+    #: Offer SCRAM-SHA-256 (MQTT 5) to users of file and grid who have keys for it.
+    scram: bool = False
     #: What becomes of a client that asks for a session which another user began. clean: it gets an empty one.
     session_of_another_user: Literal["refuse", "clean"] = "refuse"
     #: Passwords are verified on this many threads; argon2 uses about 19 MB on each.

@@ -37,13 +37,15 @@ class Entry(NamedTuple):
 class Users:
     """Names and their hashes, as read. A decoy stands for the hash of every name that is not there."""
 
-    __slots__ = ("_accounts", "_decoys", "costs")
+    __slots__ = ("_accounts", "_decoys", "costs", "iterations")
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
         #: How many hashes have which cost.
         self.costs: Mapping[Cost, int] = Counter(kinds.cost(one.hash) for one in accounts.values() if one.hash)
         self._decoys = Decoys(self.costs)
+        #: The same of keys for SCRAM, by their iterations.
+        self.iterations: Mapping[int, int] = Counter(one.scram.iterations for one in accounts.values() if one.scram)
 
     def __contains__(self, name: str) -> bool:
         """Whether there is such a user who may come in."""
@@ -85,6 +87,9 @@ class FileStore:
 
     def costs(self) -> Mapping[Cost, int]:
         return self._file.content.costs
+
+    def iterations(self) -> Mapping[int, int]:
+        return self._file.content.iterations
 
 
 def parse_users(text: str, path: str) -> Users:

@@ -16,6 +16,8 @@ from iot_mqtt.errors import ReasonCode, Refused
 
 USERS: Final = "users"
 RULES: Final = "rules"
+#: What nodes must share and nobody else may know.
+SECRETS: Final = "secrets"
 
 #: Told the names of a kind whose documents have changed, after they have.
 Listener = Callable[[frozenset[str]], None]
@@ -67,6 +69,10 @@ class Directory(Protocol):
 
     async def delete(self, kind: str, name: str, version: int | None = None) -> bool:
         """Take a document away; False if there is none. Raises ``Conflict``."""
+        ...
+
+    async def refresh(self) -> None:
+        """Know at once what others have changed. Raises ``Unavailable``."""
         ...
 
     def watch(self, kind: str, listener: Listener) -> Callable[[], None]:

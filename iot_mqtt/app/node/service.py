@@ -201,6 +201,7 @@ class Service:
         self._opened = True
         number = await self._cluster.join() if self._cluster is not None else 0
         await self.directory.load()
+        await self._access.prepare()
         if self._cluster is not None:
             self._repeat(POLL_SECONDS, Following(self.directory.refresh).look)
         return number
@@ -225,6 +226,7 @@ class Service:
             wheel=self._wheel,
             authenticator=self._access.authenticator,
             authorizer=self._access.authorizer,
+            methods=self._access.methods,
             clean_for_others=config.auth.session_of_another_user == "clean",
             call_soon=self._reactor.call_at_turn_end,
         )

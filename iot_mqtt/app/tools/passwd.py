@@ -11,10 +11,11 @@ import click
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("user")
 @click.option("--password-stdin", is_flag=True, help="Read the password from the first line of standard input.")
+@click.option("--scram", is_flag=True, help="Let the user log in by SCRAM-SHA-256, too.")
 @click.option("--delete", is_flag=True, help="Remove the user.")
 @click.option("--disable", is_flag=True, help="Let nobody in as this user; the password is kept.")
 @click.option("--enable", is_flag=True, help="Let the user in again.")
-def passwd(file: str, user: str, password_stdin: bool, delete: bool, disable: bool, enable: bool) -> None:
+def passwd(file: str, user: str, password_stdin: bool, scram: bool, delete: bool, disable: bool, enable: bool) -> None:
     """Set the password of USER in FILE, or remove, disable or enable the user.
 
     The file is created with mode 0600 if it does not exist. A running node reads it again by itself, within a
@@ -26,7 +27,7 @@ def passwd(file: str, user: str, password_stdin: bool, delete: bool, disable: bo
 
     if delete + disable + enable > 1:
         raise click.UsageError("one of --delete, --disable and --enable")
-    if (delete or disable or enable) and password_stdin:
+    if (delete or disable or enable) and (password_stdin or scram):
         raise click.UsageError("only a new password is read")
     try:
         if delete:
@@ -35,7 +36,7 @@ def passwd(file: str, user: str, password_stdin: bool, delete: bool, disable: bo
             known = users.set_disabled(file, user, disabled=disable)
         else:
             known = True
-            users.set_password(file, user, _password(password_stdin).encode())
+            users.set_password(file, user, _password(password_stdin).encode(), scram=scram)
             if users.is_disabled(file, user):
                 click.echo(f"{user} is disabled; let the user in with --enable", err=True)
         if not known:

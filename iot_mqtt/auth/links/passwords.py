@@ -25,7 +25,7 @@ class PasswordLink:
 
     def __init__(self, name: str, accounts: Accounts, verifier: Verifier, *, others: bool = False) -> None:
         self.name = name
-        self._accounts = accounts
+        self.accounts = accounts
         self._verifier = verifier
         self._others = others
 
@@ -39,20 +39,20 @@ class PasswordLink:
             raise
         except MqttError as error:
             return Denied(error.reason, error.detail)
-        account = self._accounts.find(name)
+        account = self.accounts.find(name)
         if account is None and self._others:
             return None
-        if account is None or not good or self._accounts.is_disabled(name):
+        if account is None or not good or self.accounts.is_disabled(name):
             return WRONG
         return Principal(attempt.client_id, name) if account.may_be(attempt.client_id) else NOT_HIS
 
     def known(self, attempt: ConnectAttempt) -> str:
         if attempt.username is None:
             return "no user is named"
-        account = self._accounts.find(attempt.username)
+        account = self.accounts.find(attempt.username)
         if account is None:
             return "there is no such user"
-        if self._accounts.is_disabled(attempt.username):
+        if self.accounts.is_disabled(attempt.username):
             return "the user is disabled"
         if not account.may_be(attempt.client_id):
             return f"the user may not have this client id, only {', '.join(account.client_ids)}"
@@ -62,10 +62,10 @@ class PasswordLink:
     async def _fits(self, name: str, password: bytes | None, source: str) -> bool:
         if not password:
             return False
-        encoded = self._accounts.hash_of(name)
+        encoded = self.accounts.hash_of(name)
         fits = await self._verifier.verify(Question(name, encoded, password), source)
         # Users may have changed while a thread was busy: what they are now counts.
-        account = self._accounts.find(name)
+        account = self.accounts.find(name)
         return fits and account is not None and account.hash == encoded
 
 

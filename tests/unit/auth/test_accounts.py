@@ -31,6 +31,9 @@ class Kept:
     def costs(self) -> Counter[kinds.Cost]:
         return Counter(kinds.cost(one.hash) for one in self.users.values() if one.hash)
 
+    def iterations(self) -> Counter[int]:
+        return Counter(one.scram.iterations for one in self.users.values() if one.scram)
+
 
 def test_the_first_store_that_has_a_name_decides_and_any_store_may_disable_it() -> None:
     """Groups are those of all of them."""
