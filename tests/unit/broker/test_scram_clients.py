@@ -63,7 +63,7 @@ def final(phone: Phone, client: Client) -> None:
             sent.append(data or b"")
             raise StopAsyncIteration
 
-    phone.exchange = Last()  # type: ignore[assignment]
+    phone.exchange = Last()
     with pytest.raises(StopAsyncIteration):
         phone.final()
     client.send(
