@@ -44,7 +44,12 @@ class _Owner:
     """Counts how often a worker ends."""
 
     def __init__(self) -> None:
-        self.ends = 0
+        self.ends = self.confinements = 0
+
+    def confined(self, missing: dict[str, str]) -> None:
+        assert not self.confinements, "it is told twice what a worker gave up"
+        self.confinements += 1
+        assert all(isinstance(text, str) for pair in missing.items() for text in pair)
 
     def started(self, hello: Hello) -> None: ...
 
