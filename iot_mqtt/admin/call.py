@@ -25,6 +25,8 @@ class Call:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    #: The name of who calls.
+    who: str = ""
 
     @property
     def after(self) -> str | None:

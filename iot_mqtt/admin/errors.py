@@ -43,6 +43,11 @@ def unauthorized() -> ApiError:
     return ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, {"WWW-Authenticate": "Bearer"})
 
 
+def forbidden(role: str, name: str) -> ApiError:
+    detail = f"{name} may not do this: it needs the role {role}, and a scope that has this path"
+    return ApiError(HTTPStatus.FORBIDDEN, "forbidden", detail)
+
+
 def too_large(limit: int) -> ApiError:
     detail = f"the body is longer than {limit} bytes"
     return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", detail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iot_mqtt.admin.access_resources import access_schemas
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.device_shapes import device_schemas
 from iot_mqtt.admin.pipeline_resources import JobStatus
@@ -33,6 +34,7 @@ from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, ReloadInfo, RulesInfo, TrialI
 from iot_mqtt.values import Subscription
 
 _PARAMETERS: dict[str, Json] = {
+    "hash": {"schema": {"type": "string"}, "description": "Of a record that has to be in the log."},
     "after": {"description": "The cursor that the page before gave.", "schema": {"type": "string"}},
     "limit": {
         "description": "Items of a page.",
@@ -189,6 +191,7 @@ def _schemas() -> Json:
         "Publication": _publication(),
         **device_schemas(),
         **user_schemas(),
+        **access_schemas(),
         "Published": object_of({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
     }
 

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from iot_mqtt.admin.call import Call, whole
+from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found
 from iot_mqtt.admin.routes import Resource, get, post
 from iot_mqtt.admin.shapes import Json
@@ -30,6 +31,7 @@ class PluginResources(Resource):
         "Take in a wheel with this hash on the node's machine; nothing that runs is changed.",
         "Installed",
         "PluginPath",
+        role=Role.ADMIN,
     )
     async def _install(self, call: Call) -> Json:
         fields = call.json()
@@ -49,7 +51,7 @@ class PluginResources(Resource):
                 return one
         raise not_found(f"there is no plugin {name!r}")
 
-    @post("plugins/{name}/enable", "Load it.", "Plugin", "PluginIsolation")
+    @post("plugins/{name}/enable", "Load it.", "Plugin", "PluginIsolation", role=Role.ADMIN)
     async def _enable(self, call: Call) -> PluginInfo:
         fields = call.json()
         isolation = fields.text("isolation")

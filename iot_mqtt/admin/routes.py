@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from iot_mqtt.admin.call import PAGE, Call
+from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import method_not_allowed, not_found
 
 #: A value to answer as JSON, or None for "done, nothing to say".
@@ -32,6 +33,8 @@ class Route:
     paged: bool = False
     #: Name of the body's schema.
     body: str | None = None
+    #: Who may call it.
+    role: Role = Role.VIEWER
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -52,25 +55,33 @@ class Route:
 
 
 def get(
-    path: str, summary: str, answer: str, *, query: tuple[str, ...] = (), paged: bool = False
+    path: str,
+    summary: str,
+    answer: str,
+    *,
+    query: tuple[str, ...] = (),
+    paged: bool = False,
+    role: Role = Role.VIEWER,
 ) -> Callable[[Method], Method]:
     """The method answers GET."""
-    return _marked(Route("GET", path, summary, query=query, answer=answer, paged=paged))
+    return _marked(Route("GET", path, summary, query=query, answer=answer, paged=paged, role=role))
 
 
-def listing(path: str, summary: str, item: str, *query: str) -> Callable[[Method], Method]:
+def listing(path: str, summary: str, item: str, *query: str, role: Role = Role.VIEWER) -> Callable[[Method], Method]:
     """The method answers GET with as many items as were asked for."""
-    return get(path, summary, item, query=(*query, *PAGE), paged=True)
+    return get(path, summary, item, query=(*query, *PAGE), paged=True, role=role)
 
 
-def post(path: str, summary: str, answer: str, body: str | None = None) -> Callable[[Method], Method]:
+def post(
+    path: str, summary: str, answer: str, body: str | None = None, *, role: Role = Role.OPERATOR
+) -> Callable[[Method], Method]:
     """The method answers POST."""
-    return _marked(Route("POST", path, summary, answer=answer, body=body))
+    return _marked(Route("POST", path, summary, answer=answer, body=body, role=role))
 
 
-def delete(path: str, summary: str) -> Callable[[Method], Method]:
+def delete(path: str, summary: str, *, role: Role = Role.OPERATOR) -> Callable[[Method], Method]:
     """The method answers DELETE, and has nothing to say."""
-    return _marked(Route("DELETE", path, summary))
+    return _marked(Route("DELETE", path, summary, role=role))
 
 
 def _marked(route: Route) -> Callable[[Method], Method]:

@@ -1,4 +1,4 @@
-"""The admin port: ``/health``, ``/ready`` and ``/metrics`` for all, ``/api/v1`` for holders of the token.
+"""The admin port: ``/health``, ``/ready`` and ``/metrics`` for all, ``/api/v1`` for who shows a token with the rights.
 
 This file and ``connections`` are the only ones of the package that know Twisted. Whatever happens inside a resource
 ends in an answer: an ``ApiError`` in its own words, the broker's errors translated, anything else as 500 and a line of
@@ -22,15 +22,16 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from iot_mqtt.admin import errors
+from iot_mqtt.admin.auditing import Auditor, Change
 from iot_mqtt.admin.call import Call, path_segments, read_query
+from iot_mqtt.admin.callers import Caller, Callers, RootToken
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import Resource as ResourcePart
-from iot_mqtt.admin.routes import find
+from iot_mqtt.admin.routes import Route, find
 from iot_mqtt.admin.settings import AdminSettings
-from iot_mqtt.admin.token import same
 from iot_mqtt.broker.facade import BrokerView
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.link import Captures
@@ -73,10 +74,12 @@ def make_site(
     uplink: UplinkDesk | None = None,
     further: Sequence[ResourcePart] = (),
     doorkeeper: Doorkeeper | None = None,
+    callers: Callers | None = None,
+    auditor: Auditor | None = None,
 ) -> Site:
     """The site of the admin port, to be given to a port of the reactor. ``further``: more resources."""
     resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further)
-    root = _Root(view, metrics, token.encode(), resources, max_body)
+    root = _Root(view, metrics, callers or RootToken(token), auditor, resources, max_body)
     return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 
 
@@ -104,7 +107,7 @@ class _Request(Request):
         """The headers are there: make what the body is written to, never a temporary file."""
         channel: Any = self.channel
         site = channel.site
-        self.content = _Body(site.max_body if site.root.is_holder(self) else 0)
+        self.content = _Body(site.max_body if site.root.caller_of(self) is not None else 0)
 
 
 class _Site(Site):
@@ -135,12 +138,19 @@ class _Root(Resource):
     isLeaf = True  # noqa: N815 - Twisted asks for this name
 
     def __init__(
-        self, view: BrokerView, metrics: MetricsText, token: bytes, resources: Resources, max_body: int
+        self,
+        view: BrokerView,
+        metrics: MetricsText,
+        callers: Callers,
+        auditor: Auditor | None,
+        resources: Resources,
+        max_body: int,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._view = view
         self._metrics = metrics
-        self._token = token
+        self._callers = callers
+        self._auditor = auditor
         self._resources = resources
         self._max_body = max_body
         self._open: dict[str, Callable[[WebRequest], bytes]] = {
@@ -149,9 +159,9 @@ class _Root(Resource):
             "metrics": self._render_metrics,
         }
 
-    def is_holder(self, request: WebRequest) -> bool:
-        """Whether a request shows the token."""
-        return same(request.getHeader(b"authorization") or b"", b"Bearer " + self._token)
+    def caller_of(self, request: WebRequest) -> Caller | None:
+        """Who has sent a request."""
+        return self._callers.known(request.getHeader(b"authorization") or b"")
 
     def render(self, request: WebRequest) -> bytes | int:
         """Answer at once, or later where the broker has to commit first."""
@@ -176,17 +186,47 @@ class _Root(Resource):
         return self._open[segments[0]](request)
 
     def _call(self, request: WebRequest, method: str, segments: list[str]) -> bytes | Awaitable[object]:
-        if not self.is_holder(request):
+        caller = self.caller_of(request)
+        if caller is None:
             raise errors.unauthorized()
         route, values = find(self._resources.table, method, segments)
         if getattr(request.content, "overflowed", False):
             raise errors.too_large(self._max_body)
         query = read_query(request.uri.partition(b"?")[2], route.query)
         body = request.content.read() if request.content is not None else b""
-        outcome = route.handler(Call(values, query, body))
+        call = Call(values, query, body, caller.name)
+        if route.method != "GET" and self._auditor is not None:
+            address = str(getattr(request.getClientAddress(), "host", ""))
+            change = Change(caller, address, route.method, "/".join(segments), body)
+            return self._changed(self._auditor, change, route, call)
+        if not caller.may(route.role, "/".join(segments)):
+            raise errors.forbidden(route.role.word, caller.name)
+        outcome = route.handler(call)
         if isinstance(outcome, Awaitable):
             return outcome
         return _write_json(request, HTTPStatus.OK, outcome)
+
+    @staticmethod
+    async def _changed(auditor: Auditor, change: Change, route: Route, call: Call) -> object:
+        """A change is answered when it is written down, and not made where it could not be."""
+        await auditor.check()
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        try:
+            if not change.caller.may(route.role, change.path):
+                raise errors.forbidden(route.role.word, change.caller.name)
+            outcome = route.handler(call)
+            value = await outcome if isinstance(outcome, Awaitable) else outcome
+            status = HTTPStatus.NO_CONTENT if value is None else HTTPStatus.OK
+        except MqttError as error:
+            translated = errors.of_broker(error)
+            status = translated.status
+            raise translated from error
+        except ApiError as error:
+            status = error.status
+            raise
+        finally:
+            await auditor.write(change, status)
+        return value
 
     def _health(self, request: WebRequest) -> bytes:
         # An alarm is no reason to be killed: the status stays 200, the words are for people.

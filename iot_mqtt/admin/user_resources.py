@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from iot_mqtt.admin.call import Call, Fields
+from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import bad_request, existing, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of
@@ -25,15 +26,15 @@ class UserResources(Resource):
     def __init__(self, desk: UserDesk) -> None:
         self._desk = desk
 
-    @listing("users", "Users of the grid.", "User")
+    @listing("users", "Users of the grid.", "User", role=Role.ADMIN)
     def _users(self, call: Call) -> Json:
         return dict(call.page(self._desk.page(call.after, call.limit + 1), lambda one: one.name))
 
-    @get("users/{name}", "One user of the grid.", "User")
+    @get("users/{name}", "One user of the grid.", "User", role=Role.ADMIN)
     def _user(self, call: Call) -> UserInfo:
         return existing(self._desk.find(call.path["name"]), _no_user(call))
 
-    @post("users", "Add a user; it is known on every node within a second.", "User", "NewUser")
+    @post("users", "Add a user; it is known on every node within a second.", "User", "NewUser", role=Role.ADMIN)
     async def _add(self, call: Call) -> UserInfo:
         fields = call.json()
         name = fields.text("name")
@@ -41,14 +42,16 @@ class UserResources(Resource):
             raise bad_request("name is missing")
         return await self._put(name, fields, new=True)
 
-    @post("users/{name}", "Change a user: what is not named stays.", "User", "UserChanges")
+    @post("users/{name}", "Change a user: what is not named stays.", "User", "UserChanges", role=Role.ADMIN)
     async def _change(self, call: Call) -> UserInfo:
         try:
             return await self._put(call.path["name"], call.json(), new=False)
         except KeyError as error:
             raise not_found(_no_user(call)) from error
 
-    @delete("users/{name}", "Delete a user: its clients are disconnected on every node within a second.")
+    @delete(
+        "users/{name}", "Delete a user: its clients are disconnected on every node within a second.", role=Role.ADMIN
+    )
     async def _delete(self, call: Call) -> None:
         try:
             known = await self._desk.delete(call.path["name"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iot_mqtt.app.secrecy import MASK, is_secret, masked_text
+from iot_mqtt.secrecy import MASK, is_secret, masked_text
 
 
 def hide_secrets(arguments: Sequence[str]) -> None:

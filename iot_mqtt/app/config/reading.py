@@ -28,7 +28,7 @@ from iot_mqtt.app.config.plugins import folded
 from iot_mqtt.app.config.secret_files import with_secrets
 from iot_mqtt.app.config.sections import Config, ListenerConfig, known_listeners
 from iot_mqtt.app.config.values import IllTyped, read
-from iot_mqtt.app.secrecy import is_secret, secrets_in, without
+from iot_mqtt.secrecy import is_secret, secrets_in, without
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -14,7 +14,7 @@ from iot_mqtt.app.config.errors import Problem
 from iot_mqtt.app.config.layers import Setting
 from iot_mqtt.app.config.limits import KEYS, pattern_of
 from iot_mqtt.app.config.maps import MAPS
-from iot_mqtt.app.secrecy import is_secret
+from iot_mqtt.secrecy import is_secret
 
 SUFFIX = "_file"
 #: A path that leads to something else (a log, a device) is a mistake.

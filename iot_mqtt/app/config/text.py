@@ -14,7 +14,7 @@ from iot_mqtt.app.config.reading import LoadedConfig, default_of
 from iot_mqtt.app.config.secret_files import SUFFIX, is_for_file, secret_behind
 from iot_mqtt.app.config.sections import known_listeners
 from iot_mqtt.app.config.values import describe
-from iot_mqtt.app.secrecy import masked
+from iot_mqtt.secrecy import masked
 
 _HEAD = """\
 # Configuration of iot-mqtt: every key with its default. Lines that begin with `#` and a key are those defaults;

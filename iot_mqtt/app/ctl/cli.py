@@ -9,6 +9,7 @@ from iot_mqtt.app.lazy import LazyCommand, LazyGroup
 
 #: Name, module and attribute, help.
 _COMMANDS = (
+    ("audit", "access:audit", "What was changed through a node, and by whom."),
     ("auth", "auth:auth", "Who is let in, and why."),
     ("capture", "capture:capture", "Captures of what gateways say and are told; `iot-mqtt frames` reads them."),
     ("clients", "clients:clients", "Connected clients."),
@@ -26,6 +27,7 @@ _COMMANDS = (
     ("shadow", "devices:shadow", "What a device reported, and what is desired of it."),
     ("status", "status:status", "The node in one look."),
     ("subscriptions", "clients:subscriptions", "Subscriptions."),
+    ("tokens", "access:tokens", "Tokens of the API: with a role, a scope and an end, known on every node."),
     ("uplink", "uplink:uplink", "What leaves towards the data platform."),
     ("users", "users:users", "Users of the grid: known on every node, changed within a second."),
     ("why", "why:why", "Say why a client does or does not get its messages."),

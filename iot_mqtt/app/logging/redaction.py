@@ -12,7 +12,7 @@ from typing import Any
 
 from structlog.typing import EventDict, WrappedLogger
 
-from iot_mqtt.app.secrecy import NAMES, masked_text
+from iot_mqtt.secrecy import NAMES, masked_text
 
 #: Redacting it again changes nothing.
 MASK = "***"

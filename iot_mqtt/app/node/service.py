@@ -19,11 +19,12 @@ from iot_mqtt import __version__
 from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.tls import TlsSite
-from iot_mqtt.admin.token import announce, load_token
+from iot_mqtt.admin.token import announce
 from iot_mqtt.admin.user_resources import AuthResources, UserResources
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.node.admin_access import AdminAccess
 from iot_mqtt.app.node.certificates import LOOK_SECONDS as CERTIFICATES_SECONDS
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
@@ -137,6 +138,7 @@ class Service:
         self._certificates = Certificates(self.clock)
         self._listening: list[Listening] = []
         self._admin_port: Any = None
+        self._admin_access: AdminAccess | None = None
         self._periodic: list[LoopingCall] = []
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
@@ -345,6 +347,8 @@ class Service:
             await port.stopListening()
         self.gateways.stop()
         self._access.close()
+        if self._admin_access is not None:
+            self._admin_access.close()
         self._wheel.stop()
 
     def _stop_periodic(self) -> None:
@@ -370,18 +374,25 @@ class Service:
             log=self.view.log.info,
         )
         data_dir, status = config.node.data_dir, pipeline_dir(config) / "status"
+        self._admin_access = access = AdminAccess(config, self.directory, self._reactor)
         site = make_site(
             self.view,
             metrics,
-            load_token(data_dir),
+            access.token,
             reactor=self._reactor,
             plugins=self.gateways.plugins,
             devices=self.accompanied,
             captures=self.gateways.captures,
             uplink=self._desk,
-            further=(UserResources(self._access.user_desk(self.directory)), AuthResources(self._access)),
+            further=(
+                UserResources(self._access.user_desk(self.directory)),
+                AuthResources(self._access),
+                *access.resources,
+            ),
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
+            callers=access.callers,
+            auditor=access.auditor,
         )
         tls = make_tls_settings(config.admin.tls)
         factory: Any = site

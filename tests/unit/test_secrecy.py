@@ -6,7 +6,7 @@ import pytest
 
 from iot_mqtt.app.config import ConfigError, load_config, read_config
 from iot_mqtt.app.config.text import explained, shown
-from iot_mqtt.app.secrecy import MASK, is_secret, masked, without
+from iot_mqtt.secrecy import MASK, is_secret, masked, without
 
 SECRET = [
     "password",

@@ -1,0 +1,99 @@
+"""The resources about who calls the API: tokens, and what was changed by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from iot_mqtt.admin.audit import AuditLog, Verified
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.callers import MadeToken, Role, TokenInfo, Tokens, role_of
+from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.routes import Resource, delete, get, listing, post
+from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of, schema_of
+
+Value = TypeVar("Value")
+#: Runs what takes long on a thread.
+Aside = Callable[[Callable[[], Verified]], Awaitable[Verified]]
+
+
+class TokenResources(Resource):
+    """Tokens, for admins."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    @listing("tokens", "Tokens of the API, without their secrets.", "Token", role=Role.ADMIN)
+    def _list(self, call: Call) -> Json:
+        return dict(call.page(self._tokens.page(call.after, call.limit + 1), lambda one: one.id))
+
+    @post("tokens", "Make a token; it is told this once.", "MadeToken", "NewToken", role=Role.ADMIN)
+    async def _make(self, call: Call) -> MadeToken:
+        fields = call.json()
+        name, role = fields.text("name"), fields.text("role")
+        scope, seconds = fields.take("scope", list) or [], fields.take("seconds", int)
+        fields.finish()
+        try:
+            return await self._tokens.make(
+                name or "", role_of(role or ""), [str(one) for one in scope], seconds, by=call.who
+            )
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+
+    @delete("tokens/{id}", "Take a token back, on every node within a second.", role=Role.ADMIN)
+    async def _delete(self, call: Call) -> None:
+        if not await self._tokens.delete(call.path["id"]):
+            raise not_found(f"there is no token {call.path['id']!r}")
+
+
+class AuditResources(Resource):
+    """What was changed at this node, by whom."""
+
+    def __init__(self, audit: AuditLog, aside: Aside) -> None:
+        self._audit = audit
+        self._aside = aside
+
+    @listing("audit", "What was changed through this node, the last first.", "AuditRecord", role=Role.ADMIN)
+    def _list(self, call: Call) -> Json:
+        before = call.after
+        if before is not None and not before.isdecimal():
+            raise bad_request("after must be what the page before gave")
+        found = self._audit.latest(None if before is None else int(before), call.limit + 1)
+        return dict(call.page(found, lambda one: str(one["seq"])))
+
+    @get("audit/verify", "Whether the log of changes is whole.", "AuditVerified", query=("hash",), role=Role.ADMIN)
+    async def _verify(self, call: Call) -> Verified:
+        expected = call.query.get("hash")
+        return await self._aside(lambda: self._audit.verify(expected))
+
+
+def access_schemas() -> Json:
+    """For the description of the API."""
+    text: Json = {"type": "string"}
+    new: Json = {
+        "name": text,
+        "role": {**text, "enum": [one.word for one in Role]},
+        "scope": {**items_of(text), "description": "Paths below /api/v1 that it may call; none: all."},
+        "seconds": {**maybe("integer"), "description": "After which it ends; null: never."},
+    }
+    record: Json = {
+        "seq": {"type": "integer"},
+        "time": {**text, "description": "UTC."},
+        "node": text,
+        "who": text,
+        "role": text,
+        "address": text,
+        "method": text,
+        "path": text,
+        "status": {"type": "integer"},
+        "body": {**text, "description": "Without secrets and payloads, and cut."},
+        "previous": text,
+        "hash": text,
+    }
+    return {
+        "Token": schema_of(TokenInfo),
+        "MadeToken": schema_of(MadeToken),
+        "NewToken": body_of(new, "name", "role"),
+        "AuditRecord": object_of(record),
+        "AuditVerified": schema_of(Verified),
+    }

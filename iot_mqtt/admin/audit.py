@@ -1,0 +1,218 @@
+"""What was changed, by whom: a log that is only appended to, in which each record names the hash of the one before.
+
+::
+
+    <data_dir>/audit/0000000001.jsonl     {"seq": 1, "time": …, "who": …, …, "previous": "", "hash": "9f…"}
+
+A file is begun when the one before has its size; the oldest go when there are too many, and the log then begins with
+what the first that is left calls the previous one. Whoever changes, inserts or takes out a record breaks the chain
+behind it. Somebody who can write the files can write all of them anew: note the last hash elsewhere, and ``verify``
+tells whether it is still in the chain.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+#: Bytes after which a file is full, and how many there are.
+FILE_BYTES = 4 * 1024 * 1024
+FILES = 16
+#: Of the last ones, which are asked for most.
+_NEAREST = 1000
+#: Bytes that the file system must have left after it was full.
+_ROOM = 1024 * 1024
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What came of looking at the whole chain."""
+
+    whole: bool
+    records: int
+    first: int
+    last: int
+    #: Of the last record: note it, and ask for it another time.
+    head: str
+    #: What is wrong, and where, or "".
+    fault: str
+
+
+class AuditLog:
+    """The log of one node. ``write`` appends on a thread, in order; ``cross`` comes back from it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        executor: Executor,
+        cross: Callable[[Callable[[], None]], object],
+        *,
+        file_bytes: int = FILE_BYTES,
+        files: int = FILES,
+    ) -> None:
+        self._folder = folder
+        self._executor = executor
+        self._cross = cross
+        self._file_bytes = file_bytes
+        self._files = files
+        self._nearest: deque[Record] = deque(maxlen=_NEAREST)
+        #: The thread's.
+        self._seq, self._head = 0, ""
+        #: Why the last record could not be written, or None.
+        self.trouble: str | None = None
+        self._open()
+
+    async def check(self) -> None:
+        """Raise ``Unavailable`` where a change could not be written down: then it is not made."""
+        if self.trouble is not None:
+            await self._aside(self._probe)
+
+    async def write(self, told: Mapping[str, Any]) -> None:
+        """Append a record; returns when it is on the disk. Raises ``Unavailable``."""
+        await self._aside(lambda: self._append(told))
+
+    def latest(self, before: int | None, limit: int) -> list[Record]:
+        """Up to ``limit`` records, the last first; those with numbers below ``before``."""
+        return list(self._backwards(2**63 if before is None else before, limit))
+
+    def verify(self, expected: str | None = None) -> Verified:
+        """Read all of it, on a thread. ``expected``: a hash that was the last one once, and has to be there."""
+        return verify(self._folder, expected)
+
+    def _backwards(self, before: int, limit: int) -> Iterator[Record]:
+        records = [one for one in self._nearest if one["seq"] < before]
+        if len(records) < limit:
+            records = [one for one in read(self._folder) if one["seq"] < before]
+        yield from reversed(records[-limit:])
+
+    def _open(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files = paths(self._folder)
+        if files:
+            whole = files[-1].read_bytes()
+            # A record that a power cut has torn was acknowledged to nobody.
+            if (end := whole.rfind(b"\n") + 1) < len(whole):
+                os.truncate(files[-1], end)
+        for record in read(self._folder):
+            self._nearest.append(record)
+        if self._nearest:
+            self._seq, self._head = int(self._nearest[-1]["seq"]), str(self._nearest[-1]["hash"])
+
+    async def _aside(self, call: Callable[[], Record | None]) -> None:
+        """Do something on the thread, after all that it has to do before."""
+        done: Deferred[Record | None] = Deferred()
+
+        def work() -> None:
+            try:
+                found = call()
+            except OSError as error:
+                told = str(error)
+                self._cross(lambda: done.errback(Unavailable(f"the audit log cannot be written: {told}")))
+            else:
+                self._cross(lambda: done.callback(found))
+
+        self._executor.submit(work)
+        try:
+            record = await done
+        except Unavailable as error:
+            if self.trouble is None:
+                log.error("nothing is changed by the API until it can be: %s", error.detail)
+            self.trouble = error.detail
+            raise
+        self.trouble = None
+        if record is not None:
+            self._nearest.append(record)
+
+    # On the thread.
+
+    def _probe(self) -> None:
+        if shutil.disk_usage(self._folder).free < _ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _append(self, told: Mapping[str, Any]) -> Record:
+        record = {"seq": self._seq + 1, **told, "previous": self._head}
+        record["hash"] = hash_of(record)
+        line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        path = self._file_for(record["seq"], len(line))
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, size)  # half a record would be one that nobody can read
+                raise
+        finally:
+            os.close(descriptor)
+        self._seq, self._head = record["seq"], record["hash"]
+        return record
+
+    def _file_for(self, seq: int, size: int) -> Path:
+        files = paths(self._folder)
+        if files and files[-1].stat().st_size + size <= self._file_bytes:
+            return files[-1]
+        for old in files[: max(0, len(files) + 1 - self._files)]:
+            old.unlink()
+        return self._folder / f"{seq:010d}.jsonl"
+
+
+def paths(folder: Path) -> list[Path]:
+    """The files, oldest first."""
+    return sorted(folder.glob("[0-9]*.jsonl"))
+
+
+def read(folder: Path) -> Iterator[Record]:
+    """All records, oldest first; ``ValueError`` for a line that is none."""
+    for path in paths(folder):
+        with path.open("rb") as file:
+            for line in file:
+                record = json.loads(line)
+                if not isinstance(record, dict) or not {"seq", "hash", "previous"} <= set(record):
+                    raise ValueError(f"{path} has a line that is no record")
+                yield record
+
+
+def hash_of(record: Mapping[str, Any]) -> str:
+    """Of all of a record but its hash."""
+    rest = {name: value for name, value in record.items() if name != "hash"}
+    return hashlib.sha256(json.dumps(rest, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+
+
+def verify(folder: Path, expected: str | None = None) -> Verified:
+    """Hold every record against its hash, its number and the one before."""
+    records = first = last = 0
+    head = fault = ""
+    found = expected is None
+    try:
+        for record in read(folder):
+            if record["hash"] != hash_of(record):
+                raise ValueError(f"record {record['seq']} was changed")
+            if records and (record["previous"] != head or record["seq"] != last + 1):
+                raise ValueError(f"record {record['seq']} does not follow record {last}")
+            records, first, last, head = records + 1, first or record["seq"], record["seq"], record["hash"]
+            found = found or head == expected
+    except (OSError, ValueError) as error:
+        fault = str(error)
+    if not fault and not found:
+        fault = f"no record has the hash {expected}"
+    return Verified(whole=not fault, records=records, first=first, last=last, head=head, fault=fault)

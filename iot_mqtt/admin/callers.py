@@ -1,0 +1,181 @@
+"""Who calls the API, and what he may: a role, and for tokens a scope and an end.
+
+=========  ====================================================================================================
+viewer     whatever only looks
+operator   and what acts on clients, messages, gateways and nodes
+admin      and users, tokens, plugins, and the audit log
+=========  ====================================================================================================
+
+The token of the data directory is an admin's: whoever can read that directory can do all of it anyway. Other tokens are
+made by an admin, known on every node, and kept as their hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, Protocol
+
+from iot_mqtt.admin.token import same
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.directory import Directory, Document
+
+TOKENS: Final = "tokens"
+#: The first part of a token, by which people and scanners know what they have found.
+PREFIX: Final = "iot"
+#: Nobody needs more; each is looked at by its id, so the number costs nothing.
+MAX_TOKENS: Final = 1000
+_LONGEST: Final = 256
+_LIFE: Final = 366 * 24 * 3600.0
+
+
+class Role(IntEnum):
+    """Each may do what the one before may."""
+
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+def role_of(word: str) -> Role:
+    """``ValueError`` for a word that is no role."""
+    try:
+        return Role[word.upper()]
+    except KeyError:
+        raise ValueError(f"a role is {', '.join(one.word for one in Role)}, not {word!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """``scope``: paths below ``/api/v1`` that it may call, and what is below them; none for all."""
+
+    name: str
+    role: Role
+    scope: tuple[str, ...] = ()
+
+    def may(self, role: Role, path: str) -> bool:
+        """Whether a call at a path that asks for a role is his to make."""
+        within = not self.scope or any(path == one or path.startswith(f"{one}/") for one in self.scope)
+        return self.role >= role and within
+
+
+class Callers(Protocol):
+    """Knows callers by what they show."""
+
+    def known(self, authorization: bytes) -> Caller | None:
+        """Whose header this is; None for nobody's."""
+        ...
+
+
+class RootToken:
+    """The token of the data directory, and no other."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = b"Bearer " + token.encode()
+
+    def known(self, authorization: bytes) -> Caller | None:
+        return Caller("admin.token", Role.ADMIN) if same(authorization, self._expected) else None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """A token as operators see it: never the secret."""
+
+    id: str
+    name: str
+    role: str
+    scope: tuple[str, ...]
+    #: Seconds since 1970; None: it does not end.
+    expires_at: float | None
+    expired: bool
+    made_by: str
+    made_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class MadeToken(TokenInfo):
+    """With the token itself, which is told once."""
+
+    token: str
+
+
+class Tokens:
+    """All tokens of the cluster; ``now`` is wall-clock seconds."""
+
+    def __init__(self, root: Callers, directory: Directory, now: Callable[[], float]) -> None:
+        self._root = root
+        self._directory = directory
+        self._now = now
+
+    def known(self, authorization: bytes) -> Caller | None:
+        kind, _, shown = authorization[:_LONGEST].partition(b" ")
+        prefix, _, rest = shown.partition(b"_")
+        if kind != b"Bearer" or prefix != PREFIX.encode():
+            return self._root.known(authorization)
+        id, _, secret = rest.partition(b"_")
+        document = self._directory.get(TOKENS, id.decode("ascii", "replace"))
+        # Unknown ids take the time of known ones.
+        expected = "" if document is None else str(document.body.get("hash"))
+        fits = same(_hash(secret).encode(), expected.encode())
+        if document is None or not fits or self._info(document).expired:
+            return None
+        info = self._info(document)
+        return Caller(info.name, role_of(info.role), info.scope)
+
+    async def make(self, name: str, role: Role, scope: Sequence[str], seconds: float | None, *, by: str) -> MadeToken:
+        """``ValueError`` for what can't be kept, ``Refused`` for too many."""
+        if not 1 <= len(name) <= 64 or not name.isprintable():
+            raise ValueError("a token's name has 1 to 64 printable characters")
+        if seconds is not None and not 0 < seconds <= _LIFE:
+            raise ValueError(f"a token is good for up to {_LIFE:.0f} seconds, or without end")
+        if len(scope) > 32 or not all(one and not one.startswith("/") and len(one) <= 128 for one in scope):
+            raise ValueError("a scope is up to 32 paths below /api/v1, such as clients or retained")
+        if len(self._directory.of(TOKENS)) >= MAX_TOKENS:
+            raise Refused(f"there are {MAX_TOKENS} tokens already", ReasonCode.QUOTA_EXCEEDED)
+        id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        body = {
+            "name": name,
+            "role": role.word,
+            "scope": list(scope),
+            "hash": _hash(secret.encode()),
+            "made_by": by,
+            "made_at": self._now(),
+            "expires_at": None if seconds is None else self._now() + seconds,
+        }
+        info = self._info(await self._directory.put(TOKENS, id, body, 0))
+        fields = {one: getattr(info, one) for one in TokenInfo.__slots__}
+        return MadeToken(**fields, token=f"{PREFIX}_{id}_{secret}")
+
+    def page(self, after: str | None, limit: int) -> list[TokenInfo]:
+        """By id."""
+        return [self._info(one) for one in self._directory.page(TOKENS, after or "", limit)]
+
+    async def delete(self, id: str) -> bool:
+        """From now on, and within a second on every node, nobody knows it. False if there was none."""
+        return await self._directory.delete(TOKENS, id)
+
+    def _info(self, document: Document) -> TokenInfo:
+        body: Mapping[str, Any] = document.body
+        ends = body.get("expires_at")
+        return TokenInfo(
+            id=document.name,
+            name=str(body.get("name")),
+            role=str(body.get("role")),
+            scope=tuple(map(str, body.get("scope", ()))),
+            expires_at=ends,
+            expired=ends is not None and float(ends) <= self._now(),
+            made_by=str(body.get("made_by")),
+            made_at=float(body.get("made_at", 0.0)),
+        )
+
+
+def _hash(secret: bytes) -> str:
+    # 256 random bits need no slow hash.
+    return hashlib.sha256(secret).hexdigest()

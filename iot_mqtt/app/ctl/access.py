@@ -1,0 +1,106 @@
+"""``iot-mqtt ctl tokens`` and ``iot-mqtt ctl audit``: who may call the API, and what was changed by whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_done, print_items, print_json
+
+
+def _ends(item: Json) -> str:
+    if item["expires_at"] is None:
+        return "never"
+    return "over" if item["expired"] else moment(item["expires_at"])
+
+
+_TOKENS = (
+    *fields(id="ID", name="NAME", role="ROLE"),
+    Column("SCOPE", lambda item: ", ".join(map(plain, item["scope"])) or "all"),
+    Column("ENDS", _ends),
+    field("made_by", "MADE BY"),
+)
+_RECORDS = (
+    *fields(seq="SEQ", time="TIME", who="WHO", role="ROLE", address="ADDRESS", method="METHOD", path="PATH"),
+    field("status", "STATUS"),
+    field("body", "BODY"),
+)
+
+
+@click.group()
+def tokens() -> None:
+    """Tokens of the API: with a role, a scope and an end, known on every node."""
+
+
+@tokens.command("list")
+@limit_option
+@on_node
+def tokens_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List tokens. What they are made of is never shown again."""
+    print_items(_TOKENS, node.items("tokens", query={}, limit=limit), as_json)
+
+
+@tokens.command("make")
+@click.argument("name")
+@click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), default="viewer", show_default=True)
+@click.option("--scope", multiple=True, help="A path below /api/v1 that it may call, such as clients; repeat. All.")
+@click.option("--days", type=click.IntRange(1, 366), default=90, show_default=True, help="It is good for.")
+@click.option("--without-end", is_flag=True, help="It is good until somebody deletes it.")
+@on_node
+def tokens_make(
+    node: Node, as_json: bool, name: str, role: str, scope: tuple[str, ...], days: int, without_end: bool
+) -> None:
+    """Make a token and print it, this once."""
+    seconds = None if without_end else days * 24 * 3600
+    body: dict[str, Any] = {"name": name, "role": role, "scope": list(scope), "seconds": seconds}
+    made = node.post("tokens", body=body)
+    if as_json:
+        print_json(made)
+    else:
+        click.echo(made["token"])
+
+
+@tokens.command("delete")
+@click.argument("id")
+@on_node
+def tokens_delete(node: Node, as_json: bool, id: str) -> None:
+    """Take a token back, on every node within a second."""
+    node.delete("tokens", id)
+    print_done({"deleted": id}, as_json)
+
+
+@click.group()
+def audit() -> None:
+    """What was changed through a node, and by whom."""
+
+
+@audit.command("list")
+@limit_option
+@on_node
+def audit_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List changes, the last first; refused ones, too."""
+    print_items(_RECORDS, node.items("audit", query={}, limit=limit), as_json)
+
+
+@audit.command("verify")
+@click.option("--hash", "expected", help="The last one that you have noted; it has to be in the chain.")
+@on_node
+def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
+    """Say whether the log is whole; the exit code is 1 if it is not.
+
+    Each record has the hash of the one before. Note the last one in another place: who can write the node's files
+    could write all of them anew.
+    """
+    found = node.get("audit", "verify", query={} if expected is None else {"hash": expected})
+    if as_json:
+        print_json(found)
+    elif found["whole"]:
+        count, first, last = found["records"], found["first"], found["last"]
+        click.echo(f"whole: {count} records, {first} to {last}; the last has the hash {found['head'] or '-'}")
+    else:
+        click.echo(f"NOT whole: {plain(found['fault'])}")
+    if not found["whole"]:
+        raise SystemExit(1)

@@ -1,0 +1,287 @@
+"""Tokens with a role, a scope and an end; and the log of what was changed, from the first call to a forged record."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iot_mqtt.admin import audit as audit_module
+from iot_mqtt.admin.access_resources import AuditResources, TokenResources
+from iot_mqtt.admin.audit import AuditLog, paths, verify
+from iot_mqtt.admin.auditing import Auditor
+from iot_mqtt.admin.callers import RootToken, Tokens
+from iot_mqtt.admin.resources import Resources
+from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.token import same
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.grid.directory import GridDirectory
+from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.pipeline import ManualClock
+from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.auth.authkit import outcome, start
+
+
+class AtOnce(Executor):
+    """Work that is done where it is asked for."""
+
+    def submit(self, call: Any, /, *arguments: Any, **named: Any) -> Any:
+        return call(*arguments, **named)
+
+
+class Site:
+    """A node with an admin port, whose clock stands at ``now``."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000_000.0
+        self.folder = folder / "audit"
+        grid = MemoryGrid()
+        outcome(start(grid.open()))
+        self.tokens = Tokens(RootToken(TOKEN), GridDirectory(grid, ManualClock()), lambda: self.now)
+        self.ctl = Ctl(monkeypatch)
+        self.start()
+
+    def start(self) -> None:
+        """As after a restart: what is known is what is in the files."""
+        self.log = AuditLog(self.folder, AtOnce(), lambda call: call(), file_bytes=2000, files=3)
+
+        async def aside(call: Any) -> Any:
+            return call()
+
+        self.browser = make_browser(
+            FakeView(),
+            further=(TokenResources(self.tokens), AuditResources(self.log, aside)),
+            callers=self.tokens,
+            auditor=Auditor(self.log, "node-1", lambda: self.now),
+        )
+        self.ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(self.browser))
+
+    def make(self, **body: object) -> str:
+        answer = self.ask("POST", "tokens", TOKEN, **body)
+        assert answer.status == 200, answer.json
+        return str(answer.json["token"])
+
+    def ask(self, method: str, path: str, token: str, **body: object) -> Answer:
+        content = json.dumps(body).encode() if method == "POST" else b""
+        return self.browser.request(method, f"/api/v1/{path}", content, {"Authorization": f"Bearer {token}"})
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("role", "may"),
+    [
+        ("viewer", {"GET clients": 200, "POST publish": 403, "GET tokens": 403, "GET audit": 403}),
+        ("operator", {"GET clients": 200, "POST publish": 200, "GET tokens": 403, "POST tokens": 403}),
+        ("admin", {"GET clients": 200, "POST publish": 200, "GET tokens": 200, "GET audit": 200}),
+    ],
+)
+def test_a_role_may_what_it_may(site: Site, role: str, may: dict[str, int]) -> None:
+    """Looking, acting, and deciding who may."""
+    token = site.make(name="t", role=role, seconds=60)
+    bodies: dict[str, dict[str, object]] = {"publish": {"topic": "t", "payload": "x"}, "tokens": {"name": "x"}}
+    said = {}
+    for call in may:
+        method, path = call.split(" ")
+        said[call] = site.ask(method, path, token, **bodies.get(path, {})).status
+    assert said == may
+
+
+def test_every_call_that_changes_something_asks_for_more_than_a_viewer() -> None:
+    """Also those that somebody adds and says nothing of."""
+
+    def is_change(route: Route) -> bool:
+        return route.method != "GET"
+
+    table = Resources(FakeView(), lambda: 0.0).table
+    assert any(map(is_change, table))
+    assert all(route.role > 1 for route in table if is_change(route))
+
+
+def test_a_scope_limits_a_token_to_its_paths(site: Site) -> None:
+    """Whole parts of a path: clients is not clients-of-others."""
+    token = site.make(name="t", role="admin", scope=["clients", "retained"])
+    assert site.ask("GET", "clients", token).status == 200
+    assert site.ask("GET", "retained", token).status == 200
+    for path in ("sessions", "status", "tokens"):
+        answer = site.ask("GET", path, token)
+        assert (answer.status, answer.json["error"]) == (403, "forbidden")
+
+
+def test_a_token_ends(site: Site) -> None:
+    """At its time, or when it is taken back."""
+    token = site.make(name="t", role="viewer", seconds=60)
+    other = site.make(name="u", role="viewer")
+    site.now += 59
+    assert site.ask("GET", "status", token).status == 200
+    site.now += 1
+    assert site.ask("GET", "status", token).status == 401
+    assert [
+        one["expired"] for one in sorted(site.ask("GET", "tokens", TOKEN).json["items"], key=lambda t: t["name"])
+    ] == [
+        True,
+        False,
+    ]
+    assert site.ask("GET", "status", other).status == 200
+    assert site.ask("DELETE", f"tokens/{other.split('_')[1]}", TOKEN).status == 204
+    assert site.ask("GET", "status", other).status == 401
+    assert site.ask("DELETE", "tokens/nobody", TOKEN).status == 404
+
+
+def test_nothing_like_a_token_is_taken_for_one(site: Site) -> None:
+    """Another's id with one's own secret, a part of it, nothing; and the secret is kept nowhere."""
+    first, second = (site.make(name=name, role="viewer") for name in ("a", "b"))
+    _, id, secret = first.split("_", 2)
+    for shown in (
+        f"iot_{id}_",
+        f"iot_{id}",
+        f"iot__{secret}",
+        f"iot_{id}_{second.split('_', 2)[2]}",
+        first[:-1],
+        "",
+        "iot_",
+    ):
+        assert site.ask("GET", "status", shown).status == 401, shown
+    assert site.browser.request("GET", "/api/v1/status", headers={"Authorization": f"Basic {first}"}).status == 401
+    told = site.ask("GET", "tokens", TOKEN).body.decode()
+    assert secret not in told
+    assert "hash" not in told
+    assert not same(b"one", b"other")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "t", "role": "root"},
+        {"name": "", "role": "viewer"},
+        {"name": "t\n", "role": "viewer"},
+        {"name": "t", "role": "viewer", "seconds": 0},
+        {"name": "t", "role": "viewer", "seconds": 10**10},
+        {"name": "t", "role": "viewer", "scope": ["/clients"]},
+        {"name": "t", "role": "viewer", "more": 1},
+    ],
+)
+def test_a_token_that_makes_no_sense_is_refused(site: Site, body: dict[str, object]) -> None:
+    """With a reason."""
+    assert site.ask("POST", "tokens", TOKEN, **body).status == 400
+
+
+def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> None:
+    """Who, from where, what, and what came of it; refused ones, too; no secret and no payload."""
+    token = site.make(name="plant", role="viewer")
+    site.ask("GET", "clients", token)
+    site.ask("POST", "publish", token, topic="t", payload="of-the-payload")
+    site.ask("DELETE", "clients/nobody", TOKEN)
+    site.ask("POST", "tokens", TOKEN, name="x", role="root", password="of-the-password")
+    records = site.ask("GET", "audit", TOKEN).json["items"]
+    assert [(one["who"], one["method"], one["path"], one["status"]) for one in records] == [
+        ("admin.token", "POST", "tokens", 400),
+        ("admin.token", "DELETE", "clients/nobody", 404),
+        ("plant", "POST", "publish", 403),
+        ("admin.token", "POST", "tokens", 200),
+    ]
+    assert records[0]["node"] == "node-1"
+    assert records[0]["time"] == "1970-01-12T13:46:40.000+00:00"
+    whole = "".join(path.read_text() for path in paths(site.folder))
+    assert '\\"topic\\": \\"t\\"' in whole
+    for secret in ("of-the-payload", "of-the-password", token):
+        assert secret not in whole
+
+
+def test_the_log_is_one_chain_over_files_and_restarts(site: Site) -> None:
+    """Bounded: the oldest files go, and the chain begins later."""
+    for number in range(40):
+        site.ask("DELETE", f"clients/{number}", TOKEN)
+        if number % 7 == 0:
+            site.start()
+    assert len(paths(site.folder)) == 3
+    found = verify(site.folder)
+    assert (found.whole, found.last) == (True, 40)
+    assert found.records == 41 - found.first < 40
+    assert site.ask("GET", f"audit/verify?hash={found.head}", TOKEN).json["whole"] is True
+    assert site.ask("GET", "audit/verify?hash=00", TOKEN).json["fault"] == "no record has the hash 00"
+    first, after = [], None
+    while True:
+        page = site.ask("GET", "audit?limit=4" + (f"&after={after}" if after else ""), TOKEN).json
+        first += [one["seq"] for one in page["items"]]
+        if (after := page["after"]) is None:
+            break
+    assert first == list(range(40, found.first - 1, -1))
+
+
+@pytest.mark.parametrize("forgery", ["changed", "taken out", "inserted", "its hash made anew"])
+def test_a_forged_record_is_found(site: Site, forgery: str) -> None:
+    """Whatever is done to one in the midst."""
+    for number in range(4):
+        site.ask("DELETE", f"clients/{number}", TOKEN)
+    (path,) = paths(site.folder)
+    lines = path.read_text().splitlines(keepends=True)
+    if forgery == "taken out":
+        del lines[1]
+    elif forgery == "inserted":
+        lines.insert(1, lines[2])
+    else:
+        record = json.loads(lines[1])
+        record["who"] = "somebody else"
+        if forgery != "changed":
+            record["hash"] = audit_module.hash_of(record)
+        lines[1] = json.dumps(record) + "\n"
+    path.write_text("".join(lines))
+    assert not verify(site.folder).whole
+    result = site.ctl.run("audit", "verify")
+    assert result.exit_code == 1
+    assert "NOT whole" in result.stdout
+
+
+def test_a_torn_record_is_taken_away_at_the_start(site: Site) -> None:
+    """Nobody had an answer to it."""
+    site.ask("DELETE", "clients/1", TOKEN)
+    (path,) = paths(site.folder)
+    with path.open("a") as file:
+        file.write('{"seq": 2, "ti')
+    site.start()
+    site.ask("DELETE", "clients/2", TOKEN)
+    assert (verify(site.folder).whole, verify(site.folder).records) == (True, 2)
+
+
+def test_nothing_is_changed_that_cannot_be_written_down(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: the first change is told not to be written, the next are not made; and it goes on by itself."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    site.ask("DELETE", "clients/1", TOKEN)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert site.ask("DELETE", "clients/2", TOKEN).status == 503
+        patched.setattr(shutil, "disk_usage", lambda _: type("", (), {"free": 0}))
+        assert site.ask("POST", "tokens", TOKEN, name="t", role="viewer").status == 503
+        assert site.ask("GET", "tokens", TOKEN).json["items"] == []
+    assert site.ask("DELETE", "clients/3", TOKEN).status == 404
+    found = verify(site.folder)
+    assert (found.whole, found.records) == (True, 2)
+
+
+def test_ctl_makes_lists_and_deletes_tokens(site: Site) -> None:
+    """What it prints is the token, once."""
+    made = site.ctl.run("tokens", "make", "grafana", "--scope", "status", "--days", "30")
+    assert made.exit_code == 0, made.output
+    token = made.stdout.strip()
+    assert site.ask("GET", "status", token).status == 200
+    listed = site.ctl.run("tokens", "list").stdout
+    assert "grafana" in listed
+    assert token not in listed
+    assert site.ctl.run("tokens", "delete", token.split("_")[1]).exit_code == 0
+    assert site.ask("GET", "status", token).status == 401
+    assert "tokens" in site.ctl.run("audit", "list").stdout
+    assert "whole: 2 records" in site.ctl.run("audit", "verify").stdout
