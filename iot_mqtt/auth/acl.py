@@ -11,6 +11,19 @@
     allow client    gateway-7-*
     allow gateway   gateway-7
 
+    # users of a group, as the file of users, or whatever else vouched for them, says
+    [group operators]
+    allow command   line-1/#
+    allow shadow    line-1/#
+
+    # clients whose id fits, whoever they are
+    [client press-*]
+    allow publish   qos<=1 noretain up/%c/#
+
+    # clients that come from there
+    [address 10.7.0.0/16]
+    deny  publish   retain #
+
     # clients that named no user, or whose name nobody verified
     [anonymous]
     allow read      public/#
@@ -29,6 +42,19 @@ that begins there (``$replay/<from>/<filter>``) needs it, and the right to subsc
   missing or has ``+``, ``#`` or ``/`` in it fits no *allow* rule, and a *deny* rule then covers all from that level on.
 - A topic that begins with ``$`` must be named: ``#`` and ``+/x`` say nothing about it, and neither does ``%c/x``.
 
+Between ``publish`` and its filter there may be conditions, each a word: ``qos<=N``, ``qos>=N``, ``qos=N``, ``retain``,
+``noretain``. The rule then speaks only of messages that meet them all, so ``allow publish qos<=1 noretain FILTER``
+leaves QoS 2 and retained ones to the rules behind it, and to the no at the end. What was published otherwise is
+refused as a whole; nothing is sent on at a lower QoS or without its flag.
+
+``allow|deny command TARGET`` is about commands to devices, ``allow|deny shadow TARGET`` about their shadows. A target
+is ``CLIENT`` or ``GATEWAY/DEVICE``, may have wildcards and placeholders, and stands for topics:
+
+- ``allow command T`` allows to publish to ``down/T`` what is a command: QoS 1 or 2, not retained. ``deny command T``
+  denies to publish anything there.
+- ``shadow-read T`` is the right to subscribe to ``shadow/T/+``, ``shadow-write T`` that to publish there (``desired``,
+  and for the device itself ``reported``), ``shadow T`` both.
+
 A rule about names is ``allow|deny client|gateway PATTERN``: which client ids a user may connect with, and as which
 gateways it may log in. ``all`` says nothing about names.
 
@@ -39,23 +65,34 @@ gateways it may log in. ``all`` says nothing about names.
   kind applies to the client, and yes elsewhere: names that nobody wrote about are free. What a name stands for is
   guarded all the same, because a session belongs to the user who began it.
 - An id that the broker gives to a client that brought none is not asked for.
+
+The pattern of ``[client PATTERN]`` is one of these. A client id is what a client says it is: give rights to it only
+where rules about names say who may be called so. ``[address NETWORK]`` is an address or a network (``10.7.0.0/16``,
+``fd00::/8``). Where nobody knows the address, its *allow* rules do not apply and its *deny* rules do.
+
+Rules come from several places: the ACL file, the grid (``ctl auth rules``), and what a client brought with its proof
+(claims of a token; rules without a section, for itself). They are read one behind the other, in this order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import re
+from typing import Final
 
 from iot_mqtt.auth.files import FileError
-from iot_mqtt.auth.names import NameRule, checked_pattern, decide_name
+from iot_mqtt.auth.names import NameRule, checked_pattern
+from iot_mqtt.auth.rules import PLACEHOLDERS, AnyRule, Rule, decide
+from iot_mqtt.auth.sections import HEADERS, Rules
 from iot_mqtt.errors import MqttError
-from iot_mqtt.ports.access import OF_NAMES, Action, Principal
-from iot_mqtt.topics.filters import covers, matches, overlaps, parse_replay, parse_shared, validate_filter
+from iot_mqtt.ports.access import ALL_FORMS, OF_NAMES, Action
+from iot_mqtt.topics.filters import validate_filter
 
-_SENDING = frozenset({Action.PUBLISH})
-_RECEIVING = frozenset({Action.SUBSCRIBE, Action.READ})
-_REPLAYING = frozenset({Action.REPLAY})
-_ACTIONS = {
+__all__ = ["BROUGHT", "AnyRule", "Rule", "Rules", "decide", "parse_brought", "parse_rule", "parse_rules"]
+
+_SENDING: Final = frozenset({Action.PUBLISH})
+_RECEIVING: Final = frozenset({Action.SUBSCRIBE, Action.READ})
+_REPLAYING: Final = frozenset({Action.REPLAY})
+_ACTIONS: Final = {
     "publish": _SENDING,
     "write": _SENDING,
     "subscribe": _RECEIVING,
@@ -63,113 +100,21 @@ _ACTIONS = {
     "replay": _REPLAYING,
     "all": _SENDING | _RECEIVING | _REPLAYING,
 }
-_NAMES = {action.value: action for action in OF_NAMES}
-#: What is asked of a filter, not of a topic.
-_OF_FILTERS = frozenset({Action.SUBSCRIBE, Action.REPLAY})
-_PLACEHOLDERS = ("%c", "%u")
+#: Rules about targets: what they are about, and where (before the target, behind it).
+_TARGETS: Final = {
+    "command": (_SENDING, "down/", ""),
+    "shadow": (_SENDING | _RECEIVING, "shadow/", "/+"),
+    "shadow-read": (_RECEIVING, "shadow/", "/+"),
+    "shadow-write": (_SENDING, "shadow/", "/+"),
+}
+#: The source of rules that a client brought.
+BROUGHT: Final = "token"
+_NAMES: Final = {action.value: action for action in OF_NAMES}
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One line about topics. Two rules that say the same are equal, wherever they stand."""
-
-    allow: bool
-    actions: frozenset[Action]
-    filter: str
-    line: int = field(default=0, compare=False)
-
-    def decides(self, who: Principal, action: Action, asked: str) -> bool:
-        """True if this rule speaks of it; ``asked`` is a topic, or for SUBSCRIBE and REPLAY a plain filter."""
-        if action not in self.actions:
-            return False
-        filter = self._filter_for(who)
-        if filter is None:
-            return False
-        if action not in _OF_FILTERS:
-            return matches(filter, asked)
-        return covers(filter, asked) if self.allow else overlaps(filter, asked)
-
-    def _filter_for(self, who: Principal) -> str | None:
-        """The filter with its names filled in; None if an allow rule has no name to fill in."""
-        if "%" not in self.filter:
-            return self.filter
-        levels = self.filter.split("/")
-        for place, level in enumerate(levels):
-            if level in _PLACEHOLDERS:
-                name = _name(who, level)
-                if not _usable(name, first=place == 0):
-                    return None if self.allow else "/".join([*levels[:place], "#"])
-                levels[place] = name
-        return "/".join(levels)
-
-
-def _name(who: Principal, placeholder: str) -> str:
-    if placeholder == "%c":
-        return who.client_id
-    return who.owner
-
-
-def _usable(name: str, *, first: bool) -> bool:
-    """Whether a name that a client chose is one plain level, and so cannot reach beyond the rule."""
-    return bool(name) and not any(sign in name for sign in "+#/\0") and not (first and name[0] == "$")
-
-
-#: One line of the file.
-AnyRule = Rule | NameRule
-
-
-class Rules:
-    """All rules of a file, by whom they are about."""
-
-    __slots__ = ("_everybody", "_anonymous", "_users", "_merged")
-
-    def __init__(self) -> None:
-        self._everybody: list[AnyRule] = []
-        self._anonymous: list[AnyRule] = []
-        self._users: dict[str, list[AnyRule]] = {}
-        #: By user, None for anonymous clients; who has no rules of his own shares those of "".
-        self._merged: dict[str | None, tuple[AnyRule, ...]] = {}
-
-    def section(self, header: str) -> list[AnyRule]:
-        """The rules below ``[header]``; ``ValueError`` if there can be no such section."""
-        word, _, name = header.partition(" ")
-        match word, name.strip():
-            case "all", "":
-                return self._everybody
-            case "anonymous", "":
-                return self._anonymous
-            case "user", user if user:
-                return self._users.setdefault(user, [])
-        raise ValueError(f"[{header}] is none of [all], [anonymous] and [user NAME]")
-
-    def of(self, who: Principal) -> tuple[AnyRule, ...]:
-        """The rules that apply to a client, in the order of the file."""
-        user = None if who.anonymous or who.username is None else who.username
-        if user is not None and user not in self._users:
-            user = ""
-        merged = self._merged.get(user)
-        if merged is None:
-            own = self._anonymous if user is None else self._users.get(user, [])
-            merged = self._merged[user] = tuple(sorted([*self._everybody, *own], key=lambda rule: rule.line))
-        return merged
-
-
-def decide(rules: Iterable[AnyRule], who: Principal, action: Action, asked: str) -> bool:
-    """The first rule that speaks of it decides, and no rule means no; about a name see ``names.decide_name``."""
-    if action in OF_NAMES:
-        return decide_name((rule for rule in rules if isinstance(rule, NameRule)), who, action, asked)
-    if action in _OF_FILTERS:
-        try:
-            prefixed = parse_shared(asked) or parse_replay(asked)
-        except MqttError:
-            return False
-        asked = prefixed[1] if prefixed else asked
-    if not asked:
-        return False
-    for rule in rules:
-        if isinstance(rule, Rule) and rule.decides(who, action, asked):
-            return rule.allow
-    return False
+_RETAINED: Final = 0b101010
+_CONDITION: Final = re.compile(r"qos(<=|>=|=)([012])|retain|noretain")
+#: Messages that are commands, if they are sent where commands are.
+_COMMANDS: Final = 0b010100
 
 
 def parse_rules(text: str, path: str) -> Rules:
@@ -184,14 +129,22 @@ def parse_rules(text: str, path: str) -> Rules:
             if line.startswith("["):
                 section = rules.section(_header(line))
             elif section is None:
-                raise ValueError("a rule stands below [all], [anonymous] or [user NAME]")
+                raise ValueError(f"a rule stands below one of {HEADERS}")
             else:
-                section.append(_rule(line, number))
+                section.append(parse_rule(line, number, path))
         except ValueError as error:
             raise FileError(path, number, str(error)) from None
         except MqttError as error:
             raise FileError(path, number, error.detail) from None
     return rules
+
+
+def parse_brought(lines: tuple[str, ...]) -> list[AnyRule]:
+    """Rules without sections that a client brought with its proof; ``ValueError`` if one of them is none."""
+    try:
+        return [parse_rule(line.strip(), number, BROUGHT) for number, line in enumerate(lines, start=1)]
+    except MqttError as error:
+        raise ValueError(error.detail) from None
 
 
 def _header(line: str) -> str:
@@ -200,20 +153,64 @@ def _header(line: str) -> str:
     return line[1:-1].strip()
 
 
-def _rule(line: str, number: int) -> AnyRule:
+def parse_rule(line: str, number: int, source: str) -> AnyRule:
+    """One rule; ``ValueError`` or ``MqttError`` if it is none."""
     # The filter or pattern is the rest of the line: spaces and '#' are part of it.
     words = line.split(None, 2)
-    if len(words) != 3 or words[0] not in ("allow", "deny") or (words[1] not in _ACTIONS and words[1] not in _NAMES):
-        raise ValueError(f"a rule is: allow|deny {'|'.join(_ACTIONS)} FILTER, or allow|deny client|gateway PATTERN")
-    verdict, verb, filter = words
+    if len(words) != 3 or words[0] not in ("allow", "deny") or words[1] not in {*_ACTIONS, *_TARGETS, *_NAMES}:
+        raise ValueError(
+            f"a rule is: allow|deny {'|'.join(_ACTIONS)} FILTER, allow|deny {'|'.join(_TARGETS)} TARGET, "
+            "or allow|deny client|gateway PATTERN"
+        )
+    verdict, verb, rest = words
+    allow = verdict == "allow"
     if verb in _NAMES:
-        return NameRule(verdict == "allow", _NAMES[verb], checked_pattern(filter), number)
+        return NameRule(allow, _NAMES[verb], checked_pattern(rest), number, line, source)
+    forms, rest = _conditions(rest)
+    if forms != ALL_FORMS and _ACTIONS.get(verb) != _SENDING:
+        raise ValueError("conditions (qos<=1, noretain, …) go with publish")
+    if verb in _ACTIONS:
+        actions, filter = _ACTIONS[verb], _checked(rest)
+    else:
+        actions, before, behind = _TARGETS[verb]
+        filter = _checked(before + (rest if rest == "#" or rest.endswith("/#") else rest + behind))
+        if verb == "command" and allow:
+            forms = _COMMANDS
+    return Rule(allow, actions, filter, number, forms, line, source)
+
+
+def _conditions(rest: str) -> tuple[int, str]:
+    """The forms that the words before a filter leave, and the filter."""
+    forms = ALL_FORMS
+    while True:
+        word, *behind = rest.split(None, 1)
+        condition = _CONDITION.fullmatch(word)
+        if condition is None or not behind:
+            break
+        forms &= _forms_of(word, condition)
+        rest = behind[0]
+    if not forms:
+        raise ValueError("no message meets all of these conditions")
+    return forms, rest
+
+
+def _forms_of(word: str, condition: re.Match[str]) -> int:
+    if word == "retain":
+        return _RETAINED
+    if word == "noretain":
+        return ALL_FORMS & ~_RETAINED
+    sign, qos = condition[1], int(condition[2])
+    meeting = {"<=": range(qos + 1), ">=": range(qos, 3), "=": range(qos, qos + 1)}[sign]
+    return sum(0b11 << 2 * one for one in meeting)
+
+
+def _checked(filter: str) -> str:
     validate_filter(filter)
     if filter.startswith("$share/"):
         raise ValueError("shared subscriptions are judged by the filter behind their group: leave $share/GROUP/ out")
     if filter.startswith("$replay/"):
         raise ValueError("replays are judged by the filter behind their beginning: leave $replay/FROM/ out")
     for level in filter.split("/"):
-        if level not in _PLACEHOLDERS and any(mark in level for mark in _PLACEHOLDERS):
+        if level not in PLACEHOLDERS and any(mark in level for mark in PLACEHOLDERS):
             raise ValueError("%c and %u stand for a whole level")
-    return Rule(verdict == "allow", _ACTIONS[verb], filter, number)
+    return filter

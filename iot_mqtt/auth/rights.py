@@ -1,17 +1,23 @@
-"""The rights of a client once it is in: its rules of the ACL file, kept up to date while it stays."""
+"""The rights of a client once it is in: the rules that apply to it, kept up to date while it stays."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
+from typing import Final
 from weakref import WeakSet
 
-from iot_mqtt.auth.acl import AnyRule, Rules, decide
-from iot_mqtt.auth.files import WatchedFile
-from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.auth.rule_index import RuleList, Siblings
+from iot_mqtt.auth.sections import Book
+from iot_mqtt.ports.access import ALL_FORMS, Action, Permissions, Principal
+
+logger = logging.getLogger(__name__)
 
 #: No two sets of rights share a version, so that a verdict remembered for one is never taken for another's.
 _versions = itertools.count(1)
+#: Verdicts on topics that differ in their last level that are remembered for each client and action.
+MAX_SIBLINGS: Final = 256
 
 
 class Unvarying:
@@ -26,73 +32,137 @@ class Unvarying:
     def allows(self, action: Action, asked: str) -> bool:
         return self.unrestricted
 
+    def forms(self, topic: str) -> int:
+        return ALL_FORMS if self.unrestricted else 0
+
 
 UNRESTRICTED = Unvarying(everything=True)
 #: For who could not be let in any more.
 NOTHING = Unvarying(everything=False)
+_NO_RULES: Final = RuleList(())
 
 
-class FilePermissions:
-    """The rules that apply to one client. A reload that changes none of them leaves ``version`` alone."""
+class RulePermissions:
+    """The rules that apply to one client. A change of rules that changes none of them leaves ``version`` alone.
 
-    __slots__ = ("unrestricted", "version", "_who", "_rules", "__weakref__")
+    Each connection asks for a topic once, but there may be many topics: what is found for one is remembered for all
+    that differ in their last level only, as far as no rule tells them apart.
+    """
 
-    def __init__(self, who: Principal, rules: Rules) -> None:
+    __slots__ = ("unrestricted", "version", "_who", "_rules", "_publish", "_read", "__weakref__")
+
+    def __init__(self, who: Principal, rules: RuleList) -> None:
         self.unrestricted = False
         self.version = next(_versions)
         self._who = who
-        self._rules = rules.of(who)
+        self._rules = rules
+        self._publish: dict[str, Siblings] = {}
+        self._read: dict[str, Siblings] = {}
 
     def allows(self, action: Action, asked: str) -> bool:
-        return decide(self._rules, self._who, action, asked)
+        if action is Action.READ:
+            return self._verdict(self._read, action, asked) != 0
+        return self._rules.allows(self._who, action, asked)
+
+    def forms(self, topic: str) -> int:
+        # Asked for every new topic: the most frequent answer costs no further call.
+        siblings = self._publish.get(topic[: topic.rfind("/") + 1])
+        if siblings is not None and not siblings[1]:
+            return siblings[0]
+        return self._verdict(self._publish, Action.PUBLISH, topic)
+
+    def _verdict(self, known: dict[str, Siblings], action: Action, topic: str) -> int:
+        parent = topic[: topic.rfind("/") + 1]
+        siblings = known.get(parent)
+        if siblings is not None:
+            forms, named = siblings
+            last = topic[len(parent) :]
+            if not any(last in levels for levels in named):
+                return forms
+        siblings = self._rules.siblings(self._who, action, topic)
+        if siblings is None:
+            return self._rules.forms(self._who, action, topic)
+        if len(known) >= MAX_SIBLINGS:
+            known.clear()
+        known[parent] = siblings
+        return siblings.forms
 
     @property
-    def rules(self) -> tuple[AnyRule, ...]:
+    def who(self) -> Principal:
+        """Whose rights they are."""
+        return self._who
+
+    @property
+    def rules(self) -> RuleList:
         """Those that decide now."""
         return self._rules
 
-    def renew(self, rules: Rules, same: dict[tuple[int, int], bool]) -> None:
-        """Take the rules from a new text. ``same``: which tuples of rules say the same, by their identities; most
-        clients share theirs.
+    def renew(self, rules: RuleList, same: dict[tuple[int, int], bool]) -> None:
+        """Take rules that were read later. ``same``: which lists say the same, by their identities; most clients share
+        theirs.
         """
-        before, mine = self._rules, rules.of(self._who)
-        if (unchanged := same.get((id(before), id(mine)))) is None:
-            unchanged = same[id(before), id(mine)] = before == mine
-        self._rules = mine
+        before = self._rules
+        if (unchanged := same.get((id(before), id(rules)))) is None:
+            unchanged = same[id(before), id(rules)] = before.rules == rules.rules
+        self._rules = rules
         if not unchanged:
+            self._publish.clear()
+            self._read.clear()
             self.version = next(_versions)
 
 
-class FileAuthorizer:
-    """Rights by the ACL file; without one, whoever was let in may do everything. So may superusers.
+class RuleAuthorizer:
+    """Rights by rules; where there are none, whoever was let in may do everything. So may superusers.
 
-    ``may_come`` says whether an owner could be let in now: who was deleted or disabled has no rights, whatever the
-    rules say, so that nothing is done in the name of a session or a will that is left behind.
+    ``book`` has the rules of the moment; whether there are sources of rules is known at the start. ``may_come`` says
+    whether an owner could be let in now: who was deleted or disabled has no rights, whatever the rules say, so that
+    nothing is done in the name of a session or a will that is left behind. ``groups`` says which groups a user is in
+    now, beyond those that its proof named.
     """
 
-    def __init__(self, file: WatchedFile[Rules] | None, may_come: Callable[[str], bool] = lambda _: True) -> None:
-        self._file = file
+    def __init__(
+        self,
+        book: Callable[[], Book],
+        may_come: Callable[[str], bool] = lambda _: True,
+        groups: Callable[[str], frozenset[str]] = lambda _: frozenset(),
+    ) -> None:
+        self._book = book
         self._may_come = may_come
-        self._given: WeakSet[FilePermissions] = WeakSet()
+        self._groups = groups
+        self._given: WeakSet[RulePermissions] = WeakSet()
 
     async def permissions(self, principal: Principal) -> Permissions:
         if principal.superuser:
             return UNRESTRICTED
         if not self._may_come(principal.owner):
             return NOTHING
-        if self._file is None:
+        book = self._book()
+        if not book.sources and not principal.brought_rules:
             return UNRESTRICTED
-        permissions = FilePermissions(principal, self._file.content)
+        permissions = RulePermissions(principal, self._rules_of(book, principal))
         self._given.add(permissions)
         return permissions
 
     def renew(self) -> None:
-        """Hand the rules of a reloaded file to everyone who is in."""
-        if self._file is not None:
-            given = list(self._given)
-            # By identity: the tuples of before must live as long as the comparison.
-            before = [permissions.rules for permissions in given]
-            same: dict[tuple[int, int], bool] = {}
-            for permissions in given:
-                permissions.renew(self._file.content, same)
-            del before
+        """Hand the rules and groups of this moment to everyone who is in."""
+        book, given = self._book(), list(self._given)
+        # By identity: the lists of before must live as long as the comparison.
+        before = [permissions.rules for permissions in given]
+        same: dict[tuple[int, int], bool] = {}
+        for permissions in given:
+            permissions.renew(self._rules_of(book, permissions.who), same)
+        del before
+
+    def _rules_of(self, book: Book, principal: Principal) -> RuleList:
+        groups = self._groups(principal.owner) if principal.owner else frozenset()
+        if groups:
+            principal = principal._replace(groups=principal.groups | groups)
+        try:
+            return book.of(principal)
+        except ValueError as error:
+            logger.warning(
+                "a client has no rights: the rules that it brought are none: %s",
+                error,
+                extra={"client": principal.client_id, "user": principal.owner or None},
+            )
+            return _NO_RULES

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.auth.accounts import Accounts, Store
-from iot_mqtt.auth.acl import Rules, parse_rules
+from iot_mqtt.auth.acl import Rules, parse_brought, parse_rules
 from iot_mqtt.auth.building import VOUCHING, Builder, names_of
 from iot_mqtt.auth.chain import Chains, Link, Said
 from iot_mqtt.auth.fair_queue import Allowance
@@ -15,8 +15,9 @@ from iot_mqtt.auth.files import FileError, WatchedFile
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
 from iot_mqtt.auth.links.passwords import PasswordLink
-from iot_mqtt.auth.rights import FileAuthorizer
+from iot_mqtt.auth.rights import RuleAuthorizer
 from iot_mqtt.auth.scram import Scram
+from iot_mqtt.auth.sections import Book
 from iot_mqtt.auth.settings import AuthSettings, JwtSettings
 from iot_mqtt.auth.user_desk import UserDesk
 from iot_mqtt.auth.users import FileStore, parse_users
@@ -78,7 +79,8 @@ class Access:
         self.methods: dict[str, AuthenticationMethod] = {}
         if settings.scram:
             self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key)
-        self.authorizer = FileAuthorizer(self._rules, self._may_come)
+        self._book = self._bound()
+        self.authorizer = RuleAuthorizer(lambda: self._book, self._may_come, self.groups_of)
         #: Called after users or rules changed, with the users who may not come in any more.
         self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
         if directory is not None and "grid" in self._links:
@@ -154,6 +156,10 @@ class Access:
             stores["grid"] = GridUsers(directory)
         return stores
 
+    def _bound(self) -> Book:
+        """The rules of all sources, as they are now."""
+        return Book([] if self._rules is None else [self._rules.content], parse_brought)
+
     def _may_come(self, owner: str) -> bool:
         """Whether somebody of this identity could be let in now."""
         if not owner:
@@ -180,6 +186,7 @@ class Access:
             except FileError as error:
                 errors.append(error)
         if self._rules and self._rules.content is not before:
+            self._book = self._bound()
             self.authorizer.renew()
         know = None if self._users is None else self._users.content
         gone = knew.gone_in(know) if knew is not None and know is not None else frozenset()

@@ -34,6 +34,7 @@ from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, run_of_one
 from iot_mqtt.codec.scan import SCANNER
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, Reader
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
+from iot_mqtt.native._pure import RoutesByForm
 from iot_mqtt.values import ProtocolVersion
 
 #: What ``Decoder.feed`` returns; an error can only be the last of a list.
@@ -82,7 +83,6 @@ class Decoder:
         "_phase",
         "_rest",
         "_role",
-        "allowed",
         "routes",
         "version",
     )
@@ -105,9 +105,8 @@ class Decoder:
         self.version = version
         #: Of every packet but the first.
         self._largest = max_packet_size
-        #: Topic → what packets of one batch have in common; and the topics that may be in one, if not all may.
-        self.routes = routes
-        self.allowed: dict[bytes, bool] | None = None
+        #: Topic → what packets of one batch have in common; or such a dict for each ``head & 7``.
+        self.routes: dict[bytes, Any] | RoutesByForm | None = routes
         self._limit = max_packet_size if max_connect_size is None else min(max_connect_size, max_packet_size)
         self._role = role
         #: The largest alias that a client may use, and what they stand for; None: who gets the packets sees to that.
@@ -132,7 +131,7 @@ class Decoder:
         if self._held or self._mode < 0:
             return self._feed_slowly(data)
         items: list[Item] = []
-        pos = self._scanner.scan(data, 0, items, self._limit, self._mode, self.routes, self.allowed)
+        pos = self._scanner.scan(data, 0, items, self._limit, self._mode, self.routes)
         if pos != len(data):
             self._carry_on(data, pos, items)
         return items
@@ -178,7 +177,7 @@ class Decoder:
     def _scan(self, data: bytes, pos: int, items: list[Item], order: int) -> None:
         if self._mode >= 0:
             mode = self._mode | order
-            pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes, self.allowed)
+            pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes)
         self._carry_on(data, pos, items)
 
     def _hold(self, data: bytes) -> None:
@@ -209,7 +208,7 @@ class Decoder:
                 if self._mode >= 0:
                     # A SUBSCRIBE before it changes routes, and must not change the order of what comes.
                     mode = self._mode | native.IN_ORDER
-                    pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes, self.allowed)
+                    pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes)
         except MqttError as error:
             self._enter(Phase.OVER)
             # The traceback would keep the buffer alive.
@@ -224,7 +223,7 @@ class Decoder:
         self._names = names or None
         # With their topics they may be larger than what a client may send.
         mode = self._mode | native.IN_ORDER if pos else self._mode
-        end = self._scanner.scan(written, 0, items, MAX_PACKET_SIZE, mode, self.routes, self.allowed)
+        end = self._scanner.scan(written, 0, items, MAX_PACKET_SIZE, mode, self.routes)
         while end < len(written):
             end = self._one(written, end, len(written), items)
         return after

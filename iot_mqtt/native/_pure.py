@@ -8,7 +8,7 @@ exactly what is wrong with it, so no reason code is chosen here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from iot_mqtt.errors import MqttError
 
@@ -29,6 +29,12 @@ _SIZES = {0x01: 1, 0x02: 4, 0x23: 2}
 
 #: First bytes a PUBLISH may have: not QoS 3, and no DUP at QoS 0.
 _HEADS = frozenset(head for head in range(0x30, 0x40) if head & 6 != 6 and head & 14 != 8)
+
+
+class RoutesByForm(Protocol):
+    """Routes that differ by ``head & 7``: QoS and RETAIN."""
+
+    def __getitem__(self, form: int, /) -> dict[bytes, Any]: ...
 
 
 class Scanner:
@@ -65,15 +71,14 @@ class Scanner:
         items: list[Any],
         limit: int,
         mode: int,
-        routes: dict[bytes, Any] | None = None,
-        allowed: dict[bytes, bool] | None = None,
+        routes: dict[bytes, Any] | RoutesByForm | None = None,
     ) -> int:
         """Append the runs at ``data[pos:]`` to ``items``; return where the first packet stands that is none.
 
         ``limit`` is the largest packet allowed, in bytes; ``mode`` is FIVE and FROM_CLIENT. ``routes``: packets whose
-        topics have the same value there are one batch, if ``allowed`` (where there is one) has True for each topic;
-        None: in no batch. At QoS 0 packets of values that differ in ``alone`` (not None) are gathered across each
-        other. What these mean is not known here.
+        topics have the same value there are one batch; None: in no batch. It may be one for each ``head & 7``. At QoS 0
+        packets of values that differ in ``alone`` (not None) are gathered across each other. What these mean is not
+        known here.
         """
         end = len(data)
         while end - pos >= 4:
@@ -81,7 +86,7 @@ class Scanner:
             if kind == 3:
                 after = pos
                 if routes is not None:
-                    after = self._routed(data, pos, end, items, limit, mode, routes, allowed)
+                    after = self._routed(data, pos, end, items, limit, mode, routes)
                 if after == pos:
                     after = self._publishes(data, pos, end, items, limit, mode)
             elif 4 <= kind <= 7:
@@ -132,8 +137,7 @@ class Scanner:
         items: list[Any],
         limit: int,
         mode: int,
-        routes: dict[bytes, Any],
-        allowed: dict[bytes, bool] | None,
+        routes: dict[bytes, Any] | RoutesByForm,
     ) -> int:
         """Packets whose topics have one route, with nothing that the broker has to look at; ``pos`` if the first is
         none.
@@ -145,17 +149,18 @@ class Scanner:
         in_order = qos or mode & IN_ORDER != 0
         groups: dict[Any, _Group] = {}
         route, here = None, pos
+        topics = routes if isinstance(routes, dict) else routes[head & 7]
         while end - here >= 4 and data[here] == head:
             topic, packet_id, behind, stop = _fields(data, here, end, limit, five, qos)
-            if topic is None or (allowed is not None and allowed.get(topic) is not True):
+            if topic is None:
                 break
             if five and data[behind]:
                 payload, _, properties = self._block(data, behind, stop, mode)
                 if payload > stop or properties.topic_alias is not None or properties.subscription_identifiers:
                     break
-            if topic not in routes and (not topic or self._topic(topic, self._none) is None):
+            if topic not in topics and (not topic or self._topic(topic, self._none) is None):
                 break
-            found = routes[topic]
+            found = topics[topic]
             if found is not None and head & 1:
                 found = found.retained
             if found is not None and qos:

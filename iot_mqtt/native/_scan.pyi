@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from iot_mqtt.native._pure import RoutesByForm
+
 FIVE: int
 FROM_CLIENT: int
 IN_ORDER: int
@@ -27,8 +29,7 @@ class Scanner:
         items: list[Any],
         limit: int,
         mode: int,
-        routes: dict[bytes, Any] | None = None,
-        allowed: dict[bytes, bool] | None = None,
+        routes: dict[bytes, Any] | RoutesByForm | None = None,
     ) -> int: ...
 
 class PageReader:

@@ -209,7 +209,7 @@ cdef class Scanner:
 
     def scan(
         self, bytes data not None, Py_ssize_t pos, list items not None, Py_ssize_t limit, int mode,
-        object routes=None, object allowed=None
+        object routes=None
     ):
         """See the twin."""
         cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
@@ -221,7 +221,7 @@ cdef class Scanner:
             if kind == 3:
                 after = pos
                 if routes is not None:
-                    after = self._routed(data, p, pos, end, items, limit, mode, routes, allowed)
+                    after = self._routed(data, p, pos, end, items, limit, mode, routes)
                 if after == pos:
                     after = self._publishes(data, p, pos, end, items, limit, mode)
             elif 4 <= kind <= 7:
@@ -340,7 +340,7 @@ cdef class Scanner:
 
     cdef Py_ssize_t _routed(
         self, bytes data, Bytes p, Py_ssize_t pos, Py_ssize_t end, list items, Py_ssize_t limit, int mode,
-        object routes, object allowed
+        object routes
     ) except -1:
         """Packets whose topics have routes, with nothing that the broker has to look at; ``pos`` if that is none."""
         cdef unsigned char head = p[pos]
@@ -355,6 +355,8 @@ cdef class Scanner:
         cdef dict groups = None
         if head & 14 > 4:  # DUP, or no QoS
             return pos
+        if not isinstance(routes, dict):
+            routes = routes[head & 7]
         while end - here >= 4 and p[here] == head:
             at = here + 2
             size = p[here + 1]
@@ -384,10 +386,6 @@ cdef class Scanner:
                     block_at, block_size = behind, length
             if topic_size != last_size or memcmp(p + at, p + last_at, topic_size):
                 topic = PyBytes_FromStringAndSize(<const char*>p + at, topic_size)
-                if allowed is not None:
-                    found = PyDict_GetItem(allowed, topic)
-                    if found is NULL or <object>found is not True:
-                        break
                 found = PyDict_GetItem(routes, topic)
                 if found is not NULL:
                     one = <object>found

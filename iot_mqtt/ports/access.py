@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from iot_mqtt.errors import ReasonCode
 
@@ -38,6 +38,14 @@ OF_NAMES = frozenset({Action.CLIENT, Action.GATEWAY})
 
 #: Of a client without a certificate.
 NO_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+#: Forms of PUBLISH: one bit for each QoS, retained and not.
+ALL_FORMS: Final = 0x3F
+
+
+def form_of(head: int) -> int:
+    """The form that the first byte of a PUBLISH packet says: QoS in bits 1 and 2, RETAIN in bit 0."""
+    return 1 << (head & 7)
 
 
 class ConnectAttempt(NamedTuple):
@@ -103,7 +111,13 @@ class Permissions(Protocol):
     version: int
 
     def allows(self, action: Action, asked: str) -> bool:
-        """Whether the principal may do it; ``asked`` is the topic, the filter or the name (``OF_NAMES``)."""
+        """Whether the principal may do it; ``asked`` is the topic, the filter or the name (``OF_NAMES``). Of PUBLISH:
+        whether it may in any form.
+        """
+        ...
+
+    def forms(self, topic: str) -> int:
+        """In which forms the principal may publish to a topic (``form_of``)."""
         ...
 
 

@@ -10,10 +10,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def address_of(peer: str) -> Address | None:
     """The address; of IPv4 in IPv6 that of IPv4. None for what is none, such as a socket's file."""
-    return _address(_host(peer))
+    return parsed(host_of(peer))
 
 
-def _address(host: str) -> Address | None:
+def parsed(host: str) -> Address | None:
+    """The address that a text without a port is; of IPv4 in IPv6 that of IPv4. None for what is none."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:
@@ -23,16 +24,17 @@ def _address(host: str) -> Address | None:
 
 def source_of(peer: str) -> str:
     """The address that a peer counts as: IPv6 by /64, which is what one subscriber has."""
-    return _source(_host(peer)) or peer
+    return _source(host_of(peer)) or peer
 
 
 @lru_cache(maxsize=1024)
 def _source(host: str) -> str:
-    found = _address(host)
+    found = parsed(host)
     if found is None:
         return host
     return str(found if found.version == 4 else ipaddress.ip_network((found, 64), strict=False))
 
 
-def _host(peer: str) -> str:
+def host_of(peer: str) -> str:
+    """The address as it is written, without port, brackets and zone."""
     return peer.rpartition(":")[0].strip("[]").partition("%")[0]

@@ -25,12 +25,15 @@ _MOST_SCANS = 16
 
 
 class Classes(dict[bytes, "Match[R] | Mixed | None"], Generic[R]):
-    """Of the memo, what is served together (see ``Routes``). ``classes[topic]`` finds what it does not have."""
+    """Of the memo, what is served together (see ``Routes``). ``classes[topic]`` finds what it does not have;
+    ``forgotten`` grows when anything that it had may be another now.
+    """
 
-    __slots__ = ("_find",)
+    __slots__ = ("forgotten", "_find")
 
     def __init__(self, find: Callable[[bytes], Match[R]]) -> None:
         super().__init__()
+        self.forgotten = 0
         self._find = find
 
     def __missing__(self, topic: bytes) -> Match[R] | Mixed | None:
@@ -80,6 +83,7 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
             self.classes.pop(topic, None)
             if match is not None:
                 self._weight -= match.weight
+                self.classes.forgotten += 1
 
     def forget_prefixes(self, prefixes: Iterable[bytes]) -> None:
         """Drop all topics that begin with one of these.
@@ -104,4 +108,5 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         """Drop everything."""
         self.clear()
         self.classes.clear()
+        self.classes.forgotten += 1
         self._weight = self._credit = 0

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from iot_mqtt.auth.acl import Rule, decide, parse_rules
 from iot_mqtt.auth.names import NameRule
-from iot_mqtt.ports.access import Action, Principal
+from iot_mqtt.auth.rights import RulePermissions
+from iot_mqtt.ports.access import ALL_FORMS, OF_NAMES, Action, Principal, form_of
 from iot_mqtt.topics.filters import covers, overlaps
 
 # Few names, so that filters and topics meet; "$" both where it is special and where it is not; empty levels.
@@ -120,6 +121,58 @@ def test_no_user_name_widens_a_rule_about_names(user: str, name: str) -> None:
     rule = NameRule(allow=True, action=Action.CLIENT, pattern="%u-x")
     assert rule.fits(Principal("c", user), name) == (bool(user) and name == f"{user}-x")
     assert rule.fits(Principal("c", user), f"{user}-x") == bool(user)
+
+
+WORDED = st.lists(
+    st.one_of(
+        st.builds(
+            "{} publish {}{}".format,
+            st.sampled_from(["allow", "deny"]),
+            st.sampled_from(["", "qos<=1 ", "qos=2 ", "retain ", "noretain ", "qos>=1 noretain "]),
+            filters(),
+        ),
+        st.builds(
+            "{} {} {}".format,
+            st.sampled_from(["allow", "deny"]),
+            st.sampled_from(["subscribe", "all", "replay", "command", "shadow", "shadow-write"]),
+            filters(),
+        ),
+        st.builds(
+            "{} {} {}".format,
+            st.sampled_from(["allow", "deny"]),
+            st.sampled_from(["client", "gateway"]),
+            st.sampled_from(["a", "a*", "?", "%u", "a%u*", "*", "b?"]),
+        ),
+    ),
+    max_size=12,
+)
+LEVELS = ["a", "b", "", "$S", "c", "down", "shadow"]
+MANY = st.lists(st.lists(st.sampled_from(LEVELS), min_size=1, max_size=4).map("/".join).filter(bool), max_size=12)
+NAMED = st.builds(Principal, st.sampled_from([*LEVELS, "a/b", "#", "+"]), st.none() | st.sampled_from([*LEVELS, "+"]))
+
+
+@given(WORDED, NAMED, MANY, PLAIN)
+def test_what_the_index_finds_is_what_the_first_rule_says(
+    lines: list[str], who: Principal, topics: list[str], filter: str
+) -> None:
+    """For every action, form and name; topics one after the other, as those of one connection are remembered."""
+    rules = parse_rules("\n".join(["[all]", *lines]), "acl").of(who)
+    permissions = RulePermissions(who, rules)
+    for topic in topics:
+        forms = [form_of(head) for head in range(6)]
+        expected = sum(form for form in forms if decide(rules, who, Action.PUBLISH, topic, form))
+        assert permissions.forms(topic) == expected
+        assert permissions.allows(Action.PUBLISH, topic) == (expected != 0)
+        for action in (Action.READ, *OF_NAMES):
+            assert permissions.allows(action, topic) == decide(rules, who, action, topic)
+    for action in (Action.SUBSCRIBE, Action.REPLAY):
+        for asked in (filter, f"$share/g/{filter}", f"$replay/1h/{filter}", "$share/g"):
+            assert permissions.allows(action, asked) == decide(rules, who, action, asked)
+
+
+def test_all_forms_are_all_forms() -> None:
+    """Three QoS, retained or not."""
+    assert sum(form_of(head) for head in range(6)) == ALL_FORMS
 
 
 @given(RULES, PRINCIPALS, PLAIN)

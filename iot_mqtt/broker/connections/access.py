@@ -7,6 +7,7 @@ meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from iot_mqtt.broker.connections.connection import Connection
@@ -27,6 +28,7 @@ from iot_mqtt.ports.access import (
     Permissions,
     Principal,
 )
+from iot_mqtt.ports.addresses import host_of
 
 #: The rest of a CONNECT: who the client is, what it may do, and what its exchange has for it.
 Admitted = Callable[[Connection, Principal, Permissions, bytes | None], None]
@@ -59,6 +61,7 @@ class Access:
         verdict = await self._authenticator.authenticate(attempt_of(connection))
         if isinstance(verdict, Denied):
             raise Refused(verdict.detail, verdict.reason)
+        verdict = placed(verdict, connection)
         permissions = await self._authorizer.permissions(verdict)
         if not connection.closed:
             self._admitted(connection, verdict, permissions, None)
@@ -78,13 +81,14 @@ class Access:
         exchange = connection.exchange
         assert exchange is not None
         act = guarded(connection, partial(self._act, connection, exchange))
-        drive(self._step(exchange, data), act, partial(_failed, connection))
+        drive(self._step(connection, exchange, data), act, partial(_failed, connection))
 
     async def _step(
-        self, exchange: Exchange, data: bytes | None
+        self, connection: Connection, exchange: Exchange, data: bytes | None
     ) -> tuple[Challenge | Granted | Denied, Permissions | None]:
         verdict = await exchange.step(data)
         if isinstance(verdict, Granted):
+            verdict = replace(verdict, principal=placed(verdict.principal, connection))
             return verdict, await self._authorizer.permissions(verdict.principal)
         return verdict, None
 
@@ -117,6 +121,11 @@ class Access:
         self._recheck(connection)
         connection.note_origin()
         connection.send_packet(_auth(connection, ReasonCode.SUCCESS, verdict.data))
+
+
+def placed(principal: Principal, connection: Connection) -> Principal:
+    """The same with the address that it comes from, whoever vouched for it."""
+    return principal if principal.address else principal._replace(address=host_of(connection.peer))
 
 
 def attempt_of(connection: Connection) -> ConnectAttempt:

@@ -13,7 +13,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import ConnectWill
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
-from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.ports.access import Permissions, Principal, form_of
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
 from iot_mqtt.values import Message, Will
@@ -28,8 +28,8 @@ class WillRequests:
         self._settings = settings
         self._counters = counters
 
-    def read(self, will: ConnectWill, permissions: Permissions) -> Will:
-        """The will that is asked for, or an error."""
+    def read(self, will: ConnectWill, permissions: Permissions, *, five: bool) -> Will:
+        """The will that is asked for, or an error, for MQTT 5 with the reason that says what would be allowed."""
         topic = will.topic.decode()
         validate_topic(topic, max_levels=self._settings.max_topic_levels)
         if will.qos > self._settings.max_qos:  # [MQTT-3.2.2-12]
@@ -39,10 +39,26 @@ class WillRequests:
         if is_reserved(will.topic):
             self._counters.denied["will"] += 1
             raise Refused(f"the will's topic: {RESERVED}", ReasonCode.NOT_AUTHORIZED)
-        if not permissions.unrestricted and not permissions.allows(Action.PUBLISH, topic):
-            self._counters.denied["will"] += 1
-            raise Refused("not allowed to publish the will's topic", ReasonCode.NOT_AUTHORIZED)
+        if not permissions.unrestricted:
+            reason = _denied(permissions.forms(topic), will.qos, retain=will.retain)
+            if reason is not None:
+                self._counters.denied["will"] += 1
+                raise Refused(
+                    "not allowed to publish the will's topic in this form",
+                    reason if five else ReasonCode.NOT_AUTHORIZED,
+                )
         return _will(will)
+
+
+def _denied(forms: int, qos: int, *, retain: bool) -> ReasonCode | None:
+    """Why a will is not allowed, in the words that CONNACK has for it: it may be less that would be."""
+    if forms & form_of(qos << 1 | retain):
+        return None
+    if retain and forms & form_of(qos << 1):
+        return ReasonCode.RETAIN_NOT_SUPPORTED
+    if any(forms & form_of(less << 1 | retain) for less in range(qos)):
+        return ReasonCode.QOS_NOT_SUPPORTED
+    return ReasonCode.NOT_AUTHORIZED
 
 
 def _will(will: ConnectWill) -> Will:
@@ -100,7 +116,7 @@ class Admission:
         client_id = connect.client_id
         if client_id and not permissions.unrestricted:
             self._owners.check_name(connection, client_id)
-        will = None if connect.will is None else self._wills.read(connect.will, permissions)
+        will = None if connect.will is None else self._wills.read(connect.will, permissions, five=connection.five)
         assigned = None if client_id else self._new_client_id()
         if connection.max_packet_size:
             self._welcome.check(connection, assigned, data)

@@ -27,6 +27,7 @@ from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.pipeline import CloseReason, Context, IdleWatch, MqttCodecStage, Timeout
 from iot_mqtt.ports.access import Exchange, Permissions, Principal
 from iot_mqtt.ports.endings import by_client, by_node
+from iot_mqtt.topics.memo import Classes
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
 from iot_mqtt.values import NOBODY, CodecId, Origin, ProtocolVersion
 
@@ -200,6 +201,8 @@ class Connection(AnswerWriter):
 
     def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
         self.serving.lives.closed(self, reason)
+        if self.verdicts is not None:
+            self.verdicts.close()
         if self._idle is not None:
             self._idle.cancel()
         if self._proof is not None:
@@ -287,12 +290,14 @@ class Connection(AnswerWriter):
         user = "" if self.principal is None else self.principal.owner
         self.origin = Origin(user, self.codec_id) if user or self.codec_id else NOBODY
 
-    def may_publish(self, topic: bytes) -> bool:
-        """Whether this client may publish to a topic; asked for every run, so the verdict is memoised."""
+    def may_publish(self, topic: bytes, head: int) -> bool:
+        """Whether this client may publish to a topic, with the QoS and RETAIN of a first byte; asked for every run, so
+        the verdict is memoised.
+        """
         permissions = self.permissions
         if permissions is None or (topic and topic[0] in FIRST_BYTES and is_reserved(topic)):
             return False
-        return permissions.unrestricted or self._memory().may_publish(permissions, topic)
+        return permissions.unrestricted or self._memory().may_publish(permissions, topic, head)
 
     def may_receive(self, topic: bytes) -> bool:
         """Whether a message that is the next to be sent may be: the right to it may be gone since it was taken for this
@@ -303,13 +308,20 @@ class Connection(AnswerWriter):
             return False
         return permissions.unrestricted or self._memory().may_receive(permissions, topic)
 
+    def begin_verdicts(self) -> None:
+        """The rights of its client are known, and are not to everything: batches have what may be published."""
+        if self.permissions is not None and not self.permissions.unrestricted:
+            self._memory().begin(self.permissions)
+
     def _memory(self) -> Verdicts:
         if self.verdicts is None:
-            self.verdicts = Verdicts()
             codec = self.ctx.pipeline.get("mqtt") if self.ctx is not None else None
-            if isinstance(codec, MqttCodecStage):
-                # Batches have topics that were asked for; before, each was taken apart (``PublishGate.takes``).
-                codec.allowed = self.verdicts.publish
+            decoder = codec if isinstance(codec, MqttCodecStage) else None
+            classes = decoder.routes if decoder is not None and isinstance(decoder.routes, Classes) else None
+            self.verdicts = Verdicts(classes)
+            if decoder is not None and classes is not None:
+                # What was made into batches before is taken apart (``PublishGate.takes``).
+                decoder.routes = self.verdicts
         return self.verdicts
 
     # The end.

@@ -51,6 +51,7 @@ class Opening:
         connection.session = session
         if not connection.permissions.unrestricted:
             self._rights.recheck(connection)
+            connection.begin_verdicts()
         self._connections.connected(connection)
         self._wills.set(session, will)
         welcome = self._welcome.welcome

@@ -12,7 +12,7 @@ from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.session import Session
 from iot_mqtt.pipeline import TimingWheel
-from iot_mqtt.ports.access import Action, Permissions
+from iot_mqtt.ports.access import Permissions, form_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import Store, StoredWill
@@ -102,7 +102,8 @@ class WillPublishing:
 
     def _judged(self, client_id: str, owner: str, will: Will, permissions: Permissions) -> None:
         topic = will.message.topic.decode()
-        if permissions.unrestricted or permissions.allows(Action.PUBLISH, topic):
+        form = form_of(will.message.qos << 1 | will.message.retain)
+        if permissions.unrestricted or permissions.forms(topic) & form:
             self._send(client_id, will, owner)
             return
         self.counters.denied["will"] += 1

@@ -76,6 +76,7 @@ def test_the_table_of_names(case: Case) -> None:
     who = Principal("c1", case.user, anonymous=case.user is None)
     rules = parse_rules(case.rules, "acl").of(who)
     assert decide(rules, who, case.action, case.asked) is case.allowed
+    assert rules.allows(who, case.action, case.asked) is case.allowed
 
 
 def test_a_name_rule_is_no_rule_about_topics() -> None:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from iot_mqtt.auth.acl import decide, parse_rules
-from iot_mqtt.ports.access import Action, Principal
+from iot_mqtt.ports.access import Action, Principal, form_of
 
 PUB, SUB, READ, REPLAY = Action.PUBLISH, Action.SUBSCRIBE, Action.READ, Action.REPLAY
+#: First bytes of PUBLISH: retained, and at QoS 1 and 2.
+RETAINED, AT_1, AT_2 = 0x31, 0x32, 0x34
 
 
 class Case(NamedTuple):
@@ -22,8 +24,12 @@ class Case(NamedTuple):
     allowed: bool
     user: str | None = "ann"
     client: str = "c1"
+    groups: frozenset[str] = frozenset()
+    address: str = "10.7.1.2"
+    head: int = 0x30
 
 
+CREW = frozenset({"crew", "night"})
 ANN_PLANT = "[user ann]\nallow all plant/#"
 
 CASES = [
@@ -137,15 +143,103 @@ CASES = [
         client="a/b",
     ),
     Case("%% elsewhere is text", "[all]\nallow publish 100%/x", PUB, "100%/x", True),
+    # Groups.
+    Case("a group's rule is for its members", "[group crew]\nallow publish a", PUB, "a", True, groups=CREW),
+    Case("and for nobody else", "[group crew]\nallow publish a", PUB, "a", False),
+    Case("nor for a user who is called so", "[group ann]\nallow publish a", PUB, "a", False),
+    Case(
+        "of several groups", "[group day]\nallow publish a\n[group night]\nallow publish b", PUB, "b", True, groups=CREW
+    ),
+    Case(
+        "file order, not the kind",
+        "[group crew]\ndeny publish a\n[user ann]\nallow publish a",
+        PUB,
+        "a",
+        False,
+        groups=CREW,
+    ),
+    # Clients.
+    Case("a client's rule", "[client c?]\nallow publish a", PUB, "a", True),
+    Case("and for no other", "[client c?]\nallow publish a", PUB, "a", False, client="c12"),
+    Case("an exact client", "[client c1]\nallow publish a", PUB, "a", True),
+    Case("an exact client is not one that begins so", "[client c]\nallow publish a", PUB, "a", False),
+    Case("brackets are no pattern", "[client [c]1]\nallow publish a", PUB, "a", False),
+    Case("a client that is called like its user", "[client %u-*]\nallow publish a", PUB, "a", True, client="ann-7"),
+    Case("and one that is not", "[client %u-*]\nallow publish a", PUB, "a", False, client="bob-7"),
+    Case("nobody's name allows nothing", "[client %u-*]\nallow publish a", PUB, "a", False, user=None, client="x-7"),
+    Case(
+        "but denies", "[client %u-*]\ndeny publish a\n[all]\nallow publish a", PUB, "a", False, user=None, client="x-7"
+    ),
+    # Addresses.
+    Case("from a network", "[address 10.7.0.0/16]\nallow publish a", PUB, "a", True),
+    Case("not from another", "[address 10.8.0.0/16]\nallow publish a", PUB, "a", False),
+    Case("from one address", "[address 10.7.1.2]\nallow publish a", PUB, "a", True),
+    Case("from anywhere", "[address 0.0.0.0/0]\nallow publish a", PUB, "a", True),
+    Case("which is not IPv6", "[address ::/0]\nallow publish a", PUB, "a", False),
+    Case("IPv4 in IPv6", "[address 10.7.0.0/16]\nallow publish a", PUB, "a", True, address="::ffff:10.7.1.2"),
+    Case(
+        "of networks in networks",
+        "[address 10.0.0.0/8]\ndeny publish a\n[address 10.7.0.0/16]\nallow publish a",
+        PUB,
+        "a",
+        False,
+    ),
+    Case("IPv6", "[address fd00::/8]\nallow publish a", PUB, "a", True, address="fd12::1"),
+    Case("an unknown place allows nothing", "[address 0.0.0.0/0]\nallow publish a", PUB, "a", False, address=""),
+    Case("and denies", "[address 10.0.0.0/8]\ndeny publish a\n[all]\nallow publish a", PUB, "a", False, address=""),
+    # Conditions.
+    Case("QoS within the limit", "[all]\nallow publish qos<=1 a", PUB, "a", True, head=AT_1),
+    Case("QoS beyond it", "[all]\nallow publish qos<=1 a", PUB, "a", False, head=AT_2),
+    Case("exactly", "[all]\nallow publish qos=1 a", PUB, "a", False),
+    Case("at least", "[all]\nallow publish qos>=1 a", PUB, "a", True, head=AT_2),
+    Case("not retained", "[all]\nallow publish noretain a", PUB, "a", False, head=RETAINED),
+    Case("not retained, and it is not", "[all]\nallow publish noretain a", PUB, "a", True),
+    Case("retained only", "[all]\nallow publish retain a", PUB, "a", False),
+    Case("both", "[all]\nallow publish qos<=1 noretain a", PUB, "a", False, head=AT_2 | 1),
+    Case("a denied form", "[all]\ndeny publish retain #\nallow publish #", PUB, "a", False, head=RETAINED),
+    Case("spares the others", "[all]\ndeny publish retain #\nallow publish #", PUB, "a", True, head=AT_2),
+    Case(
+        "what a condition leaves goes to the next rule",
+        "[all]\nallow publish qos=0 a\nallow write qos=1 a",
+        PUB,
+        "a",
+        True,
+        head=AT_1,
+    ),
+    Case("a filter that looks like a condition", "[all]\nallow publish retain", PUB, "retain", True),
+    Case("a condition and such a filter", "[all]\nallow publish noretain retain", PUB, "retain", False, head=RETAINED),
+    # Commands and shadows.
+    Case("a command", "[all]\nallow command gw/+", PUB, "down/gw/press", True, head=AT_1),
+    Case("to another", "[all]\nallow command gw/+", PUB, "down/gx/press", False, head=AT_1),
+    Case("is of QoS 1 or 2", "[all]\nallow command gw/+", PUB, "down/gw/press", False),
+    Case("and not retained", "[all]\nallow command gw/+", PUB, "down/gw/press", False, head=AT_2 | 1),
+    Case(
+        "a denied command is denied in any form", "[all]\ndeny command #\nallow publish #", PUB, "down/gw/press", False
+    ),
+    Case("one's own commands", "[all]\nallow command %u/#", PUB, "down/ann/x", True, head=AT_2),
+    Case("a right to command is none to listen", "[all]\nallow command #", SUB, "down/#", False),
+    Case("a shadow is read", "[all]\nallow shadow gw/press", SUB, "shadow/gw/press/+", True),
+    Case("and written", "[all]\nallow shadow gw/press", PUB, "shadow/gw/press/desired", True),
+    Case("another is not", "[all]\nallow shadow gw/press", PUB, "shadow/gw/saw/desired", False),
+    Case("reading only", "[all]\nallow shadow-read gw/+", PUB, "shadow/gw/saw/desired", False),
+    Case("reading only is reading", "[all]\nallow shadow-read gw/+", SUB, "shadow/gw/saw/delta", True),
+    Case("writing only", "[all]\nallow shadow-write gw/#", SUB, "shadow/gw/saw/delta", False),
+    Case("writing only is writing", "[all]\nallow shadow-write gw/#", PUB, "shadow/gw/saw/desired", True),
+    Case("a denied shadow", "[all]\ndeny shadow gw/#\nallow all #", SUB, "shadow/+/press/delta", False),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_table_of_rights(case: Case) -> None:
     """Every row is answered as it says."""
-    who = Principal(case.client, case.user, anonymous=case.user is None)
+    who = Principal(case.client, case.user, case.user is None, groups=case.groups, address=case.address)
     rules = parse_rules(case.rules, "acl").of(who)
-    assert decide(rules, who, case.action, case.asked) is case.allowed
+    form = form_of(case.head)
+    assert decide(rules, who, case.action, case.asked, form) is case.allowed
+    if case.action is PUB:
+        assert bool(rules.forms(who, PUB, case.asked) & form) is case.allowed
+    else:
+        assert rules.allows(who, case.action, case.asked) is case.allowed
 
 
 def test_an_unverified_name_is_no_name() -> None:

@@ -28,6 +28,7 @@ from iot_mqtt.codec import (
 )
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.values import ProtocolVersion
+from tests.doubles.rights import AnyForm
 from tests.seeds import seeds_of
 from tests.unit.auth.allow_all import AllowAll
 from tests.unit.broker.harness import V5, V31, V311, Client, Node, subscribe
@@ -201,7 +202,7 @@ def test_a_subscription_of_the_same_read_counts() -> None:
     client.take(Suback)
 
 
-class Some:
+class Some(AnyForm):
     """May publish to what begins with ``a``, while that is so."""
 
     def __init__(self) -> None:

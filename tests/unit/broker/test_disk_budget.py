@@ -15,6 +15,7 @@ from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.values import Message, ProtocolVersion
+from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
 
 SUCCESS, NONE, QUOTA = ReasonCode.SUCCESS, ReasonCode.NO_MATCHING_SUBSCRIBERS, ReasonCode.QUOTA_EXCEEDED
@@ -215,7 +216,7 @@ def test_a_publisher_that_goes_away_while_it_waits_is_forgotten() -> None:
     assert waiting(node) == []
 
 
-class Listeners:
+class Listeners(AnyForm):
     """Nobody may publish."""
 
     unrestricted = False

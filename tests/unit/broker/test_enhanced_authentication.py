@@ -19,6 +19,7 @@ from iot_mqtt.ports.access import (
     Permissions,
     Principal,
 )
+from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import Client, Node
 
 CONTINUE, REAUTHENTICATE = ReasonCode.CONTINUE_AUTHENTICATION, ReasonCode.REAUTHENTICATE
@@ -52,7 +53,7 @@ class Riddle:
         return RiddleExchange(attempt)
 
 
-class Rights:
+class Rights(AnyForm):
     """Rights that are counted: everybody may publish to the topic of the day, by whatever name."""
 
     unrestricted = False

@@ -9,12 +9,13 @@ import pytest
 from iot_mqtt.codec import ConnectWill
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
+from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import V31, V311, Client, Node
 
 ANYBODY = ("bob", None, "unverified")
 
 
-class Names:
+class Names(AnyForm):
     """Verifies every user name but one, and has the rights of everybody."""
 
     unrestricted = False

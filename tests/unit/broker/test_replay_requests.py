@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.auth.acl import parse_rules
-from iot_mqtt.auth.rights import FilePermissions
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import Properties, Request, Suback, Subscribe
 from iot_mqtt.errors import Malformed, ReasonCode, Refused
-from iot_mqtt.ports.access import Permissions, Principal
 from iot_mqtt.topics import parse_replay, validate_filter
+from tests.doubles.rights import Ruled
 from tests.unit.broker.harness import V311, Client, Node
 from tests.unit.broker.logreaders import check, durable, numbers, publish
 
@@ -77,16 +75,6 @@ def test_wildcards_that_are_not_offered() -> None:
     when = "2026-11-21T08:00:00+02:00"
     refused = ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
     assert client.subscribe(f"$replay/{when}/t", f"$replay/{when}/+", qos=1).reasons == (1, refused)
-
-
-class Ruled:
-    """Rights by rules for everybody."""
-
-    def __init__(self, rules: str) -> None:
-        self._rules = parse_rules(f"[all]\n{rules}", "acl")
-
-    async def permissions(self, principal: Principal) -> Permissions:
-        return FilePermissions(principal, self._rules)
 
 
 @pytest.mark.parametrize(

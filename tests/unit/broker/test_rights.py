@@ -11,12 +11,13 @@ from iot_mqtt.codec import Ack, ConnectWill, PacketType
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.ports.access import OF_NAMES, Action, ConnectAttempt, Denied, Permissions, Principal
 from iot_mqtt.topics import matches
+from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import Client, Node
 
 PUBREC, PUBREL, PUBCOMP = PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP
 
 
-class Held:
+class Held(AnyForm):
     """The rights of one client: everything but some topics, for ``mine``."""
 
     unrestricted = False

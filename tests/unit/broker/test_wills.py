@@ -12,6 +12,7 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import ProtocolVersion
+from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import OF_SESSIONS, V5, V31, V311, Client, Node
 
 WITH_WILL = ReasonCode.DISCONNECT_WITH_WILL
@@ -220,7 +221,7 @@ def test_a_retained_will_is_retained(quota: int, kept: int) -> None:
     assert node.dropped() == ({} if kept else {"retained_quota": 1})
 
 
-class NoWills:
+class NoWills(AnyForm):
     """Nobody may publish."""
 
     unrestricted = False

@@ -10,6 +10,7 @@ from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.grid import CacheName
+from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import V311, run
 from tests.unit.devices.devicekit import DeviceNode, command_of, confirm, order, states, statuses, until
 
@@ -75,7 +76,7 @@ def test_offline_it_waits_over_a_restart() -> None:
 def test_a_device_that_may_not_have_it_any_more_fails_its_commands() -> None:
     """The right to its topic was taken back while it was away; its sender hears why."""
 
-    class Rights:
+    class Rights(AnyForm):
         unrestricted, version, taken = False, 1, False
 
         def allows(self, action: Action, asked: str) -> bool:

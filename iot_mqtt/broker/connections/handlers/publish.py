@@ -69,7 +69,7 @@ class PublishHandler:
                 session.inbound.admit(run.count)
         if run.head & RETAIN and not self._settings.retain_available:  # [MQTT-3.2.2-14]
             raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
-        if not connection.may_publish(topic):
+        if not connection.may_publish(topic, run.head):
             self._answers.deny(connection, session, run, topic)
             return
         wall = self._clock.wall() if run.raw_properties else 0.0

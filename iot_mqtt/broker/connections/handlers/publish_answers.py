@@ -25,6 +25,15 @@ class Holds(Protocol):
         ...
 
 
+def _why(connection: Connection, topic: bytes) -> str:
+    """What a client can do about it that is not allowed to publish; empty: nothing."""
+    if is_reserved(topic):
+        return RESERVED
+    if any(connection.may_publish(topic, form) for form in range(6)):
+        return "not allowed there at this QoS, or retained"
+    return ""
+
+
 class PublishAnswers:
     """Acknowledges, remembers and refuses."""
 
@@ -109,12 +118,12 @@ class PublishAnswers:
         session.count_denied("publish", run.count)
         if run.qos == 0:
             return
-        reserved = is_reserved(topic)
+        why = _why(connection, topic)
         if not connection.five:
-            raise ProtocolViolation(RESERVED if reserved else "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
+            raise ProtocolViolation(why or "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
         answer = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
-        if reserved and connection.problem_information and not connection.max_packet_size and self.holding is None:
-            said = Properties(reason_string=RESERVED)
+        if why and connection.problem_information and not connection.max_packet_size and self.holding is None:
+            said = Properties(reason_string=why)
             for packet_id in run.ids:
                 connection.reply(Ack(answer, packet_id, ReasonCode.NOT_AUTHORIZED, said))
         else:

@@ -40,12 +40,12 @@ class PublishGate:
             return False
         if not permissions.unrestricted:
             verdicts = connection.verdicts
-            if verdicts is None or verdicts.version != permissions.version:
+            if verdicts is None or verdicts.scanned != permissions.version:
                 return False
         if batch.__class__ is RunBatch:
             classes = self._publishing.routes.classes
             for run in batch.runs:
-                if classes[run.topic] is None or not connection.may_publish(run.topic):
+                if classes[run.topic] is None or not connection.may_publish(run.topic, batch.head):
                     return False
         head = batch.head
         if head & QOS_OR_RETAIN:
@@ -62,14 +62,14 @@ class PublishGate:
         if not (run.qos and (connection.patient or not connection.five)):
             return False
         publication = Publication(run, run.topic, "", 0.0)
-        if not connection.may_publish(run.topic) or not self._publishing.refuses(publication):
+        if not connection.may_publish(run.topic, run.head) or not self._publishing.refuses(publication):
             return False
         self._budget.pause(connection, Pause.DISK_FULL, [run])
         return True
 
     def holds_command(self, connection: Connection, run: PublishRun, topic: bytes) -> bool:
         """Whether a command has to wait until it is known that no other node has accepted it."""
-        if not connection.may_publish(topic):
+        if not connection.may_publish(topic, run.head):
             return False
         go_on = partial(self._budget.go_on, connection, Pause.LOOKUP)
         if not self._accompaniment.by.looks(topic, run.properties, go_on):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.auth.rights import NOTHING
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.devices.link import DeviceStage
 from iot_mqtt.devices.link.services import Verdict
@@ -367,18 +368,10 @@ def test_values_that_json_does_not_have_are_dropped_and_counted() -> None:
 
 def test_a_gateway_that_may_not_publish_is_not_told_that_its_data_is_safe() -> None:
     """It is closed, and the drop is counted."""
-
-    class ReadOnly:
-        unrestricted = False
-        version = 0
-
-        def allows(self, *_arguments: object) -> bool:
-            return False
-
     world = World()
     gateway = world.gateway()
     connection = next(iter(world.node.broker.connections))
-    connection.permissions = ReadOnly()
+    connection.permissions = NOTHING
     gateway.say('r d {"t": 1} 1', "safe 1")
     assert gateway.heard() == ["refused not_taken"] and gateway.closed
     assert world.counters.dropped == {"not_authorized": 1}
@@ -386,21 +379,13 @@ def test_a_gateway_that_may_not_publish_is_not_told_that_its_data_is_safe() -> N
 
 def test_what_was_refused_is_taken_when_it_comes_again() -> None:
     """It was published, refused, and must not count as a duplicate."""
-
-    class ReadOnly:
-        unrestricted = False
-        version = 0
-
-        def allows(self, *_arguments: object) -> bool:
-            return False
-
     world = World()
     reader = world.node.connect("reader")
     reader.subscribe("up/#", qos=1)
     gateway = world.gateway()
     gateway.say('r d {"t": 1} 1')
     connection = next(one for one in world.node.broker.connections if one.connect and one.connect.client_id == "line-1")
-    connection.permissions = ReadOnly()
+    connection.permissions = NOTHING
     gateway.say('r d {"t": 2} 2', 'r d {"t": 3} 3')
     assert gateway.closed and world.notes.highest == {"line-1": 1}
     again = world.gateway()
