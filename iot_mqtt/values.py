@@ -120,6 +120,18 @@ class Subscription:
     identifier: int | None = None
 
 
+class Standing(NamedTuple):
+    """What rights may depend on besides user and client id, as it was when a client was let in."""
+
+    groups: frozenset[str] = frozenset()
+    address: str = ""
+    brought_rules: tuple[str, ...] = ()
+
+
+#: Nothing is known.
+NO_STANDING: Final = Standing()
+
+
 @dataclass(frozen=True, slots=True)
 class Will:
     """The message that a session leaves behind, with its delay in seconds."""
@@ -128,3 +140,5 @@ class Will:
     delay: int = 0
     #: Message expiry interval; counted from the moment the will is published, not from CONNECT.
     expiry: int | None = None
+    #: Of the client that left it.
+    standing: Standing = NO_STANDING

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.values import Standing
 
 
 class Action(Enum):
@@ -86,6 +87,11 @@ class Principal(NamedTuple):
     def owner(self) -> str:
         """The identity that owns sessions: the verified user name, or "" for everybody who has none."""
         return "" if self.anonymous else self.username or ""
+
+    @property
+    def standing(self) -> Standing:
+        """What of it is kept with a will."""
+        return Standing(self.groups, self.address, self.brought_rules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class WillRequests:
         self._settings = settings
         self._counters = counters
 
-    def read(self, will: ConnectWill, permissions: Permissions, *, five: bool) -> Will:
+    def read(self, will: ConnectWill, principal: Principal, permissions: Permissions, *, five: bool) -> Will:
         """The will that is asked for, or an error, for MQTT 5 with the reason that says what would be allowed."""
         topic = will.topic.decode()
         validate_topic(topic, max_levels=self._settings.max_topic_levels)
@@ -47,7 +47,7 @@ class WillRequests:
                     "not allowed to publish the will's topic in this form",
                     reason if five else ReasonCode.NOT_AUTHORIZED,
                 )
-        return _will(will)
+        return _will(will, principal)
 
 
 def _denied(forms: int, qos: int, *, retain: bool) -> ReasonCode | None:
@@ -61,7 +61,7 @@ def _denied(forms: int, qos: int, *, retain: bool) -> ReasonCode | None:
     return ReasonCode.NOT_AUTHORIZED
 
 
-def _will(will: ConnectWill) -> Will:
+def _will(will: ConnectWill, principal: Principal) -> Will:
     message = Message(
         will.topic,
         will.payload,
@@ -73,6 +73,7 @@ def _will(will: ConnectWill) -> Will:
         message,
         delay=will.properties.will_delay_interval or 0,
         expiry=will.properties.message_expiry_interval,
+        standing=principal.standing,
     )
 
 
@@ -116,7 +117,11 @@ class Admission:
         client_id = connect.client_id
         if client_id and not permissions.unrestricted:
             self._owners.check_name(connection, client_id)
-        will = None if connect.will is None else self._wills.read(connect.will, permissions, five=connection.five)
+        will = (
+            None
+            if connect.will is None
+            else self._wills.read(connect.will, principal, permissions, five=connection.five)
+        )
         assigned = None if client_id else self._new_client_id()
         if connection.max_packet_size:
             self._welcome.check(connection, assigned, data)

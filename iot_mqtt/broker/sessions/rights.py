@@ -27,6 +27,7 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Action, Authorizer, Permissions, Principal
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import parse_replay, parse_shared
+from iot_mqtt.values import Standing
 
 logger = logging.getLogger(__name__)
 
@@ -121,11 +122,15 @@ class Rights:
             self._turn.plan()
 
     def of(
-        self, session: Session, then: Callable[[Permissions], None], failed: Callable[[BaseException], None]
+        self,
+        session: Session,
+        standing: Standing,
+        then: Callable[[Permissions], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         """Call ``then`` with the rights that a session's owner has now, connected or not."""
         owner = session.owner or ""
-        principal = Principal(session.client_id, owner or None, anonymous=not owner)
+        principal = Principal(session.client_id, owner or None, anonymous=not owner)._replace(**standing._asdict())
         drive(self._authorizer.permissions(principal), then, failed)
 
 

@@ -16,12 +16,12 @@ from iot_mqtt.ports.access import Permissions, form_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import Store, StoredWill
-from iot_mqtt.values import Message, Will
+from iot_mqtt.values import Message, Standing, Will
 
 logger = logging.getLogger(__name__)
 
-#: Calls the second with the rights that a session's owner has now, or the third.
-RightsOf = Callable[[Session, Callable[[Permissions], None], Callable[[BaseException], None]], None]
+#: Calls the third with the rights that a session's owner has now, or the fourth.
+RightsOf = Callable[[Session, Standing, Callable[[Permissions], None], Callable[[BaseException], None]], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,8 @@ class WillPublishing:
             # Kept before there were owners; it was allowed at CONNECT.
             self._send(client_id, will, "")
         else:
-            self.rights_of(session, partial(self._judged, client_id, owner, will), partial(self._not_judged, client_id))
+            judged, failed = partial(self._judged, client_id, owner, will), partial(self._not_judged, client_id)
+            self.rights_of(session, will.standing, judged, failed)
 
     def _judged(self, client_id: str, owner: str, will: Will, permissions: Permissions) -> None:
         topic = will.message.topic.decode()

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from struct import Struct
 
 from iot_mqtt.grid.records.base import StructError, Unreadable, read_fields, write_fields
 from iot_mqtt.grid.records.message import decode_message, encode_message
 from iot_mqtt.ports.store import StoredWill
-from iot_mqtt.values import Will
+from iot_mqtt.values import NO_STANDING, Standing, Will
 
 _U32 = Struct(">I")
 _TIME = Struct(">d")
 # On disk for ever: added, never changed or used again.
-_MESSAGE, _DELAY, _EXPIRY, _DUE, _OWNER = range(1, 6)
+_MESSAGE, _DELAY, _EXPIRY, _DUE, _OWNER, _STANDING = range(1, 7)
+
+
+def _written(standing: Standing) -> bytes:
+    groups = sorted(standing.groups)
+    return json.dumps([groups, standing.address, standing.brought_rules], ensure_ascii=False).encode()
+
+
+def _read(field: bytes | None) -> Standing:
+    if field is None:
+        return NO_STANDING
+    groups, address, brought = json.loads(field)
+    return Standing(frozenset(groups), address, tuple(brought))
 
 
 def encode_will(record: StoredWill) -> bytes:
@@ -24,6 +37,7 @@ def encode_will(record: StoredWill) -> bytes:
             (_EXPIRY, None if will.expiry is None else _U32.pack(will.expiry)),
             (_DUE, None if record.due_at is None else _TIME.pack(record.due_at)),
             (_OWNER, None if record.owner is None else record.owner.encode()),
+            (_STANDING, None if will.standing == NO_STANDING else _written(will.standing)),
         )
     )
 
@@ -36,9 +50,10 @@ def decode_will(record: bytes) -> StoredWill:
             decode_message(fields[_MESSAGE]),
             _U32.unpack(fields[_DELAY])[0],
             None if expiry is None else _U32.unpack(expiry)[0],
+            _read(fields.get(_STANDING)),
         )
         return StoredWill(
             will, None if due is None else _TIME.unpack(due)[0], None if owner is None else owner.decode()
         )
-    except (KeyError, StructError, UnicodeDecodeError) as lacking:
+    except (KeyError, StructError, TypeError, ValueError) as lacking:
         raise Unreadable("a will without all its fields") from lacking

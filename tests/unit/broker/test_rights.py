@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from iot_mqtt.broker.sessions.rights import AT_ONCE
-from iot_mqtt.codec import Ack, ConnectWill, PacketType
+from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.ports.access import OF_NAMES, Action, ConnectAttempt, Denied, Permissions, Principal
 from iot_mqtt.topics import matches
@@ -230,3 +230,28 @@ def test_a_will_from_before_there_were_owners_goes_out(town: Town) -> None:
     town.book.deny("gone")
     client.lose()
     assert watcher.payloads() == [b"old"]
+
+
+def test_a_will_is_judged_by_where_its_client_was() -> None:
+    """Its groups, its address and the rules that it brought, also after the node was started again."""
+    asked: list[Principal] = []
+
+    class Gate(Book):
+        async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
+            principal = Principal(attempt.client_id, attempt.username)
+            return principal._replace(groups=frozenset({"crew"}), brought_rules=("allow publish w",))
+
+        async def permissions(self, principal: Principal) -> Permissions:
+            asked.append(principal)
+            return await super().permissions(principal)
+
+    book = Gate()
+    node = Node(authenticator=book, authorizer=book)
+    will = ConnectWill(b"w", b"gone", 1, False, Properties(will_delay_interval=5))
+    node.connect("c", username="alice", expiry=60, will=will)
+    [there] = asked
+    node.restart()
+    asked.clear()
+    node.advance(10)
+    assert asked == [there]
+    assert there.groups == {"crew"} and there.brought_rules and there.address

@@ -36,7 +36,7 @@ from iot_mqtt.ports.store import (
     StoredSession,
     StoredWill,
 )
-from iot_mqtt.values import Message, Subscription, Will
+from iot_mqtt.values import Message, Standing, Subscription, Will
 
 PLAIN = Message(b"a/b", b"hello", 1, publisher="dev-1")
 FULL = Message(
@@ -200,6 +200,15 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
         decode_will,
         StoredWill(Will(EMPTY), None, "al"),
         "10 01 0000000f 10 00 0001 0000 00000000 00000000 74  02 00000004 00000000  05 00000002 616c",
+    ),
+    (
+        "will of somebody with groups, an address and rules",
+        decode_will,
+        StoredWill(Will(EMPTY, standing=Standing(frozenset({"g"}), "::1", ("allow all x",))), None),
+        (
+            "10 01 0000000f 10 00 0001 0000 00000000 00000000 74  02 00000004 00000000"
+            "06 0000001f 5b5b2267225d2c20223a3a31222c205b22616c6c6f7720616c6c2078225d5d"
+        ),
     ),
 ]
 NAMES = [name for name, *_ in GOLDEN]
