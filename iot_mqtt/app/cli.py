@@ -17,6 +17,7 @@ from iot_mqtt.app.process_list import hide_secrets
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = (
+    LazyCommand("acl", "iot_mqtt.app.tools.acl:acl_group", "Check ACL files, ask them, and make one of mosquitto's."),
     LazyCommand(
         "cluster",
         "iot_mqtt.app.engines.cli:cluster_group",

@@ -63,6 +63,16 @@ class Rules:
                 raise ValueError(f"[{header}] is none of {HEADERS}")
         return self._sections.setdefault((word, name), [])
 
+    @property
+    def count(self) -> int:
+        """How many rules there are."""
+        return sum(map(len, self._sections.values()))
+
+    @property
+    def sections(self) -> int:
+        """How many sections there are."""
+        return len(self._sections)
+
     def _network(self, text: str) -> str:
         network = ipaddress.ip_network(text)
         self._networks.setdefault((network.version, network.prefixlen), {})[int(network.network_address)] = str(network)
