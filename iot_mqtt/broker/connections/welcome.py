@@ -61,6 +61,9 @@ class Welcome:
         connection.proceed()
 
     def _has_particulars(self, connection: Connection, assigned: str | None, data: bytes | None) -> bool:
+        connect = connection.connect
+        if assigned is None and connect is not None and connect.properties is NO_PROPERTIES:
+            return self._settings.server_keep_alive > 0
         return any(value is not None for value in self._told(connection, assigned, data).values())
 
     def _particular(

@@ -23,7 +23,7 @@ from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.door import Door
 from iot_mqtt.broker.connections.registry import Connections
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.codec import Connect
+from iot_mqtt.codec import NO_PROPERTIES, Connect
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.session import OutboundAliases
@@ -73,6 +73,9 @@ class ConnectHandler:
 
     def _remember_limits(self, connection: Connection, connect: Connect) -> None:
         properties, settings = connect.properties, self._settings
+        if properties is NO_PROPERTIES:
+            connection.plain = 5
+            return
         connection.max_packet_size = properties.maximum_packet_size or 0
         connection.problem_information = properties.request_problem_information is not False
         aliases = min(properties.topic_alias_maximum or 0, settings.topic_alias_maximum_outbound)
