@@ -180,9 +180,7 @@ class PublishBatch:
         """The first ``count`` packets (0: all) in the form of one outgoing hop; ``identifiers``: its own properties."""
         head, count = 0x30 | qos << 1, count or self.count
         if head == self.head == 0x30 and five == self.five and not identifiers:
-            wire = self.data
-            if self.end - self.begin != len(wire):
-                wire = self.wire
+            wire = self.wire
             return wire if count == self.count else wire[: native.locate(wire, 0, count)[1]]
         return native.rewrite(self.data, self.begin, count, self.five, head, five, identifiers, ids)
 

@@ -99,6 +99,21 @@ cdef inline Py_ssize_t long_length(Bytes data, Py_ssize_t at, Py_ssize_t end, bi
     return -1
 
 
+cdef inline Py_ssize_t packet(
+    Bytes p, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t limit, bint shortest, Py_ssize_t* start
+) noexcept:
+    """Where the PUBLISH at ``pos`` ends, with ``start`` set to its body; -1 if it is cut off, too large or wrong."""
+    cdef Py_ssize_t size = p[pos + 1], stop
+    start[0] = pos + 2
+    if size > 127:
+        size = long_length(p, pos + 1, end, shortest, start)
+    stop = start[0] + size
+    # Sizes first: the limit, then completeness, then the fields.
+    if size < 2 or stop > end or stop - pos > limit:
+        return -1
+    return stop
+
+
 cdef inline Py_ssize_t body(Bytes wire, Py_ssize_t at, Py_ssize_t* size) noexcept:
     """Where the body of the packet at ``at`` starts, and its size; for bytes that were scanned before."""
     cdef Py_ssize_t value = 0
@@ -239,21 +254,16 @@ cdef class Scanner:
         cdef unsigned char head = p[pos]
         cdef int qos = head & 6
         cdef bint five = mode & 1
-        cdef Py_ssize_t size, at, stop, topic_size, payload, block_at, block_size, length, prefix, count, longest
-        cdef Py_ssize_t here, start
+        cdef Py_ssize_t at = 0, stop, topic_size, payload, block_at, block_size, length, prefix, count, longest
+        cdef Py_ssize_t here, start = 0
         cdef int packet_id = 0
         cdef bytes raw
         cdef object properties, topic, run
         cdef list ids
         if qos == 6 or head & 14 == 8:
             return pos
-        at = pos + 2
-        size = p[pos + 1]
-        if size > 127:
-            size = long_length(p, pos + 1, end, five, &at)
-        stop = at + size
-        # Sizes first: the limit, then completeness, then the fields.
-        if size < 2 or stop > end or stop - pos > limit:
+        stop = packet(p, pos, end, limit, five, &at)
+        if stop < 0:
             return pos
         topic_size = p[at] << 8 | p[at + 1]
         payload = at + 2 + topic_size
@@ -297,12 +307,8 @@ cdef class Scanner:
         longest = stop - pos
         here = stop
         while end - here >= 4 and p[here] == head:
-            start = here + 2
-            size = p[here + 1]
-            if size > 127:
-                size = long_length(p, here + 1, end, five, &start)
-            stop = start + size
-            if size < prefix or stop > end or stop - here > limit:
+            stop = packet(p, here, end, limit, five, &start)
+            if stop < start + prefix:
                 break
             if memcmp(p + start, p + at, topic_size):
                 break
@@ -345,7 +351,7 @@ cdef class Scanner:
         """Packets whose topics have routes, with nothing that the broker has to look at; ``pos`` if that is none."""
         cdef unsigned char head = p[pos]
         cdef bint five = mode & 1, qos = head & 6, retain = head & 1
-        cdef Py_ssize_t here = pos, begin = pos, size, at, stop, topic_size, behind, count = 0, longest = 0
+        cdef Py_ssize_t here = pos, begin = pos, at = 0, stop, topic_size, behind, count = 0, longest = 0
         cdef Py_ssize_t last_at = 0, last_size = -1, length, block_at = 0, block_size = 0
         cdef int packet_id
         cdef PyObject* found
@@ -358,12 +364,8 @@ cdef class Scanner:
         if not isinstance(routes, dict):
             routes = routes[head & 7]
         while end - here >= 4 and p[here] == head:
-            at = here + 2
-            size = p[here + 1]
-            if size > 127:
-                size = long_length(p, here + 1, end, five, &at)
-            stop = at + size
-            if size < 2 or stop > end or stop - here > limit:
+            stop = packet(p, here, end, limit, five, &at)
+            if stop < 0:
                 break
             topic_size = p[at] << 8 | p[at + 1]
             at += 2
@@ -700,16 +702,12 @@ cdef Py_ssize_t alias_at(Bytes p, Py_ssize_t size) noexcept:
 def named(bytes data not None, Py_ssize_t pos, dict names not None, Py_ssize_t maximum, Py_ssize_t limit):
     """See the twin."""
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t end = PyBytes_GET_SIZE(data), done = pos, size, at, stop, block, length, where, topic_end
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(data), done = pos, size, at = 0, stop, block, length, where, topic_end
     cdef int number
     cdef list out = []
     while end - pos >= 4 and p[pos] >> 4 == 3:
-        at = pos + 2
-        size = p[pos + 1]
-        if size > 127:
-            size = long_length(p, pos + 1, end, True, &at)
-        stop = at + size
-        if size < 2 or stop > end or stop - pos > limit:
+        stop = packet(p, pos, end, limit, True, &at)
+        if stop < 0:
             break
         topic_end = at + 2 + (p[at] << 8 | p[at + 1])
         block = topic_end + (2 if p[pos] & 6 else 0)

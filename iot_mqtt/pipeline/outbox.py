@@ -118,19 +118,18 @@ class Outbox:
 
     def send(self, batch: list[bytes]) -> None:
         """Add and flush; what the link takes at once, as nearly always, is never kept."""
-        link = self.link
-        several = len(batch) > 1
-        if self._parts or self._blocked or link is None or (several and max(map(len, batch)) >= LARGE):
+        link, several = self.link, len(batch) > 1
+        if self._parts or link is None or (several and max(map(len, batch)) >= LARGE):
             self.add(batch)
             self.flush()
             return
         data = b"".join(batch) if several else batch[0]
-        taken, size = link.push(data), len(data)
-        if taken == size:
+        taken = link.push(data)
+        if taken == len(data):
             self.sent += taken
         else:
             self._parts = [data]
-            self.pending = size
+            self.pending = len(data)
             self._took_less(1, data, taken)
 
     def resume(self) -> None:

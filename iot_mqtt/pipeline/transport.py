@@ -103,10 +103,10 @@ class ChannelTransport:
             return main.CONNECTION_LOST
         if not data:
             return main.CONNECTION_DONE
-        if len(data) < READ_SIZE:
-            self._room = READ_SIZE
-        else:
+        if len(data) >= READ_SIZE:
             self._room = max(READ_SIZE, min(LARGE_READ, TURN_READ // self._factory.reactor.ready))
+        else:
+            self._room = READ_SIZE
         if self._tls is not None:
             self._tls.received(data)
         elif self.channel is not None:

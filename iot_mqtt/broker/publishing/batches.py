@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from iot_mqtt.ports.counters import Counters
     from iot_mqtt.values import Origin
 
+#: The first byte of what may be passed on as it came.
+AS_SENT = 0x30
+
 
 def flattened(items: Sequence[object]) -> list[object]:
     """The same with the runs of each batch in its place: for what has to wait, or must be looked at topic by topic."""
@@ -92,14 +95,17 @@ def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int
         qos = route.qos
     block = hop_properties(b"", identifiers=identifiers) if identifiers and five else b""
     if qos == 0:
-        connection.send(batch.written(five=five, qos=0, identifiers=block))
+        data = batch.data
+        if batch.head != AS_SENT or five != batch.five or block or batch.end - batch.begin != len(data):
+            data = batch.written(five=five, qos=0, identifiers=block)
+        connection.send(data)
         session.delivered += count
         counters.messages_delivered += count
         return count
     if session.__class__ is KeptSession or session.queue or session.sending:
         return 0
     outbound = session.outbound
-    count = min(count, outbound.room)
+    count = min(count, outbound.limit - len(outbound.entries))
     if count <= 0:
         return 0
     ids = outbound.reserve(count)

@@ -89,23 +89,24 @@ class PublishHandler:
             self._serve_each(connection, session, batch)
             return
         self._counters.packets_received["PUBLISH"] += batch.count
-        qos, ids = batch.head >> 1 & 3, batch.ids
+        qos = batch.head >> 1 & 3
         if qos == 1 and connection.five:
             session.inbound.admit(batch.count)
         elif qos == 2:
-            session.inbound.fresh(ids)
+            session.inbound.fresh(batch.ids)
             if connection.five:
-                _check_quota(session, ids, None)
+                _check_quota(session, batch.ids, None)
         outcome = deliver(self._publishing.fan_out, batch, connection.origin, session, self._clock)
         if batch.head & RETAIN:
             self._publishing.retain_batch(batch, connection.origin, session, outcome)
-        if qos == 2:
-            self._answers.remember(connection, session, ids, outcome)
-            self._answers.acknowledge(connection, PacketType.PUBREC, ids, outcome)
-        elif qos:
-            self._answers.acknowledge(connection, PacketType.PUBACK, ids, outcome)
-        elif outcome.ticket and self._budget.crowded:
-            self._budget.pause(connection, Pause.UNCOMMITTED, [])
+        if not qos:
+            if self._budget.crowded and outcome.ticket:
+                self._budget.pause(connection, Pause.UNCOMMITTED, [])
+        elif qos == 1:
+            self._answers.acknowledge(connection, PacketType.PUBACK, batch.ids, outcome)
+        else:
+            self._answers.remember(connection, session, batch.ids, outcome)
+            self._answers.acknowledge(connection, PacketType.PUBREC, batch.ids, outcome)
 
     def _serve_each(self, connection: Connection, session: Session, batch: PublishBatch) -> None:
         """Those that are kept, recorded or forwarded: by the path one after the other, with one answer for all."""
