@@ -70,14 +70,17 @@ class Publishing:
             taken: Outcome | None = step.take(publication, sender)
             if taken is not None:
                 return taken
-        return self.hand_on(publication, source)
+        return self._hand_on(publication, source, match)
 
     def hand_on(self, publication: Publication, source: Session | None = None) -> Outcome:
         """One of which nobody has to be asked whether it is a message: to everybody who is to have it."""
+        return self._hand_on(publication, source, self.routes.match(publication.topic))
+
+    def _hand_on(self, publication: Publication, source: Session | None, match: Match[Session]) -> Outcome:
         self._turn.plan()
         if source is None and publication.publisher:
             source = self._session_of(publication.publisher)
-        match, counters = self.routes.match(publication.topic), self.fan_out.counters
+        counters = self.fan_out.counters
         counters.messages_received += publication.count
         wanted = True
         for step in match.steps:
