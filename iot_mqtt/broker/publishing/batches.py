@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: The first byte of what may be passed on as it came.
 AS_SENT = 0x30
+#: In that byte, what there is more to do for than to send it: QoS and RETAIN.
+MORE_THAN_SENT = 0x07
 
 
 def flattened(items: Sequence[object]) -> list[object]:
@@ -61,18 +63,21 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
     return match
 
 
-def deliver(fan_out: FanOut, batch: PublishBatch, origin: Origin, publisher: Session, clock: Clock) -> Outcome:
-    """Hand a batch, which came now, to every receiver of its match."""
-    outcome, counters, count = Outcome(), fan_out.counters, batch.count
+def deliver(fan_out: FanOut, batch: PublishBatch, origin: Origin, publisher: Session, clock: Clock) -> Outcome | None:
+    """Hand a batch, which came now, to every receiver of its match. None: all took it, and that is all."""
+    counters, count = fan_out.counters, batch.count
     match: Match[Session] = batch.route
+    receivers = len(match.plain)
     counters.messages_received += count
-    outcome.receivers = len(match.plain)
-    if not match.plain:
+    counters.messages_matched += receivers * count
+    if not receivers:
         counters.messages_unmatched += count
-    counters.messages_matched += outcome.receivers * count
+    outcome = Outcome(receivers) if batch.head & MORE_THAN_SENT else None
     for route in match.plain:
         sent = _send(counters, batch, route)
         if sent < count:
+            if outcome is None:
+                outcome = Outcome(receivers)
             for offset, publication in _behind(batch, origin, publisher, sent, clock.wall()):
                 fan_out.to_session(publication, route, outcome, None, offset)
     return outcome

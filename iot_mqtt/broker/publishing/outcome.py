@@ -8,8 +8,8 @@ class Outcome:
 
     __slots__ = ("receivers", "elsewhere", "ticket", "position", "refused")
 
-    def __init__(self) -> None:
-        self.receivers = 0
+    def __init__(self, receivers: int = 0) -> None:
+        self.receivers = receivers
         #: Somebody on another node wants it.
         self.elsewhere = False
         #: The commit to wait for before acknowledging; 0: none.

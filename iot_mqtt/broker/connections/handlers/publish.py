@@ -97,6 +97,8 @@ class PublishHandler:
             if connection.five:
                 _check_quota(session, batch.ids, None)
         outcome = deliver(self._publishing.fan_out, batch, connection.origin, session, self._clock)
+        if outcome is None:
+            return
         if batch.head & RETAIN:
             self._publishing.retain_batch(batch, connection.origin, session, outcome)
         if not qos:
