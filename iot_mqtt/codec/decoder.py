@@ -83,6 +83,7 @@ class Decoder:
         "_phase",
         "_rest",
         "_role",
+        "large",
         "routes",
         "version",
     )
@@ -116,6 +117,8 @@ class Decoder:
         self._rest = _NOTHING
         self._held = 0
         self._need = 0
+        #: Bytes of the last packet that came in large pieces; 0: the last that came in pieces is smaller.
+        self.large = 0
         self._mode = _CLOSED
         self._phase = Phase.FIRST
         if role is Role.SERVER and version is not None:
@@ -125,6 +128,11 @@ class Decoder:
     def buffered(self) -> int:
         """Bytes waiting for the rest of their packet."""
         return self._held
+
+    @property
+    def missing(self) -> int:
+        """Bytes that complete the packet which has begun, as far as is known."""
+        return self._need - self._held if self._held else 0
 
     def feed(self, data: bytes) -> list[Item]:
         """The items that these bytes complete."""
@@ -243,6 +251,7 @@ class Decoder:
             raise ProtocolViolation(f"a packet of {stop - pos} bytes", ReasonCode.PACKET_TOO_LARGE)
         if stop > end:
             self._need = stop - pos
+            self.large = self._need if self._need >= PIECE else 0
             return -1
         reader = Reader(data, start, stop)
         packet = self._read_connect(reader, start - pos) if kind is PacketType.CONNECT else self._read(reader, head)

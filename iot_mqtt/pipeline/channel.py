@@ -67,7 +67,9 @@ class Channel:
         "certificate_name",
         "close_reason",
         "closing",
+        "large",
         "login",
+        "missing",
         "outbox",
         "pipeline",
         "reading",
@@ -93,6 +95,8 @@ class Channel:
         self.writable = True
         self.reading = True
         self.bytes_received = 0
+        #: Of a peer that sends large packets: the size of one, and the bytes that complete the one that has begun.
+        self.large = self.missing = 0
         self.close_reason: CloseReason | None = None
         #: What bounds the bytes of a client that has not logged in; None: it has.
         self.login = settings.login

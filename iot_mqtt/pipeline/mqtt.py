@@ -22,6 +22,8 @@ class MqttCodecStage(Decoder, Stage):
 
     def read(self, ctx: Context, batch: Batch) -> None:
         items: Batch = self.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        if self.large or ctx.channel.large:
+            ctx.channel.large, ctx.channel.missing = self.large, self.missing
         if not items:
             return
         last = items[-1]

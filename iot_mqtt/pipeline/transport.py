@@ -109,8 +109,12 @@ class ChannelTransport:
             self._room = READ_SIZE
         if self._tls is not None:
             self._tls.received(data)
-        elif self.channel is not None:
-            self.channel.received(data)
+            return None
+        channel = self.channel
+        if channel is not None:
+            channel.received(data)
+            if channel.large:
+                self._room = whole_packets(self._room, channel.large, channel.missing)
         return None
 
     def doWrite(self) -> Any:
@@ -244,6 +248,14 @@ class ChannelTransport:
 
 
 classImplements(ChannelTransport, IReadWriteDescriptor, IHalfCloseableDescriptor)
+
+
+def whole_packets(room: int, size: int, missing: int) -> int:
+    """Up to half of that room less, so that a read ends where a packet does, if the next ones have that size, too: what
+    a read has of one that goes on behind it has to be copied once more, and looked at twice.
+    """
+    whole = missing + (room - missing) // size * size
+    return whole if whole * 2 >= room >= missing else room
 
 
 def _send_end(descriptor: int) -> None:

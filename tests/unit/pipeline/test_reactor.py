@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from twisted.logger import globalLogPublisher
 
+from iot_mqtt.codec import Connect, Publish, encode
 from iot_mqtt.pipeline import Batch, Context, Layout, Stage
-from iot_mqtt.pipeline.transport import LARGE_READ, READ_SIZE
+from iot_mqtt.pipeline.mqtt import MqttCodecStage
+from iot_mqtt.pipeline.transport import LARGE_READ, READ_SIZE, whole_packets
+from iot_mqtt.values import ProtocolVersion
 
 if TYPE_CHECKING:
     from .conftest import Server
@@ -154,3 +159,54 @@ def test_who_sends_much_is_read_in_fewer_turns(server: Server) -> None:
 
     server.run(client)
     assert reads[0] <= READ_SIZE < max(reads) <= LARGE_READ
+
+
+@pytest.mark.parametrize(
+    ("size", "missing", "room"),
+    [
+        (100_000, 30_000, 430_000),
+        (100_000, 0, 500_000),
+        (300_000, 100_000, 400_000),
+        (600_000, 300_000, 300_000),
+        (600_000, 0, LARGE_READ),
+        (600_000, 10, LARGE_READ),
+        (600_000, 550_000, LARGE_READ),
+    ],
+)
+def test_a_read_ends_with_a_packet_unless_that_makes_it_small(size: int, missing: int, room: int) -> None:
+    """Half as large, at least."""
+    assert whole_packets(LARGE_READ, size, missing) == room
+
+
+def test_large_packets_are_read_as_wholes(server: Server) -> None:
+    """As soon as their size is known, and as long as it stays; then small ones are read as ever."""
+    reads: list[int] = []
+    codec = MqttCodecStage()
+
+    class Read(Stage):
+        def read(self, ctx: Context, batch: Batch) -> None:
+            reads.extend(map(len, batch))
+            ctx.fire_read(batch)
+
+    listening = server.listen(Layout([("read", Read), ("mqtt", lambda: codec)]))
+    connect = encode(Connect(ProtocolVersion.V311, "c"), ProtocolVersion.V311)
+    packet = encode(Publish(b"t", bytes(100_000)), ProtocolVersion.V311)
+    small = encode(Publish(b"t", b"x"), ProtocolVersion.V311)
+    whole = LARGE_READ // len(packet) * len(packet)
+
+    def client() -> None:
+        with socket.create_connection(("127.0.0.1", listening.port), timeout=5) as pair:
+            pair.sendall(connect)
+            while whole not in reads and len(reads) < 10_000:
+                pair.sendall(packet * 20)
+            (channel,) = listening
+            assert channel.large == len(packet)
+            pair.sendall(small * (LARGE_READ // len(small)) + small[:2])
+            deadline = time.monotonic() + 5
+            while channel.large and time.monotonic() < deadline:
+                pair.sendall(small[2:] + small[:2])
+                time.sleep(0.01)
+            assert channel.large == 0
+
+    server.run(client)
+    assert whole in reads
