@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.broker.cluster.retained_versions import CLOCKS_APART, RetainedVersions
+from iot_mqtt.codec import Publish
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import Message
@@ -105,6 +106,21 @@ class Retaining:
         (seen, *_) = *reader.drain(), None
         assert self.node.records(CacheName.RETAINED) == int(seen is not None)
         return seen, run(stored())
+
+
+def test_messages_that_come_together_have_a_version_each() -> None:
+    """Others are told of the last one of each topic, and the store has it with that version."""
+    it = Retaining()
+    pairs = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", b"4")]
+    it.writer.send(*(Publish(topic, payload, 1, True, False, it.writer.next_id()) for topic, payload in pairs))
+    told = {topic: (message and message.payload, version) for topic, message, version in it.told.heard}
+    assert [(topic, payload) for topic, (payload, _) in told.items()] == [(b"a", b"3"), (b"b", b"2"), (b"c", b"4")]
+    assert len(it.told.heard) == len({version for _, version in told.values()}) == 3
+
+    async def stored() -> dict[bytes, tuple[bytes | None, int]]:
+        return {message.topic: (message.payload, version) async for message, version in it.node.store.retained()}
+
+    assert run(stored()) == told
 
 
 def test_a_later_message_of_another_node_stands() -> None:
