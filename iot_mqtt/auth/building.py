@@ -27,7 +27,7 @@ ALGORITHMS: Final = frozenset(f"{kind}{size}" for kind in ("HS", "RS", "ES") for
 #: Links that keep users here.
 STORES: Final = ("file", "grid")
 #: Links that take somebody else's word for who a user is.
-VOUCHING: Final = ("certificate", "jwt")
+VOUCHING: Final = ("certificate", "jwt", "http")
 LINKS: Final = (*STORES, *VOUCHING, "anonymous")
 
 
@@ -57,6 +57,8 @@ def problems(settings: AuthSettings, chain: Sequence[str]) -> Iterator[str]:
         yield "must have file and grid beside each other: they are asked as one, so that time does not tell who exists"
     if "jwt" in chain and not _has_keys(settings):
         yield "has the link jwt, which needs one of auth.jwt.secret_file, public_key_file, jwks_file and jwks_url"
+    if "http" in chain and settings.http.url is None:
+        yield "has the link http, which needs auth.http.url"
     if "anonymous" in chain[:-1]:
         yield "must have anonymous at its end"
 
@@ -75,9 +77,9 @@ def link_problems(settings: AuthSettings) -> Iterator[tuple[str, str]]:
     unknown = [name for name in settings.jwt.algorithms if name not in ALGORITHMS]
     if unknown:
         yield "auth.jwt.algorithms", f"there is no {unknown[0]!r}; there are {', '.join(sorted(ALGORITHMS))}"
-    url = settings.jwt.jwks_url
-    if url is not None and not (url.startswith("https://") or _is_near(url)):
-        yield "auth.jwt.jwks_url", "must begin with https://, or be http:// on this machine: who answers makes users"
+    for key, url in (("auth.jwt.jwks_url", settings.jwt.jwks_url), ("auth.http.url", settings.http.url)):
+        if url is not None and not (url.startswith("https://") or _is_near(url)):
+            yield key, "must begin with https://, or be http:// on this machine: who answers makes users"
 
 
 def _is_near(url: str) -> bool:

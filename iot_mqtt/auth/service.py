@@ -11,7 +11,7 @@ from iot_mqtt.auth.acl import Rules, parse_brought, parse_rules
 from iot_mqtt.auth.building import VOUCHING, Builder, names_of
 from iot_mqtt.auth.chain import Chains, Link, Said
 from iot_mqtt.auth.fair_queue import Allowance
-from iot_mqtt.auth.files import FileError, WatchedFile
+from iot_mqtt.auth.files import FileError, WatchedFile, read_text
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
 from iot_mqtt.auth.links.passwords import PasswordLink
@@ -68,7 +68,7 @@ class Access:
         general = names_of(settings)
         self._links = frozenset(general).union(*chains.values())
         self._keys = make_keys(settings.jwt, clock, web) if "jwt" in self._links else None
-        builder = Builder(settings, self._stores(directory), self._verifier, self._further(settings, clock))
+        builder = Builder(settings, self._stores(directory), self._verifier, self._further(settings, clock, web))
         self.accounts = builder.accounts
         self.authenticator = Chains(
             builder.chain(general), {name: builder.chain(links) for name, links in chains.items()}
@@ -136,7 +136,9 @@ class Access:
         if self._keys is not None:
             self._keys.begin()
 
-    def _further(self, settings: AuthSettings, clock: Clock) -> dict[str, Callable[[Accounts], Link]]:
+    def _further(
+        self, settings: AuthSettings, clock: Clock, web: Callable[[str | None], Web] | None
+    ) -> dict[str, Callable[[Accounts], Link]]:
         """Makers of the links that need more than what is kept here."""
         makers: dict[str, Callable[[Accounts], Link]] = {}
         if self._keys is not None:
@@ -145,6 +147,12 @@ class Access:
 
             keys = self._keys
             makers["jwt"] = lambda accounts: TokenLink(settings.jwt, keys, accounts, clock)
+        if "http" in self._links and web is not None:
+            from iot_mqtt.auth.links.hook import HookLink
+
+            http, asked = settings.http, web(settings.http.ca)
+            token = None if http.token_file is None else read_text(http.token_file).strip()
+            makers["http"] = lambda accounts: HookLink(http, asked, accounts, self.pool, clock, token)
         return makers
 
     def _stores(self, directory: Directory | None) -> dict[str, Store]:

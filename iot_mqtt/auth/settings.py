@@ -44,6 +44,23 @@ class JwtSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """``auth.http.*``: a service that is asked who clients are."""
+
+    url: str | None = None
+    #: What is shown to the service, as a bearer token.
+    token_file: str | None = None
+    #: Certificates that the service's may be signed by; None: those of the system.
+    ca: str | None = None
+    timeout: float = 3.0
+    #: Questions on their way, and those that may wait behind them.
+    at_once: int = 32
+    queue: int = 1000
+    cache_seconds: float = 10.0
+    cache_size: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
 class AuthSettings:
     """The keys below ``auth`` in ``application.yaml``; paths are already absolute."""
 
@@ -59,6 +76,7 @@ class AuthSettings:
     certificate_as_user: bool = False
     certificate: CertificateSettings = CertificateSettings()
     jwt: JwtSettings = JwtSettings()
+    http: HttpSettings = HttpSettings()
     #: Offer SCRAM-SHA-256 (MQTT 5) to users of file and grid who have keys for it.
     scram: bool = False
     #: What becomes of a client that asks for a session which another user began. clean: it gets an empty one.

@@ -60,9 +60,10 @@ class AgentWeb:
         producer = FileBodyProducer(BytesIO(body))
         return await self._within(patience, lambda: self._agent.request(b"POST", url.encode(), sent, producer), most)
 
-    def close(self) -> None:
+    def close(self) -> Deferred[None]:
         """Let go of connections that are kept."""
-        self._pool.closeCachedConnections()
+        closed: Deferred[None] = self._pool.closeCachedConnections()
+        return closed
 
     async def _within(self, patience: float, ask: Callable[[], Deferred[Any]], most: int) -> tuple[int, bytes]:
         from twisted.web.client import ResponseFailed

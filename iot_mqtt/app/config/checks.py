@@ -222,6 +222,7 @@ def _chains(loaded: LoadedConfig) -> Iterator[Problem]:
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:
     keys = ["auth.users_file", "auth.acl_file"]
     keys += [f"auth.jwt.{part}" for part in ("secret_file", "public_key_file", "jwks_file", "jwks_ca")]
+    keys += ["auth.http.token_file", "auth.http.ca"]
     if loaded.config.uplink.kind == "kafka":
         keys += [f"uplink.kafka.security.{part}" for part in ("ca", "cert", "key")]
     for prefix in tls_sections(loaded):

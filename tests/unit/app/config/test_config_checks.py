@@ -189,6 +189,11 @@ def test_outbox_bounds_have_an_order() -> None:
         ("auth.chain=[grid, certificate, file]", "auth.chain", "beside each other"),
         ("auth.chain=[anonymous, grid]", "auth.chain", "at its end"),
         ("listeners.mqtt.auth_chain=[nobody]", "listeners.mqtt.auth_chain", "no link 'nobody'"),
+        ("auth.chain=[jwt]", "auth.chain", "auth.jwt.secret_file"),
+        ("auth.chain=[http]", "auth.chain", "auth.http.url"),
+        ("auth.http.url=http://service.plant/", "auth.http.url", "https"),
+        ("auth.jwt.jwks_url=http://idp.plant/", "auth.jwt.jwks_url", "https"),
+        ("auth.jwt.algorithms=[none]", "auth.jwt.algorithms", "HS256"),
         ("auth.certificate.pattern='('", "auth.certificate.pattern", "regular expression"),
     ],
 )
