@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.auth import hashing
-from iot_mqtt.auth.service import Access
+from iot_mqtt.auth.service import Access, shared_key
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.auth.user_desk import Changes, UserDesk
 from iot_mqtt.errors import ReasonCode
@@ -237,3 +237,14 @@ def test_a_password_set_without_scram_takes_the_old_keys_away(site: Site) -> Non
     site.put("ann", password="new")
     found = site.desk.find("ann")
     assert found is not None and not found.scram
+
+
+def test_nodes_share_the_key_that_salts_are_made_from(site: Site) -> None:
+    """Whichever is first makes it, also when two begin at once; a restart finds it."""
+
+    async def both() -> list[bytes]:
+        return [await shared_key(directory, "scram") for directory in (site.here, site.there, site.here)]
+
+    keys = outcome(start(both()))
+    assert len(keys[0]) == 32 and len(set(keys)) == 1
+    assert outcome(start(shared_key(site.here, "other"))) != keys[0]
