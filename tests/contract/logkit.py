@@ -160,13 +160,21 @@ class Life(Asking):
     log: GridLog
 
     def __init__(
-        self, grid: Grid, pump: Pump, settings: LogSettings, clock: HandClock | None = None, writer: int = 0
+        self,
+        grid: Grid,
+        pump: Pump,
+        settings: LogSettings,
+        clock: HandClock | None = None,
+        writer: int = 0,
+        cache: PageCache | None = None,
     ) -> None:
         self.pump = pump
         self.between = Between(grid)
         self.clock = clock or HandClock()
         self.store = GridStore(self.between, self.clock, Counters())
-        self.log = GridLog(self.between, self.store, self.clock, settings, writer)
+        # What is read is what was written, and not what is in memory.
+        cache = cache or PageCache(settings.page_cache_bytes, written=False)
+        self.log = GridLog(self.between, self.store, self.clock, settings, writer, cache)
         pump.run(self.log.open())
         self.numbers = 0
 

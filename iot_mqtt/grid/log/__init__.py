@@ -57,11 +57,10 @@ class GridLog:
         #: What the grid has room for.
         self.ceiling = Ceiling()
         self._catalogue = OwnCatalogue(writer, grid, settings, self.ceiling)
-        self._recent = Recent(writer)
+        cache = cache or PageCache(settings.page_cache_bytes)
+        self._recent = Recent(writer, cache.keep_turn)
         self._writer = Writer(writer, store, clock, settings, self._catalogue, self._recent, self.figures)
-        self._pages = Pages(
-            grid, self._catalogue, self._recent, self.figures, cache or PageCache(settings.page_cache_bytes)
-        )
+        self._pages = Pages(grid, self._catalogue, self._recent, self.figures, cache)
         self._index = BlockIndex(grid, self._catalogue, self.figures)
         self._reader = Reader(self._catalogue, self._recent, self._index, self._pages, self._writer)
         self._retention = Retention(writer, grid, store, settings, self._catalogue, self._writer, self.ceiling)

@@ -1,10 +1,12 @@
-"""Pages from the grid, decoded; those used last are kept, for readers of the same stretch."""
+"""Pages, decoded: from the grid, and of one's own log those that were written last. Those used last are kept, too, for
+readers of the same stretch.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 #: What a decoded page takes beside its bytes, about; and each of its runs.
 _PAGE_WEIGHT = 300
 _RUN_WEIGHT = 900
+#: What a run of a turn takes beside its bytes, about, with the page that it mostly is.
+_WRITTEN_WEIGHT = 750
 #: Damaged pages that are remembered, so that each is counted once.
 MAX_DAMAGED = 10_000
 
@@ -28,14 +32,24 @@ Place = tuple[Stream, int]
 
 
 class PageCache:
-    """Decoded pages, those used last. One for all the logs that a node reads, if they are given the same."""
+    """Decoded pages, those used last, and the turns of one's own log that were written last: who is a little behind, or
+    back after a short time, finds them here. One for all the logs that a node reads, if they are given the same.
+    """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, written: bool = True) -> None:
+        """``written``: whether those turns are kept."""
         self._limit = limit
+        self._written = written
         self._pages: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
         self._bytes = 0
+        #: Up to half of the limit.
+        self._turns: dict[int, tuple[Mapping[Stream, list[LogRun]], int]] = {}
+        self._turn_bytes = 0
 
     def get(self, place: Place) -> list[LogRun] | None:
+        written = self._turns.get(place[1])
+        if written is not None and (runs := written[0].get(place[0])) is not None:
+            return runs
         known = self._pages.get(place)
         if known is None:
             return None
@@ -49,7 +63,21 @@ class PageCache:
             return
         self._pages[place] = runs, weight
         self._bytes += weight
-        while self._bytes > self._limit:
+        self._fit()
+
+    def keep_turn(self, turn: int, written: Mapping[Stream, list[LogRun]], size: int) -> None:
+        """A turn of one's own log is safe; ``size``: of its pages."""
+        weight = _WRITTEN_WEIGHT * sum(map(len, written.values())) + size
+        if not self._written or 2 * weight > self._limit:
+            return
+        self._turns[turn] = written, weight
+        self._turn_bytes += weight
+        while 2 * self._turn_bytes > self._limit:
+            self._turn_bytes -= self._turns.pop(next(iter(self._turns)))[1]
+        self._fit()
+
+    def _fit(self) -> None:
+        while self._pages and self._bytes + self._turn_bytes > self._limit:
             self._bytes -= self._pages.popitem(last=False)[1][1]
 
 

@@ -7,7 +7,7 @@ start finds both blocks again in the summaries of their turns.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
 from iot_mqtt.grid.log.generation import Generation, Stream, stage_record
@@ -28,6 +28,7 @@ CLOSED_PER_TURN = 512
 _TURNS_PER_TIME = BLOCK_TURNS // TIMES
 
 Plan = list[tuple[int, list[Stream]]]
+Keep = Callable[[int, dict[Stream, list[LogRun]], int], None]
 T = TypeVar("T")
 
 
@@ -87,8 +88,11 @@ class _Block:
 class Recent:
     """``held`` is what is not committed, by turn and stream; the last turn of it is the one that gathers."""
 
-    def __init__(self, writer: int) -> None:
+    def __init__(self, writer: int, keep: Keep | None = None) -> None:
+        """``keep`` gets the turns that were held and are committed, with the size of their pages."""
         self._writer = writer
+        self._keep = keep
+        self._sizes: dict[int, int] = {}
         self.held: dict[int, dict[Stream, list[LogRun]]] = {}
         #: Turns that are in no batch yet.
         self._gathering: dict[int, dict[Stream, list[LogRun]]] = {}
@@ -101,8 +105,10 @@ class Recent:
         self.held[turn] = gathering
         self._gathering[turn] = gathering
 
-    def staged(self, turn: int, wall: float, streams: Collection[Stream]) -> None:
-        """The turn is in a batch."""
+    def staged(self, turn: int, wall: float, streams: Collection[Stream], size: int = 0) -> None:
+        """The turn is in a batch; ``size``: of its pages."""
+        if turn in self.held:
+            self._sizes[turn] = size
         number = block_of(turn)
         if not self._blocks or self._blocks[-1].number != number:
             self._blocks.append(_Block(self._writer, number))
@@ -120,7 +126,9 @@ class Recent:
     def committed(self, ticket: int, unstaged: int) -> None:
         """Let go of what is on the grid now; ``unstaged`` is the first turn that is not."""
         for turn in [turn for turn in self.held if turn < unstaged]:
-            del self.held[turn]
+            held, size = self.held.pop(turn), self._sizes.pop(turn, 0)
+            if self._keep is not None and held:
+                self._keep(turn, held, size)
         while self._blocks and self._blocks[0].ticket is not None and self._blocks[0].ticket <= ticket:
             number = self._blocks.pop(0).number
             self.first_turn = (number + 1) * BLOCK_TURNS

@@ -208,7 +208,7 @@ class Writer:
         for shard, pages in written.items():
             key = ring_key(self._number, shard, turn)
             summaries.put(CacheName.LOG_TURNS, key, encode_turn(turn, wall, pages, len(written)))
-        self._recent.staged(turn, wall, gathered)
+        self._recent.staged(turn, wall, gathered, appended_bytes)
 
     def committed(self, ticket: int) -> None:
         # One batch at a time is under way, so what was staged last is what was committed.

@@ -10,6 +10,7 @@ from iot_mqtt.broker import claims
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import ConnectWill, PacketType, Request
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.pipeline import OutboxSettings
 from iot_mqtt.ports.counters import Drop
 from tests.unit.broker.harness import V311, Node
@@ -303,7 +304,7 @@ def test_a_client_of_3_1_1_reads_on_as_well() -> None:
 
 def test_a_session_that_is_away_costs_the_same_whatever_waits_for_it() -> None:
     """Messages are in the log; a backlog of ten thousand is a number."""
-    node = Node()
+    node = Node(log_settings=LogSettings(page_cache_bytes=0))
     for number in range(20):
         reader = durable(node, f"reader{number}")
         reader.subscribe("t", qos=1)
