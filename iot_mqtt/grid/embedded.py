@@ -242,7 +242,7 @@ class EmbeddedGrid:
             return False
         changes: dict[bytes, bytes | None] = {}
         try:
-            if sum(len(value) for _, _, value in operations if value) > SMALL_BYTES:
+            if sum([len(value) for _, _, value in operations if value]) > SMALL_BYTES:
                 return False
             commit.merge(changes, [], self._engine)
             file = self._engine.begin(changes)

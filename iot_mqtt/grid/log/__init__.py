@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from iot_mqtt.codec import PublishRun
 from iot_mqtt.grid.log.caretaking import drop_over
 from iot_mqtt.grid.log.ceiling import Ceiling
 from iot_mqtt.grid.log.checking import Checker
@@ -31,7 +30,6 @@ from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid, WriteBatch
 from iot_mqtt.ports.log import Breath, Damage, GenerationInfo, LogFigures, LogRun, Reading, Reference, StreamInfo
 from iot_mqtt.ports.store import CommitOrder, Store
-from iot_mqtt.values import NOBODY, Origin
 
 __all__ = ["FollowedLog", "GridLog", "LogSettings", "PageCache", "TopicRetention", "drop_over"]
 
@@ -62,6 +60,8 @@ class GridLog:
         self._writer = Writer(writer, store, clock, settings, self._catalogue, self._recent, self.figures)
         self._pages = Pages(grid, self._catalogue, self._recent, self.figures, cache)
         self._index = BlockIndex(grid, self._catalogue, self.figures)
+        # Once for every run: a call less.
+        self.append = self._writer.append
         self._reader = Reader(self._catalogue, self._recent, self._index, self._pages, self._writer)
         self._retention = Retention(writer, grid, store, settings, self._catalogue, self._writer, self.ceiling)
         self._checker = Checker(
@@ -87,9 +87,6 @@ class GridLog:
     @property
     def size(self) -> int:
         return sum(generation.bytes for generation in self._catalogue.generations.values())
-
-    def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float, origin: Origin = NOBODY) -> LogRun:
-        return self._writer.append(run, topic, publisher, arrived, origin)
 
     async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
         return await self._reader.read(self._selections.of(filters), position, messages, budget)

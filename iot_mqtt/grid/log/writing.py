@@ -98,7 +98,12 @@ class Writer:
         if number + count > 1 << TURN_BITS:
             raise Unavailable("the grid is too slow: the log cannot take more before its next batch")
         place = self._places.get(topic)
-        if place is None or _is_over(place.generation, arrived):
+        if place is not None:
+            # As ``_is_over``, without a call.
+            generation = place.generation
+            if generation.state != OPEN or arrived >= generation.until or generation.bytes >= generation.full_at:
+                place = None
+        if place is None:
             place = self._place(topic, arrived)
         shard = self._shards.get(publisher)
         if shard is None:
@@ -189,7 +194,9 @@ class Writer:
             put((CacheName.LOG, stream.key + end, page))
             size = len(page)
             messages = runs[0].reference[3] if len(runs) == 1 else sum([found.reference[3] for found in runs])
-            stream.count(messages, size)
+            stream.pages += 1
+            stream.messages += messages
+            stream.bytes += size
             generation = stream.generation
             generation.messages += messages
             generation.bytes += size
