@@ -68,7 +68,7 @@ def guided(name: str, seconds: float) -> tuple[int, list[bytes]]:
     for data in corpus.beginnings(target):
         (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
     dictionary = WORK / f"{name}.words"
-    words = ("".join(f"\\x{byte:02x}" for byte in word) for word in target.words)
+    words = ["".join(f"\\x{byte:02x}" for byte in word) for word in target.words]
     dictionary.write_text("".join(f'"{word}"\n' for word in words))
     tried, end = 0, time.monotonic() + seconds
     before = {path.name for path in faults.iterdir()}
@@ -82,7 +82,7 @@ def guided(name: str, seconds: float) -> tuple[int, list[bytes]]:
                 str(folder),
                 f"-max_total_time={left}",
                 f"-max_len={target.longest}",
-                f"-dict={dictionary}",
+                *([f"-dict={dictionary}"] if words else []),
                 f"-artifact_prefix={faults}/",
                 f"-timeout={SECONDS}",
                 f"-rss_limit_mb={MEGABYTES}",

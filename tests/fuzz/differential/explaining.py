@@ -1,0 +1,173 @@
+"""For each entry of the table what it makes equal. An entry is tried only where two notes differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from iot_mqtt.topics import matches
+from tests.fuzz.differential.comparing import IDS, PAYLOAD, QOS, RETAIN, TOPIC, Course, Explain, Pair
+from tests.fuzz.differential.playing import Event, Note
+from tests.fuzz.differential.script import Connect, Subscribe, Wrong
+
+MESSAGES: Final = ("PUBLISH", "OLD PUBLISH")
+
+
+def _each(note: Note, change: Callable[[Event], Event | None]) -> Note:
+    """The note with every event changed; None takes it away."""
+    found = {who: [new for event in events if (new := change(event)) is not None] for who, events in note.items()}
+    return {who: events for who, events in found.items() if events}
+
+
+def _put(event: Event, place: int, value: object) -> Event:
+    return (*event[:place], value, *event[place + 1 :])
+
+
+def _carried(note: Note) -> set[str]:
+    """What messages carry."""
+    return {event[PAYLOAD] for events in note.values() for event in events if event[0] in MESSAGES}
+
+
+def no_matching_subscribers(ours: Note, theirs: Note, course: Course) -> Pair:
+    def plain(event: Event) -> Event:
+        return (event[0], 0) if event[0] in ("PUBACK", "PUBREC") and event[1] == 0x10 else event
+
+    return _each(ours, plain), _each(theirs, plain)
+
+
+def closed_without_disconnect(ours: Note, theirs: Note, course: Course) -> Pair:
+    def silent(event: Event) -> Event | None:
+        return None if event[0] in ("DISCONNECT", "OLD DISCONNECT") else event
+
+    return _each(ours, silent), _each(theirs, silent)
+
+
+def overlapping(ours: Note, theirs: Note, course: Course) -> Pair:
+    """One copy of each message for a client: the greatest QoS, all identifiers."""
+    return _one_copy(ours), _one_copy(theirs)
+
+
+def _one_copy(note: Note) -> Note:
+    found: Note = {}
+    for who, events in note.items():
+        kept: dict[object, Event] = {}
+        for place, event in enumerate(events):
+            if event[0] not in MESSAGES:
+                kept[place] = event
+                continue
+            key = event[0], event[TOPIC], event[PAYLOAD]
+            before = kept.get(key)
+            if before is not None:
+                event = _put(event, QOS, max(event[QOS], before[QOS]))
+                event = _put(event, RETAIN, event[RETAIN] or before[RETAIN])
+                event = _put(event, IDS, tuple({*event[IDS], *before[IDS]}))
+            kept[key] = _put(event, IDS, tuple(sorted(set(event[IDS]))))
+        found[who] = list(kept.values())
+    return found
+
+
+def overlapping_before_5(ours: Note, theirs: Note, course: Course) -> Pair:
+    """Of clients of 3.1.1 that have several subscriptions: the QoS of the one copy does not count."""
+
+    def plain(note: Note) -> Note:
+        return {
+            who: [
+                _put(event, QOS, 0) if event[0] in MESSAGES and _is_old_with_many(who, course) else event
+                for event in events
+            ]
+            for who, events in _one_copy(note).items()
+        }
+
+    return plain(ours), plain(theirs)
+
+
+def _is_old_with_many(who: str, course: Course) -> bool:
+    many = sum(len(step.requests) for step in course.asked() if step.who == who) > 1
+    return many and course.version_of(who) == 4
+
+
+def shared_member(ours: Note, theirs: Note, course: Course) -> Pair:
+    """Whoever of a group gets it: that it was delivered counts, not to whom. What a member that is away, or does not
+    acknowledge, may have been given is apart.
+    """
+    filters = [filter for step in course.asked() for filter in _shared_by(step)]
+    if not filters:
+        return ours, theirs
+
+    def is_shared(event: Event) -> bool:
+        return event[0] in MESSAGES and any(matches(filter, event[TOPIC]) for filter in filters)
+
+    def nobody(note: Note) -> Note:
+        found = {(event[TOPIC], event[PAYLOAD]) for events in note.values() for event in events if is_shared(event)}
+        rest = _each(note, lambda event: None if is_shared(event) else event)
+        rest["the group"] = [("PUBLISH", topic, payload, 0, False, False, (), ()) for topic, payload in sorted(found)]
+        return rest
+
+    if any(course.is_slow(step.who) for step in course.asked() if _shared_by(step)):
+        course.apart |= _carried(nobody(ours)) ^ _carried(nobody(theirs))
+    return nobody(ours), nobody(theirs)
+
+
+def _shared_by(step: Subscribe) -> list[str]:
+    return [name.removeprefix("g:") for name, _ in step.requests if name.startswith("g:")]
+
+
+def retained_for_shared(ours: Note, theirs: Note, course: Course) -> Pair:
+    step = course.step
+    if not isinstance(step, Subscribe) or not _shared_by(step):
+        return ours, theirs
+    mine = _carried(ours)
+
+    def unasked(event: Event) -> bool:
+        return event[0] == "PUBLISH" and event[RETAIN] and event[PAYLOAD] not in mine
+
+    return ours, _each(theirs, lambda event: None if unasked(event) else event)
+
+
+def wills(ours: Note, theirs: Note, course: Course) -> Pair:
+    """Wills that only we publish when a connection is taken over, or a session ends with it.
+
+    They may show later, to who was away, or as what is retained.
+    """
+    alone = {
+        payload
+        for payload in _carried(ours) - _carried(theirs)
+        if payload.startswith("will ") and course.has_will_due(int(payload.split()[1]))
+    }
+    for number in (int(payload.split()[1]) for payload in alone):
+        step = course.script[number]
+        if isinstance(step, Connect) and step.will is not None and step.will.retain:
+            course.topics.add(step.will.topic)
+    course.apart |= alone
+    return ours, theirs
+
+
+def own_will(ours: Note, theirs: Note, course: Course) -> Pair:
+    """Wills that are delivered on a connection while it is taken over."""
+
+    def plain(event: Event) -> Event | None:
+        return None if event[0] == "OLD PUBLISH" and event[PAYLOAD].startswith("will ") else event
+
+    return _each(ours, plain), _each(theirs, plain)
+
+
+def lenient(ours: Note, theirs: Note, course: Course) -> Pair:
+    """What is wrong on purpose, is refused by us and taken by mosquitto."""
+    step = course.step
+    if isinstance(step, Wrong):
+        mine, other = (("CLOSED",) in note.get(step.who, ()) for note in (ours, theirs))
+        course.over = mine and not other
+    return ours, theirs
+
+
+EXPLANATIONS: Final[dict[str, Explain]] = {
+    "no-matching-subscribers": no_matching_subscribers,
+    "closed-without-disconnect": closed_without_disconnect,
+    "overlapping": overlapping,
+    "overlapping-before-5": overlapping_before_5,
+    "retained-for-shared": retained_for_shared,
+    "shared-member": shared_member,
+    "wills": wills,
+    "own-will": own_will,
+    "lenient": lenient,
+}
