@@ -45,7 +45,8 @@ def write(name: str, told: Iterable[tuple[bytes, str]]) -> None:
     for data, said in told:
         lines += [f"# {said}"] if said else []
         lines.append(repr(data)[1:])
-    (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+    if lines:
+        (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 def beginnings(target: Target) -> list[bytes]:
