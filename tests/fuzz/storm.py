@@ -29,10 +29,12 @@ from typing import Final
 
 from iot_mqtt.codec import Ack, AckRun, Decoder, Item, PacketType, PublishRun, Role, encode
 from iot_mqtt.values import ProtocolVersion
+from tests.cases.gateway import LOGIN
 from tests.fuzz.corpus import beginnings
 from tests.fuzz.mutation import Mutator
-from tests.fuzz.packets import streams_of
+from tests.fuzz.packets import Streams, streams_of
 from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets.web import UPGRADE, masked
 from tests.wire.client import Client, Transport
 from tests.wire.packets import V5
 
@@ -43,6 +45,8 @@ PATIENCE: Final = 30.0
 FAULTS: Final = re.compile(r"Traceback|Unhandled|exception|\bcritical\b", re.IGNORECASE)
 #: Ports that are not MQTT, and the targets whose inputs they get.
 OTHERS: Final = {"ws": ("websocket-handshake", "websocket-frames"), "gateway": ("gateway",), "admin": ("admin",)}
+#: Bytes of their inputs that only choose settings.
+CHOOSING: Final = {"ws": 1, "gateway": 2, "admin": 1}
 
 
 _NEXT: Final = {PacketType.PUBREC: PacketType.PUBREL, PacketType.PUBREL: PacketType.PUBCOMP}
@@ -158,6 +162,11 @@ class Tally:
     stuck: list[str] = field(default_factory=list)
 
 
+def _inputs(name: str, targets: tuple[str, ...]) -> Iterator[bytes]:
+    for target in targets:
+        yield from (data[CHOOSING[name] :] for data in beginnings(TARGETS[target]))
+
+
 class Storm:
     """The clients that mean harm."""
 
@@ -167,9 +176,7 @@ class Storm:
         self._streams = streams_of(self._dice)
         self._each = each
         self._mutators = {
-            name: Mutator(
-                self._dice, [data[1:] for target in targets for data in beginnings(TARGETS[target])], longest=2000
-            )
+            name: Mutator(self._dice, list(_inputs(name, targets)), longest=2000)
             for name, targets in OTHERS.items()
             if name in broker.ports
         }
@@ -183,16 +190,34 @@ class Storm:
         while self.tally.packets < packets and not self.tally.stuck:
             if self._mutators and dice.random() < 0.1:
                 name = dice.choice(list(self._mutators))
-                wire = [self._mutators[name].next() for _ in range(3)]
                 self.tally.others += 1
-                await self._say(self._broker.ports[name], wire)
+                await self._say(self._broker.ports[name], self._other(name))
                 continue
             streams = dice.choice(self._streams)
-            count = max(1, int(dice.expovariate(1 / self._each)))
-            wire = [streams.connect(0.1), *streams.packets(count, dice.choice((0.0, 0.0, 0.001, 0.005, 0.05)))]
+            wire = self._stream(streams)
             self.tally.packets += len(wire)
             self.tally.connections += 1
             await self._say(self._broker.ports["mqtt"], wire, streams.version if dice.random() < 0.5 else None)
+
+    def _stream(self, streams: Streams) -> list[bytes]:
+        count = max(1, int(self._dice.expovariate(1 / self._each)))
+        wrong = self._dice.choice((0.0, 0.0, 0.001, 0.005, 0.05))
+        return [streams.connect(0.1), *streams.packets(count, wrong)]
+
+    def _other(self, name: str) -> list[bytes]:
+        """For another port: what is nearly right from its first byte on, or behind a good beginning."""
+        dice, mutator = self._dice, self._mutators[name]
+        wrong = [mutator.next() for _ in range(3)]
+        if dice.random() < 0.3:
+            return wrong
+        if name == "gateway":
+            return [LOGIN, *(mutator.next() for _ in range(20))]
+        if name == "ws":
+            packets = self._stream(dice.choice(self._streams))
+            self.tally.packets += len(packets)
+            frames = [masked(0x82, packet, dice.randbytes(4)) for packet in packets]
+            return [UPGRADE, *frames, *wrong]
+        return wrong
 
     async def _say(self, port: int, wire: list[bytes], version: ProtocolVersion | None = None) -> None:
         """In a few writes, reading all the while, then half closed; the broker has to close soon."""

@@ -33,7 +33,7 @@ Event = tuple[Any, ...]
 Note = dict[str, list[Event]]
 #: Round trips after which nothing new may come any more.
 QUIET = 2
-PATIENCE = 3.0
+PATIENCE = 8.0
 
 
 class Player:

@@ -13,7 +13,7 @@ from tests.fuzz.target import Target, head, ways
 _LIMIT = 4096
 _SETTINGS = WebSocketSettings(max_head=600, local=True)
 _KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
-_UPGRADE = (
+UPGRADE = (
     b"GET /mqtt HTTP/1.1\r\nHost: localhost:8083\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: " + _KEY + b"\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
 )
@@ -88,29 +88,30 @@ def run_proxy(data: bytes) -> None:
     assert all(each == said[0] for each in said), "it matters how the bytes arrive"
 
 
-def _masked(first: int, payload: bytes, key: bytes = b"\x01\x02\x03\x04") -> bytes:
+def masked(first: int, payload: bytes, key: bytes = b"\x01\x02\x03\x04") -> bytes:
+    """A frame of a client."""
     size = len(payload)
     length = bytes((0x80 | size,)) if size < 126 else b"\xfe" + size.to_bytes(2, "big")
     return bytes((first,)) + length + key + unmask(payload, key, 0)
 
 
 def _frame_seeds() -> Iterator[bytes]:
-    yield b"\x03" + _masked(0x82, b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00")
-    yield b"\x05" + _masked(0x02, b"abc") + _masked(0x80, b"def") + _masked(0x89, b"ping") + _masked(0x88, b"\x03\xe8")
-    yield b"\x07" + _masked(0x82, bytes(300)) + _masked(0x8A, b"") + _masked(0x88, b"\x03\xe9bye")
-    yield b"\x00" + _masked(0x81, b"text")
+    yield b"\x03" + masked(0x82, b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00")
+    yield b"\x05" + masked(0x02, b"abc") + masked(0x80, b"def") + masked(0x89, b"ping") + masked(0x88, b"\x03\xe8")
+    yield b"\x07" + masked(0x82, bytes(300)) + masked(0x8A, b"") + masked(0x88, b"\x03\xe9bye")
+    yield b"\x00" + masked(0x81, b"text")
     yield b"\x00\x82\xff" + bytes(7) + b"\x7f" + b"\0\0\0\0"
     yield b"\x00\x82\x05hello"
     for opcode in Opcode:
-        yield b"\x01" + _masked(0x80 | opcode, b"\x03\xe8x")
+        yield b"\x01" + masked(0x80 | opcode, b"\x03\xe8x")
 
 
 def _handshake_seeds() -> Iterator[bytes]:
-    yield b"\x11" + _UPGRADE
-    yield b"\x21" + _UPGRADE + b"\x82\x80\0\0\0\0"
-    yield b"\x00" + _UPGRADE.replace(b"\r\n\r\n", b"\r\nOrigin: http://localhost:8083\r\n\r\n")
-    yield b"\x00" + _UPGRADE.replace(b"13", b"12")
-    yield b"\x00" + _UPGRADE.replace(b"mqtt HTTP", b"other?x HTTP")
+    yield b"\x11" + UPGRADE
+    yield b"\x21" + UPGRADE + b"\x82\x80\0\0\0\0"
+    yield b"\x00" + UPGRADE.replace(b"\r\n\r\n", b"\r\nOrigin: http://localhost:8083\r\n\r\n")
+    yield b"\x00" + UPGRADE.replace(b"13", b"12")
+    yield b"\x00" + UPGRADE.replace(b"mqtt HTTP", b"other?x HTTP")
     yield b"\x00POST / HTTP/1.1\r\n\r\n"
     yield b"\x00GET / HTTP/1.0\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
 
@@ -149,4 +150,4 @@ TARGETS = (
         4000,
     ),
 )
-__all__ = ["TARGETS"]
+__all__ = ["TARGETS", "UPGRADE", "masked"]
