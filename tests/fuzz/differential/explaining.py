@@ -35,6 +35,13 @@ def no_matching_subscribers(ours: Note, theirs: Note, course: Course) -> Pair:
     return _each(ours, plain), _each(theirs, plain)
 
 
+def unknown_release(ours: Note, theirs: Note, course: Course) -> Pair:
+    def plain(event: Event) -> Event:
+        return (event[0], 0) if event[0] == "PUBCOMP" and event[1] == 0x92 else event
+
+    return _each(ours, plain), theirs
+
+
 def closed_without_disconnect(ours: Note, theirs: Note, course: Course) -> Pair:
     def silent(event: Event) -> Event | None:
         return None if event[0] in ("DISCONNECT", "OLD DISCONNECT") else event
@@ -162,6 +169,7 @@ def lenient(ours: Note, theirs: Note, course: Course) -> Pair:
 
 EXPLANATIONS: Final[dict[str, Explain]] = {
     "no-matching-subscribers": no_matching_subscribers,
+    "unknown-release": unknown_release,
     "closed-without-disconnect": closed_without_disconnect,
     "overlapping": overlapping,
     "overlapping-before-5": overlapping_before_5,

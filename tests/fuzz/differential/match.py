@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
 
 from tests.fuzz.differential.comparing import Verdict, compare, read_table
@@ -21,7 +22,13 @@ class Match:
     """Starts both; ``play`` as often as one likes. Each script has names of its own."""
 
     def __enter__(self) -> Match:
-        self._brokers = [brokers.start(name, "default") for name in ("iot-mqtt", "mosquitto")]
+        self._started = ExitStack()
+        self._brokers: list[brokers.Running] = []
+        with ExitStack() as started:
+            for name in ("iot-mqtt", "mosquitto"):
+                self._brokers.append(broker := brokers.start(name, "default"))
+                started.callback(broker.stop)
+            self._started = started.pop_all()
         self._numbers = itertools.count()
         #: How many plays at each pace found something, and what the first ones were.
         self.again: Counter[float] = Counter()
@@ -33,8 +40,7 @@ class Match:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        for broker in self._brokers:
-            broker.stop()
+        self._started.close()
 
     def play(self, script: Sequence[Step]) -> Verdict:
         """Quickly at first; what differs then is played once more, with time for everything to arrive."""

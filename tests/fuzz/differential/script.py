@@ -28,6 +28,22 @@ WRONG: Final[dict[str, str]] = {
     "auth out of turn": "f0 [ 18 p ]",
     "a packet of a server": "20 [ 00 00 p ]",
     "a body that is cut": "32 [ 0009 61 ]",
+    "DUP at QoS 0": "38 [ s'{t}' p 'x' ]",
+    "a length that is too long": "c0 80 00",
+    "a ping with a body": "c0 01 00",
+    "an answer to a subscription": "90 [ 0001 p 00 ]",
+    "flags of an acknowledgement": "43 [ 0001 ]",
+    "an acknowledgement of nothing": "40 [ 0077 ]",
+    "a release of nothing": "62 [ 0077 ]",
+    "a wildcard in the response topic": "30 [ s'{t}' 5{ [ 08 s'a/#' ] } 'x' ]",
+    "an identifier of a client": "30 [ s'{t}' 5{ [ 0b 01 ] } 'x' ]",
+    "a group without a name": "82 [ 0001 p s'$share//a' 00 ]",
+    "no local for a group": "82 [ 0001 p s'$share/g/{t}' 04 ]",
+    "alias 0": "30 [ s'{t}' 5{ [ 23 0000 ] } 'x' ]",
+    "a property that is there twice": "30 [ s'{t}' 5{ [ 02 00000009 02 00000009 ] } 'x' ]",
+    "flags of an unsubscription": "a0 [ 0001 p s'{t}' ]",
+    "flags of a goodbye": "e1 00",
+    "an unknown reason": "40 [ 0001 5{ 42 } ]",
 }
 
 
