@@ -51,7 +51,7 @@ class PublishAnswers:
         if not connection.five:
             self._answer(connection, type, ids, ticket, position)
             return
-        refused = outcome.wholly_refused()
+        refused = outcome.wholly_refused() if outcome.refused else ()
         if refused:
             full = frozenset(refused)
             for index, packet_id in enumerate(ids):

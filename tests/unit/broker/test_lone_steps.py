@@ -1,0 +1,67 @@
+"""What a message costs that comes alone: functions that are called for it, which are the same on every machine.
+
+A function more is a third of a microsecond more for every message, or a whole one where memory is cold. If one is worth
+that, the bound is raised.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+import iot_mqtt
+from iot_mqtt.codec import Publish, encode
+from tests.unit.broker.harness import Node
+
+PACKAGE = str(Path(iot_mqtt.__file__).parent)
+#: The harness's clock takes part in each of its turns, and none of a node's.
+NOT_OURS = ("pipeline/clock.py",)
+
+
+def called_for(node: Node, feed: bytes, writer: object) -> list[str]:
+    """What functions of the broker run until the turn is over in which this comes."""
+    found: list[str] = []
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(PACKAGE) and not name.endswith(NOT_OURS):
+            found.append(f"{name[len(PACKAGE) + 1 :]}:{frame.f_code.co_name}")
+
+    sys.setprofile(note)
+    try:
+        writer.wire.feed(feed)  # type: ignore[attr-defined]
+        node.turn()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize(("qos", "most"), [(0, 19), (1, 37)])
+def test_it_takes_few_steps(qos: int, most: int) -> None:
+    node = Node()
+    reader = node.connect("reader")
+    reader.subscribe("t/#", qos=qos)
+    writer = node.connect("writer")
+    called: list[str] = []
+    for packet_id in range(1, 4):
+        data = encode(Publish(b"t/1", b"x" * 64, qos, packet_id=packet_id if qos else 0), writer.version)
+        called = called_for(node, data, writer)
+        assert reader.wire.take()
+        assert bool(writer.wire.take()) == bool(qos)
+    assert len(called) <= most, "\n".join(called)
+
+
+def test_nothing_is_weighed_where_nothing_waits() -> None:
+    node = Node()
+    writer = node.connect("writer")
+    weighed: list[None] = []
+    node.broker.turn.at_wait = (lambda: weighed.append(None),)
+    writer.publish("t", b"x")
+    assert not weighed
+    node.hold()
+    writer.publish("t", b"x", retain=True)
+    assert weighed
+    node.release()
