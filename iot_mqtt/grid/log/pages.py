@@ -43,7 +43,7 @@ class PageCache:
         self._pages: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
         self._bytes = 0
         #: Up to half of the limit.
-        self._turns: dict[int, tuple[Mapping[Stream, list[LogRun]], int]] = {}
+        self._turns: OrderedDict[int, tuple[Mapping[Stream, list[LogRun]], int]] = OrderedDict()
         self._turn_bytes = 0
 
     def get(self, place: Place) -> list[LogRun] | None:
@@ -73,7 +73,7 @@ class PageCache:
         self._turns[turn] = written, weight
         self._turn_bytes += weight
         while 2 * self._turn_bytes > self._limit:
-            self._turn_bytes -= self._turns.pop(next(iter(self._turns)))[1]
+            self._turn_bytes -= self._turns.popitem(last=False)[1][1]
         self._fit()
 
     def _fit(self) -> None:
