@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
 
@@ -11,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.fair_queue import Allowance
-from iot_mqtt.auth.hashing import HashPool, Question
+from iot_mqtt.auth.hashing import NICER, HashPool, Question
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.pipeline import ManualClock
 from tests.reactor import reactor
@@ -185,3 +187,23 @@ async def test_real_threads_really_verify() -> None:
         assert names == ["iot-mqtt-hash_0"] * 2
     finally:
         pool.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority of their own")
+def test_threads_that_hash_give_way_to_the_reactor() -> None:
+    """Whoever is in is served first; the thread that asked keeps its own priority."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    found: list[int] = []
+    over = threading.Event()
+
+    def verify(encoded: str, password: bytes) -> bool:
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        over.set()
+        return True
+
+    pool = HashPool(lambda call: None, ManualClock(), threads=1, verify=verify)
+    pool.verify(Question("ann", "hash", b"pw"), "198.51.100.7")
+    assert over.wait(10)
+    pool.close()
+    assert found == [min(19, before + NICER)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before

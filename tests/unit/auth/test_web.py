@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,13 +15,17 @@ from iot_mqtt.auth.web import AgentWeb, WebError
 from iot_mqtt.pipeline.clock import ReactorClock
 from tests.reactor import reactor, run
 
+#: The test is.
+over = threading.Event()
+
 
 class Handler(BaseHTTPRequestHandler):
     """What it answers is in the path."""
 
     def do_GET(self) -> None:
         if self.path == "/silent":
-            time.sleep(2)
+            over.wait(5)
+            return
         if self.path == "/away":
             self.send_response(302)
             self.send_header("Location", "/fine")
@@ -48,7 +51,9 @@ class Handler(BaseHTTPRequestHandler):
 def server() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        over.clear()
         yield f"http://127.0.0.1:{server.server_port}"
+        over.set()
         server.shutdown()
 
 
