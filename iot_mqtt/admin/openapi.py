@@ -9,6 +9,7 @@ from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.device_shapes import device_schemas
 from iot_mqtt.admin.pipeline_resources import JobStatus
 from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.rule_resources import rule_schemas
 from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of, schema_of
 from iot_mqtt.admin.user_resources import user_schemas
 from iot_mqtt.broker.facade import (
@@ -192,6 +193,7 @@ def _schemas() -> Json:
         **device_schemas(),
         **user_schemas(),
         **access_schemas(),
+        **rule_schemas(),
         "Published": object_of({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
     }
 

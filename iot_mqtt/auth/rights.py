@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 from weakref import WeakSet
 
+from iot_mqtt.auth.explaining import Answer, Question, answer
 from iot_mqtt.auth.rule_index import RuleList, Siblings
 from iot_mqtt.auth.sections import Book
 from iot_mqtt.ports.access import ALL_FORMS, Action, Permissions, Principal
@@ -152,6 +153,18 @@ class RuleAuthorizer:
         for permissions in given:
             permissions.renew(self._rules_of(book, permissions.who), same)
         del before
+
+    def explain(self, principal: Principal, question: Question) -> Answer:
+        """What the rules of the moment say of a client. ``ValueError``: the question makes no sense."""
+        if principal.superuser:
+            return Answer(allowed=True, detail="a superuser may do everything")
+        if not self._may_come(principal.owner):
+            return Answer(allowed=False, detail="this client could not be let in now")
+        book = self._book()
+        rules = self._rules_of(book, principal)
+        if not book.sources and not principal.brought_rules:
+            return Answer(allowed=True, detail="there are no rules: whoever was let in may do everything")
+        return answer(rules, principal, question)
 
     def _rules_of(self, book: Book, principal: Principal) -> RuleList:
         groups = self._groups(principal.owner) if principal.owner else frozenset()

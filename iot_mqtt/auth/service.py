@@ -10,8 +10,10 @@ from iot_mqtt.auth.accounts import Accounts, Store
 from iot_mqtt.auth.acl import Rules, parse_brought, parse_rules
 from iot_mqtt.auth.building import VOUCHING, Builder, names_of
 from iot_mqtt.auth.chain import Chains, Link, Said
+from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.files import FileError, WatchedFile, read_text
+from iot_mqtt.auth.grid_rules import AclDesk, GridRules
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
 from iot_mqtt.auth.links.passwords import PasswordLink
@@ -26,7 +28,7 @@ from iot_mqtt.auth.web import Web
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.access import AuthenticationMethod, ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.directory import SECRETS, USERS, Conflict, Directory
+from iot_mqtt.ports.directory import RULES, SECRETS, USERS, Conflict, Directory
 
 if TYPE_CHECKING:
     from iot_mqtt.auth.key_ring import KeyRing
@@ -79,12 +81,15 @@ class Access:
         self.methods: dict[str, AuthenticationMethod] = {}
         if settings.scram:
             self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key)
+        self._grid_rules = GridRules(directory) if settings.acl_grid and directory is not None else None
         self._book = self._bound()
         self.authorizer = RuleAuthorizer(lambda: self._book, self._may_come, self.groups_of)
         #: Called after users or rules changed, with the users who may not come in any more.
         self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
         if directory is not None and "grid" in self._links:
             directory.watch(USERS, self._grid_changed)
+        if directory is not None and self._grid_rules is not None:
+            directory.watch(RULES, self._rules_changed)
 
     def reload(self) -> list[FileError]:
         """Read both files again. A file that is wrong keeps what it said before; its error is returned."""
@@ -111,6 +116,14 @@ class Access:
     def user_desk(self, directory: Directory) -> UserDesk:
         """For operators."""
         return UserDesk(directory, self.pool, asked="grid" in self._links)
+
+    def acl_desk(self, directory: Directory) -> AclDesk:
+        """For operators."""
+        return AclDesk(directory, asked=self._grid_rules is not None)
+
+    def may(self, who: Principal, question: Question) -> Answer:
+        """Whether a client may do something, and by which rule. ``ValueError``: the question makes no sense."""
+        return self.authorizer.explain(who, question)
 
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""
@@ -166,7 +179,14 @@ class Access:
 
     def _bound(self) -> Book:
         """The rules of all sources, as they are now."""
-        return Book([] if self._rules is None else [self._rules.content], parse_brought)
+        sources = [] if self._rules is None else [self._rules.content]
+        return Book([*sources, *([] if self._grid_rules is None else self._grid_rules.sources())], parse_brought)
+
+    def _rules_changed(self, _: frozenset[str]) -> None:
+        """Rules of the directory are others now, here or at another node."""
+        self._book = self._bound()
+        self.authorizer.renew()
+        self.on_changed(frozenset())
 
     def _may_come(self, owner: str) -> bool:
         """Whether somebody of this identity could be let in now."""

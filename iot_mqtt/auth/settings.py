@@ -72,6 +72,8 @@ class AuthSettings:
     users_file: str | None = None
     #: Rules about topics. None: whoever was let in may do everything.
     acl_file: str | None = None
+    #: Rules of the grid, behind those of the file. Where there are none at all, nobody may do anything.
+    acl_grid: bool = False
     #: The common name of a verified client certificate stands for a user name and its password.
     certificate_as_user: bool = False
     certificate: CertificateSettings = CertificateSettings()

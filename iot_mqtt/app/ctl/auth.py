@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
-from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import fields, plain, print_items, print_json
+from iot_mqtt.app.terminal import Json, fields, plain, print_done, print_items, print_json
 
 _LINKS = fields(link="LINK", verdict="VERDICT", detail="DETAIL", known="KNOWN")
 
@@ -19,6 +19,93 @@ def auth() -> None:
     """Who is let in, and why."""
 
 
+_RULES = fields(name="NAME", version="VERSION", rules="RULES")
+
+
+@auth.group("rules")
+def auth_rules() -> None:
+    """Rules of the grid: the same on every node, behind those of the ACL file, in the order of their names."""
+
+
+@auth_rules.command("list")
+@limit_option
+@on_node
+def rules_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List the documents of rules."""
+    print_items(_RULES, node.items("auth", "rules", query={}, limit=limit), as_json)
+
+
+@auth_rules.command("show")
+@click.argument("name")
+@on_node
+def rules_show(node: Node, as_json: bool, name: str) -> None:
+    """Print the text of one document."""
+    found = node.get("auth", "rules", name)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(found["text"], nl=False)
+
+
+@auth_rules.command("set")
+@click.argument("name")
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--version", type=int, help="Only if the document is at this version; 0: if there is none.")
+@on_node
+def rules_set(node: Node, as_json: bool, name: str, file: TextIO, version: int | None) -> None:
+    """Write the document NAME from FILE (`-`: standard input), in the words of the ACL file."""
+    body: dict[str, Any] = {"text": file.read()} | ({} if version is None else {"version": version})
+    found = node.post("auth", "rules", name, body=body)
+    print_done({"name": found["name"], "version": found["version"], "rules": found["rules"]}, as_json)
+    if not found["asked"]:
+        click.echo("! the node does not ask for rules of the grid: auth.acl_grid is false", err=True)
+
+
+@auth_rules.command("delete")
+@click.argument("name")
+@on_node
+def rules_delete(node: Node, as_json: bool, name: str) -> None:
+    """Take the document NAME away."""
+    node.delete("auth", "rules", name)
+    print_done({"deleted": name}, as_json)
+
+
+@auth.command("may")
+@click.argument("action")
+@click.argument("asked")
+@click.option("--client", "client_id", default="", help="Client id.")
+@click.option("--user", help="Verified user name; without it, an anonymous client.")
+@click.option("--group", "groups", multiple=True, help="Group beside those that the user is in; may be repeated.")
+@click.option("--address", default="", help="Address that it comes from; without it, nobody knows.")
+@click.option("--rule", "rules", multiple=True, help="Rule that it brings with a token; may be repeated.")
+@click.option("--qos", type=click.IntRange(0, 2), default=0, show_default=True, help="QoS of what is published.")
+@click.option("--retain", is_flag=True, help="What is published is retained.")
+@on_node
+def auth_may(node: Node, as_json: bool, **question: Any) -> None:
+    """Say whether a client may do ACTION with ASKED now, and which rule says so (source, line).
+
+    ACTION is publish, subscribe, receive, replay, command, shadow-read, shadow-write, client or gateway; ASKED a
+    topic, a filter, the target of a command or shadow, or a name. Exit code 1: it may not.
+    """
+    found = _may(node, question)
+    if as_json:
+        print_json(found)
+    else:
+        _say(found)
+    sys.exit(0 if found["allowed"] else 1)
+
+
+def _may(node: Node, question: dict[str, Any]) -> Json:
+    found: Json = node.post("auth", "may", body={name: value for name, value in question.items() if value is not None})
+    return found
+
+
+def _say(found: Json) -> None:
+    click.echo(f"{'yes' if found['allowed'] else 'no'}: {plain(found['detail'])}")
+    if found["rule"] is not None:
+        click.echo(f"{plain(found['source'])}:{found['line']}: {plain(found['rule'])}")
+
+
 @auth.command("explain")
 @click.option("--client", "client_id", default="", help="Client id.")
 @click.option("--user", "username", help="User name that the client gives.")
@@ -26,8 +113,11 @@ def auth() -> None:
 @click.option("--listener", default="mqtt", show_default=True, help="Listener that the client comes to.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address that the client comes from.")
 @click.option("--certificate-name", help="Common name of the client's certificate.")
+@click.option("--may", nargs=2, metavar="ACTION ASKED", help="As `auth may`: may the user, once let in, do this?")
 @on_node
-def auth_explain(node: Node, as_json: bool, password_stdin: bool, **question: str | None) -> None:
+def auth_explain(
+    node: Node, as_json: bool, password_stdin: bool, may: tuple[str, str] | None, **question: str | None
+) -> None:
     """Say what each link of the chain says of a client.
 
     VERDICT: allow, deny, pass (the next link is asked), error, or not asked. Without a password, a link that wants one
@@ -37,6 +127,9 @@ def auth_explain(node: Node, as_json: bool, password_stdin: bool, **question: st
     if password_stdin:
         body["password"] = sys.stdin.readline().rstrip("\r\n")
     found = node.post("auth", "explain", body=body)
+    if may is not None:
+        client = {"client_id": question["client_id"], "user": question["username"], "address": question["address"]}
+        found["may"] = _may(node, {"action": may[0], "asked": may[1], **client})
     if as_json:
         print_json(found)
         return
@@ -47,3 +140,5 @@ def auth_explain(node: Node, as_json: bool, password_stdin: bool, **question: st
         click.echo(f"let in as {plain(found['user'] or 'anonymous')}; groups: {groups}")
     else:
         click.echo(f"refused: {plain(found['detail'])} ({found['reason']})")
+    if may is not None:
+        _say(found["may"])

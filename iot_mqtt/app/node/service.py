@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
 from iot_mqtt.admin.connections import Doorkeeper
+from iot_mqtt.admin.rule_resources import RuleResources
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.tls import TlsSite
 from iot_mqtt.admin.token import announce
@@ -387,6 +388,7 @@ class Service:
             further=(
                 UserResources(self._access.user_desk(self.directory)),
                 AuthResources(self._access),
+                RuleResources(self._access.acl_desk(self.directory), self._access),
                 *access.resources,
             ),
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,

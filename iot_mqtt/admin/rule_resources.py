@@ -1,0 +1,113 @@
+"""The resources about rules of the grid, and the question who may do what, and by which rule."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.routes import Resource, delete, get, listing, post
+from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of
+from iot_mqtt.auth.explaining import QUESTIONS, Answer, Question
+from iot_mqtt.auth.grid_rules import AclDesk, RulesInfo
+from iot_mqtt.ports.access import Principal
+
+
+class Asked(Protocol):
+    """Knows the rules of the moment."""
+
+    def may(self, who: Principal, question: Question) -> Answer: ...
+
+
+class RuleResources(Resource):
+    """Rules of the grid, for whoever holds the token."""
+
+    def __init__(self, desk: AclDesk, access: Asked) -> None:
+        self._desk = desk
+        self._access = access
+
+    @listing("auth/rules", "Rules of the grid, in their order.", "AclRules")
+    def _rules(self, call: Call) -> Json:
+        return dict(call.page(self._desk.page(call.after, call.limit + 1), lambda one: one.name))
+
+    @get("auth/rules/{name}", "One document of rules.", "AclRules")
+    def _one(self, call: Call) -> RulesInfo:
+        return existing(self._desk.find(call.path["name"]), _nothing(call))
+
+    @post("auth/rules/{name}", "Write rules: in force on all nodes within a second.", "AclRules", "AclText")
+    async def _put(self, call: Call) -> RulesInfo:
+        fields = call.json()
+        text, version = fields.text("text"), fields.take("version", int)
+        fields.finish()
+        if text is None:
+            raise bad_request("text is missing")
+        try:
+            return await self._desk.put(call.path["name"], text, version)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+
+    @delete("auth/rules/{name}", "Take a document of rules away.")
+    async def _delete(self, call: Call) -> None:
+        try:
+            known = await self._desk.delete(call.path["name"])
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        if not known:
+            raise not_found(_nothing(call))
+
+    @post("auth/may", "Whether a client may do something, and by which rule.", "RightAnswer", "RightQuestion")
+    def _may(self, call: Call) -> Answer:
+        fields = call.json()
+        user, groups, rules = fields.text("user"), fields.take("groups", list), fields.take("rules", list)
+        client_id, address = fields.text("client_id") or "", fields.text("address") or ""
+        question = Question(
+            fields.text("action") or "",
+            fields.text("asked") or "",
+            fields.take("qos", int) or 0,
+            fields.take("retain", bool) or False,
+        )
+        fields.finish()
+        if not 0 <= question.qos <= 2 or not all(isinstance(one, str) for one in [*(groups or ()), *(rules or ())]):
+            raise bad_request("qos is 0, 1 or 2; groups and rules are lists of texts")
+        who = Principal(client_id, user, user is None, groups=frozenset(groups or ()), address=address)
+        try:
+            return self._access.may(who._replace(brought_rules=tuple(rules or ())), question)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+
+
+def _nothing(call: Call) -> str:
+    return f"the grid has no rules called {call.path['name']!r}"
+
+
+def rule_schemas() -> Json:
+    """For the description of the API."""
+    text: Json = {"type": "string"}
+    number: Json = {"type": "integer"}
+    truth: Json = {"type": "boolean"}
+    asked: Json = {**truth, "description": "Whether the node asks for rules of the grid (auth.acl_grid)."}
+    rules: Json = {"name": text, "version": number, "text": text, "rules": number, "asked": asked}
+    question: Json = {
+        "action": {**text, "enum": list(QUESTIONS)},
+        "asked": {**text, "description": "A topic, a filter, the target of a command or shadow, or a name."},
+        "qos": number,
+        "retain": truth,
+        "client_id": text,
+        "user": {**text, "description": "Verified; without it, an anonymous client."},
+        "groups": {**items_of(text), "description": "Beside those that the user is in."},
+        "address": text,
+        "rules": {**items_of(text), "description": "That it brings with a token."},
+    }
+    answer: Json = {
+        "allowed": truth,
+        "detail": text,
+        "source": maybe("string"),
+        "line": maybe("integer"),
+        "rule": maybe("string"),
+    }
+    return {
+        "AclRules": object_of(rules),
+        "AclText": body_of({"text": text, "version": number}, "text"),
+        "RightQuestion": body_of(question, "action", "asked"),
+        "RightAnswer": object_of(answer),
+    }
