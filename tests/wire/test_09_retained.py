@@ -155,6 +155,31 @@ def test_retain_handling_1_knows_the_subscription_of_a_resumed_session(broker: B
     broker.retained_gone(topic)
 
 
+@clauses("MQTT5-3.3.1-9", "MQTT5-3.8.4-5")
+@pytest.mark.parametrize("second", [1, 2])
+def test_filters_of_one_subscribe_are_asked_one_after_the_other(broker: Broker, second: int) -> None:
+    """The first one asks for what is kept; that the second one, for the same filter, does not, takes nothing back."""
+    topic = broker.topic()
+    client = broker.connect(V5)
+    client.publish(topic, "kept", qos=1, retain=True)
+    assert client.subscribe((topic, 0), (topic, second << 4 | 1)) == (0, 1)
+    assert client.message().payload == b"kept"
+    client.no_message()
+    broker.retained_gone(topic)
+
+
+@clauses("MQTT5-3.8.4-5")
+def test_the_same_filter_twice_in_one_subscribe_brings_what_is_kept_once(broker: Broker) -> None:
+    """Each of the two asks for it, and one answer is for both."""
+    topic = broker.topic()
+    client = broker.connect(V5)
+    client.publish(topic, "kept", qos=1, retain=True)
+    client.subscribe((topic, 0), (topic, 1))
+    assert client.message().payload == b"kept"
+    client.unsubscribe(topic)
+    broker.retained_gone(topic)
+
+
 @clauses("MQTT5-3.3.1-11")
 def test_retain_handling_2_sends_nothing(broker: Broker) -> None:
     """Only what is published from now on."""

@@ -115,11 +115,12 @@ class Subacks:
         session = connection.session
         if session is not None and not connection.closed:
             connection.reply(answer, once_committed=session.durable)
-            # Meanwhile it may have been replaced, or given up.
-            known = self._subscriptions.known
-            wanted = [one for one in wanted if known(session, one.filter) == one]
-            if wanted:
-                self._retained.read_for(session, wanted)
+            # Meanwhile it may have been given up, or replaced, which takes nothing of what it asked for back
+            # [MQTT-3.8.4-5]: then what was kept comes by the subscription that there is.
+            known = (self._subscriptions.known(session, one.filter) for one in wanted)
+            found = {one.filter: one for one in known if one is not None and is_plain(one.filter)}
+            if found:
+                self._retained.read_for(session, list(found.values()))
 
 
 class SubscribeHandler:
