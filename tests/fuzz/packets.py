@@ -29,7 +29,7 @@ from tests.fuzz.mutation import Mutator
 
 V5 = ProtocolVersion.V5
 LEVELS = ("a", "b", "c", "up", "\u00e4", "", "$x", "x" * 40)
-CLIENTS = tuple(f"storm-{number}" for number in range(100))
+CLIENTS = tuple(f"storm-{number}" for number in range(24))
 
 
 class Making:
@@ -71,14 +71,14 @@ class Making:
             )
         if self.five:
             found = Properties(
-                session_expiry_interval=dice.choice((None, 0, 1, 60, 0xFFFFFFFF)),
+                session_expiry_interval=dice.choice((None, None, 0, 1, 2, 60)),
                 receive_maximum=dice.choice((None, 1, 3, 65535)),
                 topic_alias_maximum=dice.choice((None, 0, 5)),
                 maximum_packet_size=dice.choice((None, None, 30, 200)),
                 request_problem_information=dice.choice((None, True, False)),
             )
         name = dice.choice((*CLIENTS, ""))
-        clean = not name or dice.random() < 0.6
+        clean = not name or dice.random() < 0.75
         return Connect(self.version, name, clean, dice.choice((0, 1, 60)), None, None, will, found)
 
     def publish(self) -> Publish:

@@ -13,7 +13,7 @@ from tests.fuzz.differential.comparing import Course, compare, normal, read_tabl
 from tests.fuzz.differential.explaining import EXPLANATIONS
 from tests.fuzz.differential.match import Match
 from tests.fuzz.differential.playing import Note
-from tests.fuzz.differential.script import Connect, Publish, Step, Subscribe, Will
+from tests.fuzz.differential.script import Connect, Leave, Publish, Step, Subscribe, Will
 from tests.seeds import seed_of
 
 #: Scripts of a run of the tests.
@@ -48,6 +48,14 @@ SCRIPTS_THAT_FOUND: dict[str, list[Step]] = {
         Connect("bob", 5, clean=True, expiry=0, will=Will("b", 1, retain=False), acks=True),
         Subscribe("bob", (("+", 2),), 7),
         Connect("bob", 5, clean=False, expiry=100, will=None, acks=True),
+    ],
+    "a subscription that is made again with other options": [
+        Connect("bob", 4, clean=True, expiry=0, will=Will("a", 2, retain=True), acks=True),
+        Connect("cid", 4, clean=False, expiry=0, will=None, acks=True),
+        Subscribe("cid", (("#", 2),), None),
+        Connect("cid", 5, clean=False, expiry=100, will=None, acks=True),
+        Subscribe("cid", (("#", 46),), None),
+        Leave("bob", "drop"),
     ],
     "a client in a group and by itself": [
         Connect("ann", 4, clean=True, expiry=0, will=None, acks=True),

@@ -40,6 +40,12 @@ class Course:
         connects = [s for s in self.script[: self.place + 1] if isinstance(s, Connect) and s.who == who]
         return connects[-1].version if connects else 0
 
+    def version_at(self, asked: Subscribe) -> int:
+        """Which version a SUBSCRIBE is sent in."""
+        place = next(at for at, step in enumerate(self.script) if step is asked)
+        connects = [s for s in self.script[:place] if isinstance(s, Connect) and s.who == asked.who]
+        return connects[-1].version if connects else 0
+
     def asked(self) -> list[Subscribe]:
         """Every SUBSCRIBE so far."""
         return [step for step in self.script[: self.place + 1] if isinstance(step, Subscribe)]

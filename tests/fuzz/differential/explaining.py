@@ -8,7 +8,8 @@ from typing import Final
 from iot_mqtt.topics import matches
 from tests.fuzz.differential.comparing import IDS, PAYLOAD, QOS, RETAIN, TOPIC, Course, Explain, Pair
 from tests.fuzz.differential.playing import Event, Note
-from tests.fuzz.differential.script import Connect, Subscribe, Wrong
+from tests.fuzz.differential.script import Connect, Publish, Subscribe, Wrong
+from tests.wire.packets import V5
 
 MESSAGES: Final = ("PUBLISH", "OLD PUBLISH")
 
@@ -158,6 +159,29 @@ def own_will(ours: Note, theirs: Note, course: Course) -> Pair:
     return _each(ours, plain), _each(theirs, plain)
 
 
+def repeated_subscription(ours: Note, theirs: Note, course: Course) -> Pair:
+    """Of who has subscribed to a filter twice, with other options: RETAIN, and what he published himself."""
+
+    def plain(note: Note) -> Note:
+        found: Note = {}
+        for who, events in note.items():
+            if who not in changed:
+                found[who] = events
+                continue
+            own = {f"m {at}" for at, step in enumerate(course.script) if isinstance(step, Publish) and step.who == who}
+            kept = [event for event in events if event[0] not in MESSAGES or event[PAYLOAD] not in own]
+            found[who] = [_put(event, RETAIN, value=False) if event[0] in MESSAGES else event for event in kept]
+        return {who: events for who, events in found.items() if events}
+
+    options: dict[tuple[str, str], set[int]] = {}
+    for step in course.asked():
+        for name, bits in step.requests:
+            # Before version 5 there are no options: the same as none.
+            options.setdefault((step.who, name), set()).add(bits & 12 if course.version_at(step) == V5 else 0)
+    changed = {who for (who, _), several in options.items() if len(several) > 1}
+    return plain(ours), plain(theirs)
+
+
 def lenient(ours: Note, theirs: Note, course: Course) -> Pair:
     """What is wrong on purpose, is refused by us and taken by mosquitto."""
     step = course.step
@@ -173,9 +197,10 @@ EXPLANATIONS: Final[dict[str, Explain]] = {
     "closed-without-disconnect": closed_without_disconnect,
     "overlapping": overlapping,
     "overlapping-before-5": overlapping_before_5,
+    "own-will": own_will,
+    "repeated-subscription": repeated_subscription,
     "retained-for-shared": retained_for_shared,
     "shared-member": shared_member,
     "wills": wills,
-    "own-will": own_will,
     "lenient": lenient,
 }
