@@ -10,6 +10,8 @@
 #   IGNITE_PERSISTENCE true keeps the data on disk, in /data                 (false)
 #   IGNITE_WAL         LOG_ONLY survives a crash, FSYNC a power failure too  (LOG_ONLY)
 #   IGNITE_HEAP        Java's heap                                           (512m)
+#   IGNITE_TLS         directory with tls.crt, tls.key and ca.crt (PEM): TLS on every port, with certificates of both sides
+#   IGNITE_PLAIN       true: no TLS, in a network where nobody else is         (false)
 #   IOT_GATEWAY_TOKEN  what brokers must know; required
 set -eu
 : "${IOT_GATEWAY_TOKEN:?is not set: brokers and gateways share one random token}"
@@ -36,6 +38,15 @@ cat >"$arguments" <<END
 -Diot.gateway.port=10900
 -Diot.gateway.token=$IOT_GATEWAY_TOKEN
 END
+if [ -n "${IGNITE_TLS:-}" ]; then
+    cat >>"$arguments" <<END
+-Diot.tls.cert=$IGNITE_TLS/tls.crt
+-Diot.tls.key=$IGNITE_TLS/tls.key
+-Diot.tls.ca=$IGNITE_TLS/ca.crt
+END
+else
+    echo "-Diot.tls.plain=${IGNITE_PLAIN:-false}" >>"$arguments"
+fi
 unset IOT_GATEWAY_TOKEN
 exec java @/opt/iot-mqtt/config/ignite-java17.opts "@$arguments" -cp '/opt/iot-mqtt/jars/*' \
     org.apache.ignite.startup.cmdline.CommandLineStartup /opt/iot-mqtt/config/ignite-server.xml

@@ -1,28 +1,20 @@
-# Twisted's transports have few annotations.
-# mypy: disable-error-code="no-untyped-call,misc"
+# Twisted's factories have few annotations.
+# mypy: disable-error-code="misc"
 """TLS around the connections of the admin port.
 
-The context is the one that listeners have, so certificates, CRLs and suites mean the same here. Twisted's own layer
-would need another TLS library (ADR 17). To its HTTP connection this is a transport. What waits for the peer waits in
-Twisted's transport below, whose producer the HTTP connection stays.
+The context is the one that listeners have, so certificates, CRLs and suites mean the same here.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, Protocol
 
-from twisted.internet.interfaces import IAddress, IPushProducer, ISSLTransport
-from twisted.internet.protocol import Protocol as TwistedProtocol
-from twisted.python.failure import Failure
-from zope.interface import implementer  # type: ignore[import-untyped]
+from twisted.internet.interfaces import IAddress
+
+from iot_mqtt.pipeline.tls_protocol import TlsProtocol
 
 __all__ = ["TlsSite"]
-
-#: A record has 16 KiB at most, and OpenSSL gives one at a time.
-RECORD = 16 * 1024
 
 
 class Context(Protocol):
@@ -42,135 +34,13 @@ class TlsSite:
         self._site = site
         self._context = context
 
-    def buildProtocol(self, addr: IAddress | None) -> _TlsConnection | None:
+    def buildProtocol(self, addr: IAddress | None) -> TlsProtocol | None:
         """A connection, or None where the site has no room for it."""
         inner = self._site.buildProtocol(addr)
-        return None if inner is None else _TlsConnection(inner, self._context)
+        return None if inner is None else TlsProtocol(inner, self._context.wrap, self._context.failed)
 
     def doStart(self) -> None:
         self._site.doStart()
 
     def doStop(self) -> None:
         self._site.doStop()
-
-
-@implementer(ISSLTransport, IPushProducer)
-class _TlsConnection(TwistedProtocol):
-    """A protocol to the transport below, and a transport to the protocol above."""
-
-    def __init__(self, inner: Any, context: Context) -> None:
-        self._inner = inner
-        self._context = context
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls: ssl.SSLObject | None = None
-        self._done = False
-
-    # a protocol
-
-    def connectionMade(self) -> None:
-        self._inner.makeConnection(self)
-
-    def dataReceived(self, data: bytes) -> None:
-        if self._tls is None:
-            self._tls = self._context.wrap(self._incoming, self._outgoing)
-        self._incoming.write(data)
-        try:
-            if self._done or self._shakes_hands(self._tls):
-                self._read(self._tls)
-        except ssl.SSLError as error:
-            self._context.failed(error)
-            self._send()  # the alert
-            self._below.loseConnection()
-
-    def connectionLost(self, reason: Failure = Failure(ConnectionError())) -> None:  # noqa: B008 - Twisted's signature
-        self._tls = None
-        self._inner.connectionLost(reason)
-
-    def _shakes_hands(self, tls: ssl.SSLObject) -> bool:
-        with suppress(ssl.SSLWantReadError):
-            tls.do_handshake()
-            self._done = True
-        self._send()
-        return self._done
-
-    def _read(self, tls: ssl.SSLObject) -> None:
-        with suppress(ssl.SSLWantReadError):
-            while self._tls is not None:
-                if not (record := tls.read(RECORD)):
-                    self.loseConnection()
-                    return
-                self._inner.dataReceived(record)
-
-    # a transport
-
-    disconnecting = False
-
-    @property
-    def _below(self) -> Any:
-        return self.transport
-
-    def write(self, data: bytes) -> None:
-        if self._tls is None or not self._done or not data:
-            return  # nobody could read it
-        view = memoryview(data)
-        with suppress(ssl.SSLError):  # its connection is ending
-            while view:
-                view = view[self._tls.write(view) :]
-        self._send()
-
-    def writeSequence(self, data: Iterable[bytes]) -> None:
-        self.write(b"".join(data))
-
-    def loseConnection(self) -> None:
-        if self._tls is not None and self._done and not self.disconnecting:
-            with suppress(ssl.SSLError):  # the peer's own close_notify is not waited for
-                self._tls.unwrap()
-            self._send()
-        self.disconnecting = True
-        self._below.loseConnection()
-
-    def abortConnection(self) -> None:
-        self._below.abortConnection()
-
-    def _send(self) -> None:
-        if self._outgoing.pending:
-            self._below.write(self._outgoing.read())
-
-    def getPeer(self) -> Any:
-        return self._below.getPeer()
-
-    def getHost(self) -> Any:
-        return self._below.getHost()
-
-    def getPeerCertificate(self) -> Any:
-        return None if self._tls is None else self._tls.getpeercert()
-
-    def setTcpNoDelay(self, enabled: bool) -> None:
-        self._below.setTcpNoDelay(enabled)
-
-    def getTcpNoDelay(self) -> bool:
-        return bool(self._below.getTcpNoDelay())
-
-    def setTcpKeepAlive(self, enabled: bool) -> None:
-        self._below.setTcpKeepAlive(enabled)
-
-    def getTcpKeepAlive(self) -> bool:
-        return bool(self._below.getTcpKeepAlive())
-
-    def loseWriteConnection(self) -> None:
-        self._below.loseWriteConnection()
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        self._below.registerProducer(producer, streaming)
-
-    def unregisterProducer(self) -> None:
-        self._below.unregisterProducer()
-
-    def pauseProducing(self) -> None:
-        self._below.pauseProducing()
-
-    def resumeProducing(self) -> None:
-        self._below.resumeProducing()
-
-    def stopProducing(self) -> None:
-        self.loseConnection()

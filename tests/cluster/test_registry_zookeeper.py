@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -46,7 +47,7 @@ class ZooKeeperBench(Bench):
         line = self.lines[node_id] = Line(self.servers.split(",")[0])
         return self.registry(line.address)
 
-    def registry(self, hosts: str, **more: str) -> ZooKeeperRegistry:
+    def registry(self, hosts: str, **more: Any) -> ZooKeeperRegistry:
         settings = ZooKeeperSettings(hosts + self.chroot, session_timeout=self.session_timeout, **more)
         return ZooKeeperRegistry(settings, self.pump, self.pump.cross)
 

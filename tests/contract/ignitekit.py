@@ -10,6 +10,7 @@ from twisted.internet.endpoints import TCP4ClientEndpoint
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Endpoint
 from iot_mqtt.pipeline.clock import ReactorClock
+from iot_mqtt.pipeline.tls_client import ClientTls, TlsEndpoint
 from iot_mqtt.ports.grid import CacheName
 from tests.contract.driving import ReactorPump
 from tests.enginekit.servers import Server
@@ -34,9 +35,11 @@ def settings(servers: Iterable[Server], **others: Any) -> IgniteSettings:
 
 def make(pump: ReactorPump, servers: Iterable[Server], **others: Any) -> IgniteGrid:
     """A grid, not yet open."""
+    tls: ClientTls | None = others.get("tls")
 
     def reach(address: Address, timeout: float) -> Endpoint:
-        return TCP4ClientEndpoint(pump.reactor, address.host, address.port, timeout)
+        plain = TCP4ClientEndpoint(pump.reactor, address.host, address.port, timeout)
+        return plain if tls is None else TlsEndpoint(plain, tls, address.host, timeout, pump.reactor)
 
     return IgniteGrid(settings(servers, **others), pump.cross, reach, ReactorClock(pump.reactor))
 

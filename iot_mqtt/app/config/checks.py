@@ -225,6 +225,10 @@ def _files(loaded: LoadedConfig) -> Iterator[Problem]:
     keys += ["auth.http.token_file", "auth.http.ca"]
     if loaded.config.uplink.kind == "kafka":
         keys += [f"uplink.kafka.security.{part}" for part in ("ca", "cert", "key")]
+    if loaded.config.grid.kind == "ignite":
+        keys += [f"grid.ignite.tls.{part}" for part in ("ca", "cert", "key")]
+    if loaded.config.registry.kind == "zookeeper":
+        keys += [f"registry.zookeeper.tls.{part}" for part in ("ca", "cert", "key")]
     for prefix in tls_sections(loaded):
         keys += [f"{prefix}.{part}" for part in ("cert", "key", "ca")]
     for key in keys:

@@ -117,12 +117,23 @@ def known_listeners() -> dict[str, ListenerConfig]:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientTlsConfig:
+    """``grid.ignite.tls.*`` and ``registry.zookeeper.tls.*``: paths of PEM files; TLS is on when ``ca`` is set."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class IgniteConfig:
     """``grid.ignite.*``: how to reach an Ignite cluster."""
 
     addresses: tuple[str, ...] = ("127.0.0.1:10800",)
     gateway: tuple[str, ...] = ("127.0.0.1:10900",)
     token: str = ""
+    tls: ClientTlsConfig = ClientTlsConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,7 @@ class ZookeeperConfig:
     session_timeout: float = 5.0
     username: str | None = None
     password: str | None = None
+    tls: ClientTlsConfig = ClientTlsConfig()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,24 +14,26 @@ Address = tuple[str, int]
 _INTERVAL = 1.0
 
 
-def activate(client: Address, gateway: Address, token: str, servers: int, timeout: float) -> str | None:
+def activate(
+    client: Address, gateway: Address, token: str, servers: int, timeout: float, tls: probe.Tls = None
+) -> str | None:
     """Wait for the servers and activate their grid; returns what still stood in the way when the time was over."""
     deadline = time.monotonic() + timeout
-    while (problem := _step(client, gateway, token, servers)) is not None:
+    while (problem := _step(client, gateway, token, servers, tls)) is not None:
         if time.monotonic() > deadline:
             return problem
         time.sleep(_INTERVAL)
     return None
 
 
-def _step(client: Address, gateway: Address, token: str, servers: int) -> str | None:
+def _step(client: Address, gateway: Address, token: str, servers: int, tls: probe.Tls) -> str | None:
     try:
-        if probe.ignite_active(client[1], host=client[0]):
+        if probe.ignite_active(client[1], host=client[0], tls=tls):
             return None
-        there = probe.gateway(gateway[1], token, host=gateway[0]).there
+        there = probe.gateway(gateway[1], token, host=gateway[0], tls=tls).there
         if there < servers:
             return f"{there} of {servers} servers are there"
-        probe.ignite_active(client[1], host=client[0], activate=True)
+        probe.ignite_active(client[1], host=client[0], activate=True, tls=tls)
     except probe.NotThere as problem:
         return str(problem)
     return "it was told to"

@@ -14,12 +14,18 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, snippet
+from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, engine_tls, snippet
+from iot_mqtt.app.engines.certificates import files_in, issue
 from iot_mqtt.app.engines.cluster import READY_SECONDS
 from iot_mqtt.app.terminal import field, fields, numbers, print_items
 
 #: What ``up`` makes where nothing was said and nothing is there.
-_NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE = 3, 3, True, False
+_NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE, _SECURE = 3, 3, True, False, False
+_PLAIN = """
+This cluster speaks plain text, on the loopback interface only. Whoever may open a socket on this machine can read and
+change everything in it: Ignite's discovery, communication and thin clients, ZooKeeper and Kafka ask nobody who he is,
+and the token of the messaging gateway can be read on its way. `iot-mqtt cluster up --secure` has certificates for all.
+"""
 _SIGNALS = ("STOP", "CONT", "KILL", "TERM")
 _COLUMNS = (
     *fields(name="NAME", state="STATE", role="ROLE"),
@@ -63,6 +69,11 @@ def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--zookeeper", type=click.Choice(["1", "3"]), help=f"ZooKeeper servers.  [default: {_ZOOKEEPER}]")
 @click.option("--kafka/--no-kafka", default=None, help="Start Kafka, or do not.  [default: --kafka]")
 @click.option("--persistence/--memory", default=None, help="Keep the grid on disk, or in memory.  [default: --memory]")
+@click.option(
+    "--secure/--plain",
+    default=None,
+    help="TLS between all parts, with an authority of its own; or plain text.  [default: --plain]",
+)
 @click.option("--standard-ports", is_flag=True, help="Ports that everybody knows (2181, 10800, ...), not free ones.")
 def up(
     cluster: Cluster,
@@ -71,6 +82,7 @@ def up(
     kafka: bool | None,
     persistence: bool | None,
     standard_ports: bool,
+    secure: bool | None,
 ) -> None:
     """Start the servers, and say what a broker needs to use them.
 
@@ -83,6 +95,7 @@ def up(
         kafka=_first(kafka, before and bool(before.count("kafka")), _KAFKA),
         persistence=_first(persistence, before and before.persistence, _PERSISTENCE),
         standard_ports=standard_ports,
+        tls=str(cluster.folder / "tls") if _first(secure, before and before.tls is not None, _SECURE) else None,
     )
     if before:
         if before.described() != plan.described() or (standard_ports and before.members != plan.members):
@@ -95,6 +108,8 @@ def up(
     if there:
         click.echo(f"running already: {', '.join(there)}")
     cluster.up(plan)
+    if plan.tls is None:
+        click.echo(_PLAIN, err=True)
     click.echo(f"\n{plan.described()}, in {cluster.folder}. Start a broker with\n")
     click.echo(f"  iot-mqtt serve --config {cluster.broker_file} --set node.id=node-1\n\nor with these options:\n")
     for option in snippet.options(plan):
@@ -154,17 +169,33 @@ def start(cluster: Cluster, what: tuple[str, ...], timeout: float) -> None:
 @click.option("--gateway", required=True, metavar="HOST:PORT", help="Gateway port of an Ignite server.")
 @click.option("--servers", type=click.IntRange(1), required=True, help="How many have to be there first.")
 @click.option("--token", envvar="IOT_MQTT__GRID__IGNITE__TOKEN", required=True, help="Better in the environment.")
+@click.option("--tls", type=click.Path(file_okay=False, path_type=Path), help="Directory of tls.crt, tls.key, ca.crt.")
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for them.")
-def activate(client: str, gateway: str, servers: int, token: str, timeout: float) -> None:
+def activate(client: str, gateway: str, servers: int, token: str, tls: Path | None, timeout: float) -> None:
     """Tell a persistent grid to start to work, once all of its servers are there.
 
     It is needed once in the life of a grid that keeps its data on disk, and does nothing to one that works.
     `up` does it for the servers of this machine.
     """
-    said = activation.activate(_address(client), _address(gateway), token, servers, timeout)
+    context = None if tls is None else engine_tls.client_of(files_in(tls))
+    said = activation.activate(_address(client), _address(gateway), token, servers, timeout, context)
     if said is not None:
         raise click.ClickException(f"the grid is not active after {timeout:g} s: {said}")
     click.echo("the grid is active")
+
+
+@cluster_group.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("names", nargs=-1, required=True)
+@click.option("--host", "hosts", multiple=True, required=True, help="Name or address they are reached at; repeat it.")
+def certificates(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...]) -> None:
+    """Make certificates in FOLDER for the parts of a cluster elsewhere, one for each of NAMES.
+
+    FOLDER/ca.key signs them; keep it where no server is. Each NAME gets a directory with tls.crt, tls.key, ca.crt and
+    tls.pem. What is there already stays.
+    """
+    issue(folder, names, hosts)
+    click.echo(f"{folder}/ca.crt and, in {folder}: {', '.join(names)}")
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from iot_mqtt.app.engines import probe, snippet
+from iot_mqtt.app.engines import certificates, probe, snippet
 from iot_mqtt.app.engines.errors import EngineError
 from iot_mqtt.app.engines.kinds import KINDS, Role
 from iot_mqtt.app.engines.places import Places
-from iot_mqtt.app.engines.plan import KindName, Member, Plan
-from iot_mqtt.app.engines.ports import bindable
+from iot_mqtt.app.engines.plan import BROKER, KindName, Member, Plan
+from iot_mqtt.app.engines.ports import HOST, bindable
 from iot_mqtt.app.engines.process import TICK, ServerProcess, wait_until
 
 #: Seconds for all servers to be there. A loaded machine of two cores needs a fifth of it.
@@ -131,6 +131,9 @@ class Cluster:
     def up(self, plan: Plan, *, timeout: float = READY_SECONDS) -> list[Member]:
         """Start what the plan has and does not run; returns what was started, when all of it works."""
         with self._alone():
+            if plan.tls is not None:
+                names = [*(member.name for member in plan.members), BROKER]
+                certificates.issue(Path(plan.tls), names, ("localhost", HOST))
             plan.write(self.folder / "cluster.json")
             self._plan = plan
             snippet.write(self.broker_file, plan)

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple, Protocol
 
-from iot_mqtt.app.engines import probe
+from iot_mqtt.app.engines import engine_tls, probe
 from iot_mqtt.app.engines.places import Places
 from iot_mqtt.app.engines.plan import KindName, Member, Plan
 from iot_mqtt.app.engines.ports import HOST
@@ -57,15 +57,18 @@ class Zookeeper:
         data = folder / "data"
         data.mkdir(exist_ok=True)
         ensemble = plan.of("zookeeper")
-        servers = ""
+        servers, pem = "", plan.pem(member.name)
         if len(ensemble) > 1:
             (data / "myid").write_text(f"{member.number}\n", encoding="ascii")
             servers = "".join(
-                f"server.{one.number}={HOST}:{one.ports['quorum']}:{one.ports['election']};{one.at('client')}\n"
+                f"server.{one.number}={HOST}:{one.ports['quorum']}:{one.ports['election']}"
+                + (f";{one.at('client')}\n" if pem is None else "\n")
                 for one in ensemble
             )
-        else:
+        elif pem is None:
             servers = f"clientPortAddress={HOST}\nclientPort={member.ports['client']}\n"
+        if pem is not None:
+            servers += engine_tls.zookeeper(pem, HOST, member.ports["client"])
         config = folder / "zoo.cfg"
         text = Template(places.template("zoo.cfg")).substitute(data=data, servers=servers)
         config.write_text(text, encoding="utf-8")
@@ -77,7 +80,7 @@ class Zookeeper:
         ]
 
     def role(self, plan: Plan, member: Member) -> Role:
-        return Role(probe.zookeeper(member.ports["client"]))
+        return Role(probe.zookeeper(member.ports["client"], tls=engine_tls.client(plan)))
 
 
 class Ignite:
@@ -103,6 +106,8 @@ class Ignite:
             "iot.gateway.port": member.ports["gateway"],
             "iot.gateway.token": plan.token,
         }
+        if (pem := plan.pem(member.name)) is not None:
+            properties |= engine_tls.ignite(pem)
         return [
             *shlex.split(places.template("ignite-java17.opts"), comments=True),
             *_jvm(plan, [_kept(jar, folder) for jar in places.jars("ignite")]),
@@ -113,8 +118,8 @@ class Ignite:
 
     def role(self, plan: Plan, member: Member) -> Role:
         # A persistent grid is made active by its gateways when everybody is there; until then they refuse.
-        servers, missing = probe.gateway(member.ports["gateway"], plan.token)
-        if not probe.ignite_active(member.ports["client"]):
+        servers, missing = probe.gateway(member.ports["gateway"], plan.token, tls=engine_tls.client(plan))
+        if not probe.ignite_active(member.ports["client"], tls=engine_tls.client(plan)):
             raise probe.NotThere("it is not active yet")
         return Role("server", servers, missing)
 
@@ -135,11 +140,13 @@ class Kafka:
         text = Template(places.template("kafka.properties")).substitute(
             node=member.number, client=member.at("client"), controller=member.at("controller"), data=data
         )
+        if (pem := plan.pem(member.name)) is not None:
+            text = engine_tls.kafka(text, pem)
         config.write_text(text, encoding="utf-8")
         return [*_jvm(plan, places.jars("kafka")), "kafka.Kafka", str(config)]
 
     def role(self, plan: Plan, member: Member) -> Role:
-        answer = probe.kafka(member.ports["client"])
+        answer = probe.kafka(member.ports["client"], tls=engine_tls.client(plan))
         if not answer.brokers:
             raise probe.NotThere("it knows no broker yet, itself included")
         return Role("controller" if answer.controller == member.number else "broker", answer.brokers)

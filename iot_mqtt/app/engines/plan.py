@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from iot_mqtt.app.engines.certificates import Pem, files_of
 from iot_mqtt.app.engines.errors import EngineError
 from iot_mqtt.app.engines.ports import HOST, Ports
 
@@ -26,6 +27,8 @@ PORTS: Mapping[KindName, Mapping[str, int]] = {
     "kafka": {"client": 9092, "controller": 19092},
 }
 _VERSION = 1
+#: Who the certificate of brokers is for, beside those of servers.
+BROKER = "broker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Plan:
     persistence: bool = False
     heap_mb: int = 256
     region_mb: int = 256
+    #: The directory with the certificates of all servers, and of brokers; None: everything in plain text.
+    tls: str | None = None
 
     @classmethod
     def make(
@@ -61,6 +66,7 @@ class Plan:
         kafka: int = 0,
         persistence: bool = False,
         standard_ports: bool = False,
+        tls: str | None = None,
     ) -> Plan:
         """So many servers of each kind, on free ports or on those that everybody knows, with a new token."""
         ports = Ports()
@@ -74,7 +80,12 @@ class Plan:
             token=secrets.token_hex(16),
             kafka_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
             persistence=persistence,
+            tls=tls,
         )
+
+    def pem(self, name: str) -> Pem | None:
+        """The certificate of a server, or of ``broker``; None without TLS."""
+        return None if self.tls is None else files_of(Path(self.tls), name)
 
     @classmethod
     def read(cls, file: Path) -> Plan | None:
@@ -109,7 +120,7 @@ class Plan:
     def described(self) -> str:
         """Such as ``ignite x3, zookeeper x1``."""
         counted = [f"{kind} x{self.count(kind)}" for kind in get_args(KindName) if self.count(kind)]
-        return ", ".join(counted) + (", persistent" if self.persistence else "")
+        return ", ".join(counted) + (", persistent" * self.persistence) + (", secure" * (self.tls is not None))
 
 
 def _members(kind: KindName, count: int, port: Callable[[int, int], int]) -> Iterator[Member]:

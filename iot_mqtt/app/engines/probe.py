@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import struct
 from typing import NamedTuple
 
@@ -27,6 +28,10 @@ _METADATA = 3
 _UNKNOWN = 0xFFFF_FFFF
 #: No answer that is asked for here is longer; what is longer comes from something else on that port.
 _LONGEST = 1 << 20
+
+
+#: What to connect with; None: plain text.
+Tls = ssl.SSLContext | None
 
 
 class NotThere(Exception):
@@ -51,9 +56,9 @@ class Servers(NamedTuple):
 # --- ZooKeeper ------------------------------------------------------------------------------------------------
 
 
-def zookeeper(port: int) -> str:
+def zookeeper(port: int, *, tls: Tls = None) -> str:
     """The mode of a ZooKeeper server that serves: standalone, leader or follower."""
-    with _Conversation(port) as peer:
+    with _Conversation(port, tls=tls) as peer:
         peer.send(b"srvr")
         answer = peer.rest().decode("utf-8", "replace")
     if found := _MODE.search(answer):
@@ -64,9 +69,9 @@ def zookeeper(port: int) -> str:
 # --- Ignite ---------------------------------------------------------------------------------------------------
 
 
-def ignite_active(port: int, *, host: str = HOST, activate: bool = False) -> bool:
+def ignite_active(port: int, *, host: str = HOST, activate: bool = False, tls: Tls = None) -> bool:
     """Whether the grid behind a thin-client port works; if it is inactive it may be told to start to."""
-    with _Conversation(port, host) as peer:
+    with _Conversation(port, host, tls) as peer:
         peer.send(_little(struct.pack("<bhhhb", 1, *_THIN_VERSION, _THIN_CLIENT)))
         if peer.frame("<i")[:1] != b"\x01":
             raise NotThere("the thin client's handshake is refused")
@@ -90,11 +95,11 @@ def _little(body: bytes) -> bytes:
     return struct.pack("<i", len(body)) + body
 
 
-def gateway(port: int, token: str, *, host: str = HOST) -> Servers:
+def gateway(port: int, token: str, *, host: str = HOST, tls: Tls = None) -> Servers:
     """What the messaging gateway says of the Ignite servers (cluster/gateway/PROTOCOL.md). Node 0 disturbs nobody."""
     text = token.encode()
     hello = struct.pack(">BBH", _HELLO, _GATEWAY_VERSION, len(text)) + text + struct.pack(">HQI", 0, 0, 0)
-    with _Conversation(port, host) as peer:
+    with _Conversation(port, host, tls) as peer:
         peer.send(struct.pack(">I", len(hello)) + hello)
         while frame := peer.frame(">I"):
             if frame[0] == _TOPOLOGY:
@@ -110,13 +115,13 @@ def gateway(port: int, token: str, *, host: str = HOST) -> Servers:
 # --- Kafka ----------------------------------------------------------------------------------------------------
 
 
-def kafka(port: int) -> Kafka:
+def kafka(port: int, *, tls: Tls = None) -> Kafka:
     """Ask for metadata of no topic (version 1), which lists the brokers.
 
     Answer: correlation (4), brokers (4) x ( node (4), host, port (4), rack ), controller (4), ...
     """
     request = struct.pack(">hhih", _METADATA, 1, 1, -1) + struct.pack(">i", 0)
-    with _Conversation(port) as peer:
+    with _Conversation(port, tls=tls) as peer:
         peer.send(struct.pack(">i", len(request)) + request)
         answer = peer.frame(">i")
     brokers: int
@@ -145,13 +150,16 @@ def _behind_text(data: bytes, at: int) -> int:
 class _Conversation:
     """A blocking connection whose every failure is ``NotThere``."""
 
-    def __init__(self, port: int, host: str = HOST) -> None:
+    def __init__(self, port: int, host: str = HOST, tls: Tls = None) -> None:
+        self._tls = tls
         self._host = host
         self._port = port
 
     def __enter__(self) -> _Conversation:
         try:
             self._socket = socket.create_connection((self._host, self._port), TIMEOUT)
+            if self._tls is not None:
+                self._socket = self._tls.wrap_socket(self._socket, server_hostname=self._host)
         except OSError as error:
             raise NotThere(f"port {self._port}: {error.strerror or error}") from error
         return self

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from iot_mqtt.app.engines.plan import Plan
+from iot_mqtt.app.engines.plan import BROKER, Plan
 
 _HEAD = """\
 # The servers of this cluster, for brokers: iot-mqtt serve --config {file} --set node.id=node-1
@@ -24,13 +24,29 @@ def settings(plan: Plan) -> dict[str, object]:
         found["grid.ignite.addresses"] = plan.addresses("ignite")
         found["grid.ignite.gateway"] = plan.addresses("ignite", "gateway")
         found["grid.ignite.token"] = plan.token
+        found |= _tls(plan, "grid.ignite.tls")
     if plan.count("zookeeper"):
         found["registry.kind"] = "zookeeper"
         found["registry.zookeeper.hosts"] = plan.addresses("zookeeper")
+        found |= _tls(plan, "registry.zookeeper.tls")
+        if plan.tls is not None:
+            found["registry.zookeeper.username"] = "iot-mqtt"
+            found["registry.zookeeper.password"] = plan.token
     if plan.count("kafka"):
         found["uplink.kind"] = "kafka"
         found["uplink.kafka.bootstrap_servers"] = plan.addresses("kafka")
+        if plan.tls is not None:
+            found["uplink.kafka.security.protocol"] = "ssl"
+            found |= _tls(plan, "uplink.kafka.security")
     return found
+
+
+def _tls(plan: Plan, prefix: str) -> dict[str, object]:
+    pem = plan.pem(BROKER)
+    if pem is None:
+        return {}
+    files = {"ca": pem.authority, "cert": pem.certificate, "key": pem.key}
+    return {f"{prefix}.{part}": str(path) for part, path in files.items()}
 
 
 def document(plan: Plan, file: Path) -> str:

@@ -6,7 +6,7 @@ Imported only where there is a cluster: its libraries would be a good part of wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
@@ -14,7 +14,8 @@ from twisted.internet.endpoints import HostnameEndpoint
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
-from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.config.checks import is_loopback
+from iot_mqtt.app.config.sections import ClientTlsConfig, Config
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.app.node.views import join
@@ -33,6 +34,7 @@ from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Gateway
 from iot_mqtt.grid.log import FollowedLog, GridLog, PageCache, drop_over
+from iot_mqtt.pipeline.tls_client import ClientTls, TlsEndpoint
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.fields import made_of
@@ -198,16 +200,35 @@ class Clustered:
 def make_grid(config: Config, reactor: Any, clock: Clock) -> IgniteGrid:
     """The shared grid."""
     ignite = config.grid.ignite
+    tls = client_tls(ignite.tls)
+    if tls is None and not _all_here((*ignite.addresses, *ignite.gateway)):
+        log.warning(
+            "grid.ignite is in plain text: whoever reads it has its token and every message; set grid.ignite.tls"
+        )
     settings = IgniteSettings(
         gateways=tuple(address_of(one) for one in ignite.gateway),
         addresses=tuple(address_of(one) for one in ignite.addresses),
         token=ignite.token,
+        tls=tls,
     )
 
     def reach(address: Address, seconds: float) -> Any:
-        return HostnameEndpoint(reactor, address.host, address.port, timeout=seconds)
+        endpoint = HostnameEndpoint(reactor, address.host, address.port, timeout=seconds)
+        return endpoint if tls is None else TlsEndpoint(endpoint, tls, address.host, seconds, reactor)
 
     return IgniteGrid(settings, reactor.callFromThread, reach, clock)
+
+
+def _all_here(places: Iterable[str]) -> bool:
+    """Whether these are all on this machine: ``host:port``, or a host alone."""
+    return all(is_loopback(place.partition("/")[0].rpartition(":")[0] or place) for place in places)
+
+
+def client_tls(config: ClientTlsConfig) -> ClientTls | None:
+    """TLS towards servers; None: plain text."""
+    if config.ca is None:
+        return None
+    return ClientTls(config.ca, config.cert, config.key or config.cert, config.check_hostname)
 
 
 def address_of(text: str) -> Address:
@@ -222,5 +243,7 @@ def make_registry(config: Config, clock: Clock, cross: Callable[[Callable[[], No
         static = config.registry.static
         return StaticRegistry(config.node.id, static.nodes, clock, static.timeout)
     zookeeper = config.registry.zookeeper
-    settings = made_of(ZooKeeperSettings, zookeeper, hosts=",".join(zookeeper.hosts))
+    if zookeeper.tls.ca is None and not _all_here(zookeeper.hosts):
+        log.warning("registry.zookeeper is in plain text: whoever reaches it may write nodes into it; set its tls")
+    settings = made_of(ZooKeeperSettings, zookeeper, hosts=",".join(zookeeper.hosts), tls=client_tls(zookeeper.tls))
     return ZooKeeperRegistry(settings, clock, cross)

@@ -12,6 +12,7 @@ library does after (it would quietly open another one) is not passed on. Before 
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -37,6 +38,7 @@ from kazoo.security import make_digest_acl
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
+from iot_mqtt.pipeline.tls_client import ClientTls
 
 log = logging.getLogger(__name__)
 #: The library's own words. Never below INFO: it writes passwords into its debug messages.
@@ -92,13 +94,24 @@ class Told(Protocol):
 class _Threads(SequentialThreadingHandler):  # type: ignore[misc]
     """A host that does not answer may cost a part of the session's time, not all of it."""
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, patience: float, tls: ClientTls | None = None) -> None:
         super().__init__()
         self._patience = patience
+        self._tls = tls
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["timeout"] = min(kwargs.get("timeout", self._patience), self._patience)
-        return super().create_connection(*args, **kwargs)
+        if self._tls is None:
+            return super().create_connection(*args, **kwargs)
+        # kazoo's own would believe every authority of the system, too.
+        address, name = kwargs["address"], kwargs["hostname"]
+        plain = socket.create_connection(address, kwargs["timeout"])
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls.context().wrap_socket(plain, server_hostname=name)
+        except BaseException:
+            plain.close()
+            raise
 
 
 class Session:
@@ -110,7 +123,7 @@ class Session:
         self._ended = False
         self._pending: set[Deferred[Any]] = set()
         hosts = settings.servers.count(",") + 1
-        threads = _Threads(max(0.5, settings.session_timeout / (hosts + 2)))
+        threads = _Threads(max(0.5, settings.session_timeout / (hosts + 2)), settings.tls)
         secret: dict[str, Any] = {}
         if settings.username is not None:
             secret["auth_data"] = {("digest", f"{settings.username}:{settings.password}")}
@@ -128,6 +141,7 @@ class Session:
                 sleep_func=threads.sleep_func,
             ),
             logger=library,
+            use_ssl=settings.tls is not None,
             **secret,
         )
         self._client.add_listener(self._stated)

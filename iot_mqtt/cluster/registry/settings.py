@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from iot_mqtt.pipeline.tls_client import ClientTls
+
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
@@ -17,6 +19,8 @@ class ZooKeeperSettings:
     #: With these, entries are written so that only this user may change them.
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    #: None: plain text.
+    tls: ClientTls | None = None
 
     def __post_init__(self) -> None:
         if not self.servers:

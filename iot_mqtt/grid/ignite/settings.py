@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from iot_mqtt.pipeline.tls_client import ClientTls
+
 
 class Address(NamedTuple):
     """Of one server."""
@@ -25,6 +27,8 @@ class IgniteSettings:
     #: Of the thin-client ports: reads.
     addresses: tuple[Address, ...]
     token: str = field(default="", repr=False)
+    #: Of the thin client; None: plain text. What reaches gateways brings its own.
+    tls: ClientTls | None = None
     #: For a gateway and a thin-client connection to be there when the grid is opened.
     open_timeout: float = 30.0
     connect_timeout: float = 3.0

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ from pyignite.exceptions import AuthenticationError, HandshakeError
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import thin
 from iot_mqtt.grid.ignite.settings import Address, IgniteSettings
+from iot_mqtt.pipeline.tls_client import ClientTls
 from iot_mqtt.ports.grid import CacheName
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,28 @@ _BROKEN = (OSError, EOFError, HandshakeError, AuthenticationError, thin.BadAnswe
 def name_of(cache: CacheName) -> str:
     """The cache's name at the servers."""
     return f"iot_{cache.value}"
+
+
+class _TlsConnection(Connection):  # type: ignore[misc]
+    """pyignite's own TLS does not look whose certificate it is. Each socket that is put in here is wrapped."""
+
+    def __init__(self, tls: ClientTls, *rest: object, **named: object) -> None:
+        self._context = tls.context()
+        super().__init__(*rest, **named)
+
+    @property
+    def _socket(self) -> socket.socket | None:
+        return self._wrapped
+
+    @_socket.setter
+    def _socket(self, given: socket.socket | None) -> None:
+        if given is not None and not isinstance(given, ssl.SSLSocket):
+            given = self._context.wrap_socket(given, server_hostname=self.host)
+        self._wrapped = given
+
+
+def _connection(tls: ClientTls | None, *rest: object, **named: object) -> Connection:
+    return Connection(*rest, **named) if tls is None else _TlsConnection(tls, *rest, **named)
 
 
 class ThinThread:
@@ -91,7 +116,8 @@ class ThinThread:
 
     def _open(self, address: Address) -> Connection:
         settings = self._settings
-        connection = Connection(
+        connection = _connection(
+            settings.tls,
             Client(partition_aware=False),
             address.host,
             address.port,

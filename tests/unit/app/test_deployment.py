@@ -34,6 +34,10 @@ DEFAULT_PORTS = {name: known_listeners()[name].port for name in LISTENERS} | {"a
 #: Topics that a broker and the jobs of the pipeline write.
 TOPICS = ("iot.readings", "iot.dead", "iot.clean", "iot.invalid", "iot.alarms", "iot.commands")
 GIB = 1 << 30
+#: Where each part of the cluster finds its certificate.
+TLS = "/etc/iot-mqtt/tls"
+#: What comes from the environment.
+SECRETS = ["grid.ignite.token=t", "node.id=broker-1"]
 
 
 def documents() -> list[dict[str, Any]]:
@@ -74,6 +78,15 @@ def images() -> Iterator[str]:
     yield from (service["image"] for service in SERVICES.values())
     for workload in of_kind("StatefulSet", "Job").values():
         yield from (container["image"] for container in workload["spec"]["template"]["spec"]["containers"])
+
+
+def write_with_certificates(file: Path, told: dict[str, Any]) -> None:
+    """The configuration, with the files that the secret of certificates would bring."""
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (file.parent / name).touch()
+    if "zookeeper" in told["registry"] and "username" in told["registry"]["zookeeper"]:
+        told["registry"]["zookeeper"]["password"] = "from the environment"
+    file.write_text(yaml.safe_dump(told).replace(f"{TLS}/", f"{file.parent}/"))
 
 
 def broker_configurations() -> dict[str, Any]:
@@ -124,8 +137,8 @@ def test_brokers_would_serve_with_what_they_are_told(where: str, tmp_path: Path)
         if key in told["auth"]:
             (tmp_path / key).touch()
             told["auth"][key] = str(tmp_path / key)
-    (tmp_path / "broker.yaml").write_text(yaml.safe_dump(told))
-    config = load_config(str(tmp_path / "broker.yaml"), ["grid.ignite.token=t", "node.id=broker-1"])
+    write_with_certificates(tmp_path / "broker.yaml", told)
+    config = load_config(str(tmp_path / "broker.yaml"), SECRETS)
     assert len(config.grid.ignite.addresses) == len(config.grid.ignite.gateway) == 3
 
 
@@ -197,8 +210,8 @@ def test_limits_are_below_the_volumes_that_they_are_about(tmp_path: Path) -> Non
     """What a broker, Kafka and the grid keep at most has room where they keep it."""
     told = broker_configurations()["k8s"]
     del told["auth"]
-    (tmp_path / "broker.yaml").write_text(yaml.safe_dump(told | {"auth": {"allow_anonymous": True}}))
-    config = load_config(str(tmp_path / "broker.yaml"), ["grid.ignite.token=t", "node.id=broker-1"])
+    write_with_certificates(tmp_path / "broker.yaml", told | {"auth": {"allow_anonymous": True}})
+    config = load_config(str(tmp_path / "broker.yaml"), SECRETS)
     # Files would be on the broker's own volume; in Kafka and the grid nothing is.
     files = config.uplink.file.limit + config.uplink.file.reserve if config.uplink.kind == "file" else 0
     assert files < storage("iot-mqtt")
@@ -341,8 +354,8 @@ def test_broker_pods_are_asked_and_drained_by_the_admin_port_and_sigterm() -> No
     """``/ready`` decides who gets clients, ``/health`` who is restarted; there is time for both ends of a drain."""
     pod = of_kind("StatefulSet")["iot-mqtt"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": "admin"}
-    assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": "admin"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": "admin", "scheme": "HTTPS"}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": "admin", "scheme": "HTTPS"}
     assert {port["name"]: port["containerPort"] for port in container["ports"]} == DEFAULT_PORTS
     pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
     assert pause > container["readinessProbe"]["periodSeconds"] * container["readinessProbe"]["failureThreshold"]
@@ -380,6 +393,46 @@ def test_every_secret_and_configuration_that_is_named_is_described() -> None:
             assert name in secrets
     auth = broker_configurations()["k8s"]["auth"]
     assert {Path(auth[key]).name for key in ("users_file", "acl_file")} == secrets["iot-mqtt-auth"]
+
+
+@pytest.mark.parametrize("name", ["iot-mqtt", "ignite", "zookeeper"])
+def test_each_part_has_certificates_and_no_port_without(name: str) -> None:
+    """Brokers, Ignite and ZooKeeper; Kafka's image reads no PEM files, and is behind its network policy only."""
+    pod = of_kind("StatefulSet")[name]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {"name": "tls", "mountPath": TLS, "readOnly": True} in container["volumeMounts"]
+    part = "broker" if name == "iot-mqtt" else name
+    secret = next(volume["secret"] for volume in pod["volumes"] if volume["name"] == "tls")
+    assert secret == {"secretName": f"iot-mqtt-tls-{part}", "defaultMode": 0o440}
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+    if name == "ignite":
+        assert environment["IGNITE_TLS"] == TLS
+        assert "IGNITE_PLAIN" not in environment
+    elif name == "zookeeper":
+        assert not re.search(r";\d+", environment["ZOO_SERVERS"])
+        told = set(environment["ZOO_CFG_EXTRA"].split())
+        assert {"ssl.clientAuth=need", "ssl.quorum.clientAuth=need", "sslQuorum=true"} <= told
+        assert f"secureClientPort={PORTS['zookeeper']['client']}" in told
+    else:
+        broker = broker_configurations()["k8s"]
+        sections = (broker["admin"], broker["grid"]["ignite"], broker["registry"]["zookeeper"])
+        assert all(section["tls"]["cert"] == f"{TLS}/tls.crt" for section in sections)
+
+
+def test_nobody_connects_to_what_is_not_for_him() -> None:
+    """Every port of every workload is named by the policy of it; clients' ports alone are for all."""
+    policies = of_kind("NetworkPolicy")
+    assert policies["nobody"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": []}
+    sets = of_kind("StatefulSet")
+    assert set(policies) == {"nobody", *sets}
+    for name, workload in sets.items():
+        spec = policies[name]["spec"]
+        assert spec["podSelector"] == {"matchLabels": {"app": name}}
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        named = [port["port"] for rule in spec["ingress"] for port in rule["ports"]]
+        assert sorted(named) == sorted(port["containerPort"] for port in container["ports"])
+        for_all = [port["port"] for rule in spec["ingress"] if "from" not in rule for port in rule["ports"]]
+        assert set(for_all) == ({DEFAULT_PORTS[one] for one in LISTENERS} if name == "iot-mqtt" else set())
 
 
 # --- images -------------------------------------------------------------------------------------------------------

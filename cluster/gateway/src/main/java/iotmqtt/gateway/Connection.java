@@ -23,6 +23,8 @@ final class Connection implements Lobby.Stranger {
 
     private final Services services;
     private final Socket socket;
+    /** Closed without a word of TLS's: that would wait for a client that doesn't read. */
+    private final Socket below;
     private final String name;
     private final Gate gate = new Gate();
     private final BoundedQueue<Incoming> backlog = new BoundedQueue<>(BACKLOG);
@@ -37,16 +39,19 @@ final class Connection implements Lobby.Stranger {
     private volatile boolean welcomed;
 
     /**
+     * @param below the accepted socket
+     * @param socket what is spoken through: the same, or TLS on it
      * @param lobby where it waits until it has said HELLO
      * @param places one of them is taken then
      */
-    Connection(Services services, Socket socket, Lobby lobby, Semaphore places) throws IOException {
+    Connection(Services services, Socket below, Socket socket, Lobby lobby, Semaphore places) throws IOException {
         this.lobby = lobby;
         this.places = places;
         this.services = services;
         this.socket = socket;
-        this.address = socket.getInetAddress().getHostAddress();
-        this.name = String.valueOf(socket.getRemoteSocketAddress());
+        this.below = below;
+        this.address = below.getInetAddress().getHostAddress();
+        this.name = String.valueOf(below.getRemoteSocketAddress());
         this.outbox = new Outbox(socket.getOutputStream(), services.options().outLimit(), this::closeSocket);
         this.requests = new Requests(services, this, gate);
         this.worker = thread(this::work, "requests");
@@ -244,7 +249,7 @@ final class Connection implements Lobby.Stranger {
 
     private void closeSocket() {
         try {
-            socket.close();
+            below.close();
         } catch (IOException e) {
             services.log().warning("cannot close the connection from " + name + ": " + e.getMessage());
         }

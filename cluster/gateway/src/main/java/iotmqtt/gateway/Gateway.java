@@ -9,6 +9,7 @@ import java.net.Socket;
 import java.time.Duration;
 import java.util.concurrent.Semaphore;
 import javax.management.JMException;
+import javax.net.ssl.SSLSocket;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.IgniteException;
 import org.apache.ignite.IgniteLogger;
@@ -51,6 +52,8 @@ public final class Gateway implements LifecycleBean {
      * @param quorum with fewer servers than this nothing is answered
      * @param quorumPatience seconds without a quorum after which this server stops
      * @param quorumFirst the same as long as it has not been of a quorum yet
+     * @param tls whose certificates clients have to show; null: everything is in plain text
+     * @param plain whether that may be so beyond the loopback interface
      */
     public Gateway(
             String host,
@@ -60,9 +63,11 @@ public final class Gateway implements LifecycleBean {
             int longestFrame,
             int quorum,
             int quorumPatience,
-            int quorumFirst) {
-        this.options =
-                new Options(host, port, token, outLimit, longestFrame, quorum, quorumPatience, quorumFirst);
+            int quorumFirst,
+            Pem tls,
+            boolean plain) {
+        this.options = new Options(
+                host, port, token, outLimit, longestFrame, quorum, quorumPatience, quorumFirst, tls, plain);
     }
 
     @Override
@@ -111,6 +116,11 @@ public final class Gateway implements LifecycleBean {
         }
         daemon(this::accept, "gateway-accepting");
         daemon(this::watchLobby, "gateway-lobby");
+        if (options.tls() == null) {
+            log.warning("this server speaks plain text: whoever reaches its ports or reads its traffic may read and change"
+                    + " everything, for Ignite's own ports ask for no token; set -Diot.tls.cert, -Diot.tls.key and"
+                    + " -Diot.tls.ca");
+        }
         log.info("gateway of " + ignite.cluster().localNode().id() + " accepts connections at " + options.host() + ":" + port());
     }
 
@@ -279,8 +289,8 @@ public final class Gateway implements LifecycleBean {
                 socket = listening.accept();
                 socket.setTcpNoDelay(true);
                 socket.setKeepAlive(true);
-                new Connection(services, socket, lobby, places).start();
-            } catch (IOException e) {
+                new Connection(services, socket, inTls(socket), lobby, places).start();
+            } catch (IOException | IllegalArgumentException e) {
                 if (socket != null) {
                     closeQuietly(socket);
                 }
@@ -289,6 +299,20 @@ public final class Gateway implements LifecycleBean {
                 }
             }
         }
+    }
+
+    /** The socket that is spoken through; the handshake comes with the first read. */
+    private Socket inTls(Socket accepted) throws IOException {
+        if (options.tls() == null) {
+            return accepted;
+        }
+        // Made anew: renewed files count for the next connection.
+        SSLSocket socket = (SSLSocket)
+                options.tls().create().getSocketFactory().createSocket(accepted, null, true);
+        socket.setUseClientMode(false);
+        socket.setNeedClientAuth(true);
+        socket.setEnabledProtocols(new String[] {"TLSv1.3", "TLSv1.2"});
+        return socket;
     }
 
     private static void daemon(Runnable body, String name) {
