@@ -209,7 +209,7 @@ def _modbus_seeds(told: dict[str, Any]) -> Iterator[bytes]:
 
 _SMALL_WORDS = (b"\x68", b"\xff\xff", b"\0\0", b"\r\n")
 TARGETS = (
-    Target("framing", run_framing, _framing_seeds, _SMALL_WORDS, 300, 12000),
+    Target("framing", run_framing, _framing_seeds, _SMALL_WORDS, 300, 4000),
     Target(
         "framing-declaration",
         run_declaration,
@@ -235,7 +235,7 @@ TARGETS = (
         lambda: _modbus_seeds(modbus_golden.RTU),
         (b"\x01\x03\x0a", b"\x83\x02"),
         400,
-        25000,
+        3000,
     ),
 )
 __all__ = ["TARGETS"]

@@ -122,6 +122,6 @@ _WORDS = (
     b"#\x00\x01",
 )
 TARGETS = (
-    Target("mqtt-server", run_server, lambda: _seeds(Role.SERVER), _WORDS, 600, 10000),
-    Target("mqtt-client", run_client, lambda: _seeds(Role.CLIENT), _WORDS, 600, 24000),
+    Target("mqtt-server", run_server, lambda: _seeds(Role.SERVER), _WORDS, 600, 2500),
+    Target("mqtt-client", run_client, lambda: _seeds(Role.CLIENT), _WORDS, 600, 2500),
 )
