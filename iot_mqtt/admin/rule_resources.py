@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import bad_request, existing, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of
@@ -26,15 +27,21 @@ class RuleResources(Resource):
         self._desk = desk
         self._access = access
 
-    @listing("auth/rules", "Rules of the grid, in their order.", "AclRules")
+    @listing("auth/rules", "Rules of the grid, in their order.", "AclRules", role=Role.ADMIN)
     def _rules(self, call: Call) -> Json:
         return dict(call.page(self._desk.page(call.after, call.limit + 1), lambda one: one.name))
 
-    @get("auth/rules/{name}", "One document of rules.", "AclRules")
+    @get("auth/rules/{name}", "One document of rules.", "AclRules", role=Role.ADMIN)
     def _one(self, call: Call) -> RulesInfo:
         return existing(self._desk.find(call.path["name"]), _nothing(call))
 
-    @post("auth/rules/{name}", "Write rules: in force on all nodes within a second.", "AclRules", "AclText")
+    @post(
+        "auth/rules/{name}",
+        "Write rules: in force on all nodes within a second.",
+        "AclRules",
+        "AclText",
+        role=Role.ADMIN,
+    )
     async def _put(self, call: Call) -> RulesInfo:
         fields = call.json()
         text, version = fields.text("text"), fields.take("version", int)
@@ -46,7 +53,7 @@ class RuleResources(Resource):
         except ValueError as error:
             raise bad_request(str(error)) from error
 
-    @delete("auth/rules/{name}", "Take a document of rules away.")
+    @delete("auth/rules/{name}", "Take a document of rules away.", role=Role.ADMIN)
     async def _delete(self, call: Call) -> None:
         try:
             known = await self._desk.delete(call.path["name"])
@@ -55,7 +62,13 @@ class RuleResources(Resource):
         if not known:
             raise not_found(_nothing(call))
 
-    @post("auth/may", "Whether a client may do something, and by which rule.", "RightAnswer", "RightQuestion")
+    @post(
+        "auth/may",
+        "Whether a client may do something, and by which rule.",
+        "RightAnswer",
+        "RightQuestion",
+        role=Role.OPERATOR,
+    )
     def _may(self, call: Call) -> Answer:
         fields = call.json()
         user, groups, rules = fields.text("user"), fields.take("groups", list), fields.take("rules", list)
