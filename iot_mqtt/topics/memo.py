@@ -48,7 +48,7 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
     a growing row of dead slots at the front of the dict for each to step over.
     """
 
-    __slots__ = ("_find", "_class_of", "_limit", "_weight", "_credit", "classes")
+    __slots__ = ("_find", "_class_of", "_evicted", "_limit", "_weight", "_credit", "classes")
 
     def __init__(
         self,
@@ -61,6 +61,8 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         self._class_of = class_of
         self._find = find
         self._limit = limit
+        #: Whether anything has made room since ``classes.forgotten`` grew.
+        self._evicted = False
         self._weight = 0
         self._credit = 0
 
@@ -69,7 +71,8 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         if len(topic) > _LONGEST or match.weight > self._limit * _WEIGHT_PER_ENTRY:
             return match
         while self and (len(self) >= self._limit or self._weight + match.weight > self._limit * _WEIGHT_PER_ENTRY):
-            self.forget_topics(list(islice(self, len(self) // 16 + 1)))
+            self._drop(list(islice(self, len(self) // 16 + 1)))
+            self._evicted = True
         self[topic] = match
         self.classes[topic] = self._class_of(topic, match)
         self._weight += match.weight
@@ -78,12 +81,24 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
 
     def forget_topics(self, topics: Iterable[bytes]) -> None:
         """Drop these, where they are kept."""
+        topics = list(topics)
+        if self._drop(topics) or (topics and self._evicted):
+            self._forgot()
+
+    def _drop(self, topics: Iterable[bytes]) -> int:
+        """How many of them there were."""
+        before = len(self)
         for topic in topics:
             match = self.pop(topic, None)
             self.classes.pop(topic, None)
             if match is not None:
                 self._weight -= match.weight
-                self.classes.forgotten += 1
+        return before - len(self)
+
+    def _forgot(self) -> None:
+        """Who copied from here looks again; also at what had to make room here, and is not known to have changed."""
+        self.classes.forgotten += 1
+        self._evicted = False
 
     def forget_prefixes(self, prefixes: Iterable[bytes]) -> None:
         """Drop all topics that begin with one of these.
@@ -94,6 +109,8 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         wanted = tuple(prefixes)
         if not wanted or not self:
             return
+        if self._evicted:
+            self._forgot()
         if b"" in wanted or len(self) > self._credit:
             self.forget_all()
             return
@@ -108,5 +125,5 @@ class Memo(dict[bytes, Match[R]], Generic[R]):
         """Drop everything."""
         self.clear()
         self.classes.clear()
-        self.classes.forgotten += 1
+        self._forgot()
         self._weight = self._credit = 0
