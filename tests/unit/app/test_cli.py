@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import types
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from iot_mqtt import __version__
 from iot_mqtt.app.cli import main
+from iot_mqtt.app.lazy import LazyCommand
 from iot_mqtt.auth.passwd import verify
 
 #: What ``serve`` gave to read the configuration again with.
@@ -178,3 +182,22 @@ def test_passwd_refuses_what_cannot_be(arguments: tuple[str, ...], typed: str, c
     """An empty password, a name the file cannot hold, a directory that is not there."""
     result = run("passwd", *arguments, input=typed)
     assert (result.exit_code, result.stderr != "") == (code, True)
+
+
+def _leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    command = command.load() if isinstance(command, LazyCommand) else command
+    if not isinstance(command, click.Group):
+        yield " ".join(path), command
+        return
+    for name, inner in command.commands.items():
+        yield from _leaves(inner, (*path, name))
+
+
+def test_no_command_has_an_option_twice() -> None:
+    """What all commands of ctl share must not hide what one of them has."""
+    twice = {}
+    for path, command in _leaves(main):
+        counted = Counter(option for parameter in command.params for option in parameter.opts)
+        if doubled := [option for option, count in counted.items() if count > 1]:
+            twice[path] = doubled
+    assert twice == {}
