@@ -35,9 +35,7 @@ def target_options(command: Command) -> Command:
             help="Authorities that may have signed the certificate of an https URL, as PEM.",
         ),
         _target_option("--cert", type=click.Path(exists=True, dir_okay=False), help="Certificate of this client."),
-        _target_option(
-            "--cert-key", "key", type=click.Path(exists=True, dir_okay=False), help="Key of that certificate."
-        ),
+        _target_option("--cert-key", type=click.Path(exists=True, dir_okay=False), help="Key of that certificate."),
         _target_option("--data-dir", type=click.Path(file_okay=False), help="Data directory of the node."),
         _target_option(
             "--config", "-c", type=click.Path(exists=True, dir_okay=False), help="The node's configuration."

@@ -19,7 +19,7 @@ class Target:
     token: str | None = None
     cacert: str | None = None
     cert: str | None = None
-    key: str | None = None
+    cert_key: str | None = None
     data_dir: str | None = None
     config: str | None = None
     as_json: bool = False
@@ -50,7 +50,7 @@ class Target:
 
         if not url.startswith("https://"):
             return Node(url, token)
-        own = None if self.cert is None else (self.cert, self.key)
+        own = None if self.cert is None else (self.cert, self.cert_key)
         # As in Node: the token goes to nobody between.
         context = trusting(self.cacert, pinned, own)
         return Node(url, token, build_opener(ProxyHandler({}), HTTPSHandler(context=context)))
