@@ -126,8 +126,8 @@ class SiteServer:
             config = Path(arguments[-1])
             config.write_text(self._sites.placed(config.read_text(encoding="utf-8")), encoding="utf-8")
         else:
-            # Before the class and the file behind it.
-            arguments[-2:-2] = [f"-Diot.ignite.host={self._host}"]
+            # Before the class and the file behind it. Nobody else is on the bridge, so there need be no TLS on it.
+            arguments[-2:-2] = [f"-Diot.ignite.host={self._host}", "-Diot.tls.plain=true"]
             arguments = [
                 argument.replace(f"gateway.host={HOST}", f"gateway.host={self._host}") for argument in arguments
             ]
