@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
+
 from iot_mqtt.pipeline.descriptors import Descriptors
 
 
@@ -47,3 +52,19 @@ def test_a_process_keeps_a_reserve() -> None:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 0 < Descriptors.of_process().limit < (soft if soft != resource.RLIM_INFINITY else 1 << 30)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_the_table_of_descriptors_is_long_before_it_is_needed() -> None:
+    """And nothing stays open for it."""
+    program = (
+        "import os\n"
+        "from iot_mqtt.pipeline.descriptors import make_room\n"
+        "before = len(os.listdir('/proc/self/fd'))\n"
+        "make_room(900)\n"
+        "print(open('/proc/self/status').read().split('FDSize:')[1].split()[0])\n"
+        "print(len(os.listdir('/proc/self/fd')) - before)\n"
+        "make_room(2**30)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert (int(told[0]) >= 900, told[1]) == (True, "0")
