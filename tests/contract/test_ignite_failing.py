@@ -192,7 +192,7 @@ def test_a_dropped_server_is_not_believed_that_something_is_absent(
     assert got[0] in (value(0), Unavailable)
     for grid in (writing, reading):
         pump.run(grid.close())
-    dropped.kill()  # it would end in its own time
+    dropped.end()  # it would in its own time, or has
 
 
 def test_nobody_there_is_told_clearly(ignite: Server, pump: ReactorPump) -> None:

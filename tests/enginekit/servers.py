@@ -94,6 +94,11 @@ class Server:
         state = next(status for status in self._cluster.status() if status.member.name == self.name)
         return state.role.copies_missing if state.role else None
 
+    def end(self) -> None:
+        """Kill it, unless it has ended by itself."""
+        self.touched = True
+        self._cluster.signal(self.member, signal.SIGKILL)
+
     def restart(self) -> None:
         """Kill and start."""
         self.kill()
