@@ -18,12 +18,12 @@ import json
 import logging
 import os
 import shutil
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -34,12 +34,11 @@ log = logging.getLogger(__name__)
 #: Bytes after which a file is full, and how many there are.
 FILE_BYTES = 4 * 1024 * 1024
 FILES = 16
-#: Of the last ones, which are asked for most.
-_NEAREST = 1000
 #: Bytes that the file system must have left after it was full.
 _ROOM = 1024 * 1024
 
 Record = dict[str, Any]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Verified:
 
 
 class AuditLog:
-    """The log of one node. ``write`` appends on a thread, in order; ``cross`` comes back from it."""
+    """The log of one node. Files are read and written on one thread, in order; ``cross`` comes back from it."""
 
     def __init__(
         self,
@@ -73,7 +72,6 @@ class AuditLog:
         self._cross = cross
         self._file_bytes = file_bytes
         self._files = files
-        self._nearest: deque[Record] = deque(maxlen=_NEAREST)
         #: The thread's.
         self._seq, self._head = 0, ""
         #: Why the last record could not be written, or None.
@@ -83,25 +81,19 @@ class AuditLog:
     async def check(self) -> None:
         """Raise ``Unavailable`` where a change could not be written down: then it is not made."""
         if self.trouble is not None:
-            await self._aside(self._probe)
+            await self._writing(self._probe)
 
     async def write(self, told: Mapping[str, Any]) -> None:
         """Append a record; returns when it is on the disk. Raises ``Unavailable``."""
-        await self._aside(lambda: self._append(told))
+        await self._writing(lambda: self._append(told))
 
-    def latest(self, before: int | None, limit: int) -> list[Record]:
+    async def latest(self, before: int | None, limit: int) -> list[Record]:
         """Up to ``limit`` records, the last first; those with numbers below ``before``."""
-        return list(self._backwards(2**63 if before is None else before, limit))
+        return await self._aside(lambda: list(islice(backwards(self._folder, before), limit)))
 
-    def verify(self, expected: str | None = None) -> Verified:
-        """Read all of it, on a thread. ``expected``: a hash that was the last one once, and has to be there."""
-        return verify(self._folder, expected)
-
-    def _backwards(self, before: int, limit: int) -> Iterator[Record]:
-        records = [one for one in self._nearest if one["seq"] < before]
-        if len(records) < limit:
-            records = [one for one in read(self._folder) if one["seq"] < before]
-        yield from reversed(records[-limit:])
+    async def verify(self, expected: str | None = None) -> Verified:
+        """Read all of it. ``expected``: a hash that was the last one once, and has to be there."""
+        return await self._aside(lambda: verify(self._folder, expected))
 
     def _open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -111,35 +103,34 @@ class AuditLog:
             # A record that a power cut has torn was acknowledged to nobody.
             if (end := whole.rfind(b"\n") + 1) < len(whole):
                 os.truncate(files[-1], end)
-        for record in read(self._folder):
-            self._nearest.append(record)
-        if self._nearest:
-            self._seq, self._head = int(self._nearest[-1]["seq"]), str(self._nearest[-1]["hash"])
+        for record in islice(backwards(self._folder), 1):
+            self._seq, self._head = int(record["seq"]), str(record["hash"])
 
-    async def _aside(self, call: Callable[[], Record | None]) -> None:
-        """Do something on the thread, after all that it has to do before."""
-        done: Deferred[Record | None] = Deferred()
+    async def _writing(self, call: Callable[[], None]) -> None:
+        try:
+            await self._aside(call)
+        except OSError as error:
+            if self.trouble is None:
+                log.error("nothing is changed by the API until the audit log can be written: %s", error)
+            self.trouble = str(error)
+            raise Unavailable(f"the audit log cannot be written: {error}") from error
+        self.trouble = None
+
+    async def _aside(self, call: Callable[[], Found]) -> Found:
+        """Do something on the thread, after all that it has to do before: nobody reads what is half written."""
+        done: Deferred[Found] = Deferred()
 
         def work() -> None:
             try:
                 found = call()
-            except OSError as error:
-                told = str(error)
-                self._cross(lambda: done.errback(Unavailable(f"the audit log cannot be written: {told}")))
+            except Exception as error:  # noqa: BLE001 - whoever waits is told
+                told = error
+                self._cross(lambda: done.errback(told))
             else:
                 self._cross(lambda: done.callback(found))
 
         self._executor.submit(work)
-        try:
-            record = await done
-        except Unavailable as error:
-            if self.trouble is None:
-                log.error("nothing is changed by the API until it can be: %s", error.detail)
-            self.trouble = error.detail
-            raise
-        self.trouble = None
-        if record is not None:
-            self._nearest.append(record)
+        return await done
 
     # On the thread.
 
@@ -147,7 +138,7 @@ class AuditLog:
         if shutil.disk_usage(self._folder).free < _ROOM:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _append(self, told: Mapping[str, Any]) -> Record:
+    def _append(self, told: Mapping[str, Any]) -> None:
         record = {"seq": self._seq + 1, **told, "previous": self._head}
         record["hash"] = hash_of(record)
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
@@ -165,7 +156,6 @@ class AuditLog:
         finally:
             os.close(descriptor)
         self._seq, self._head = record["seq"], record["hash"]
-        return record
 
     def _file_for(self, seq: int, size: int) -> Path:
         files = paths(self._folder)
@@ -184,12 +174,23 @@ def paths(folder: Path) -> list[Path]:
 def read(folder: Path) -> Iterator[Record]:
     """All records, oldest first; ``ValueError`` for a line that is none."""
     for path in paths(folder):
-        with path.open("rb") as file:
-            for line in file:
-                record = json.loads(line)
-                if not isinstance(record, dict) or not {"seq", "hash", "previous"} <= set(record):
-                    raise ValueError(f"{path} has a line that is no record")
+        yield from _records(path, path.read_bytes().splitlines())
+
+
+def backwards(folder: Path, before: int | None = None) -> Iterator[Record]:
+    """The last record first; those with numbers below ``before``. Files that are not come to are not read."""
+    for path in reversed(paths(folder)):
+        for record in _records(path, reversed(path.read_bytes().splitlines())):
+            if before is None or record["seq"] < before:
                 yield record
+
+
+def _records(path: Path, lines: Iterable[bytes]) -> Iterator[Record]:
+    for line in lines:
+        record = json.loads(line)
+        if not isinstance(record, dict) or not {"seq", "hash", "previous"} <= set(record):
+            raise ValueError(f"{path} has a line that is no record")
+        yield record
 
 
 def hash_of(record: Mapping[str, Any]) -> str:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-from twisted.internet.threads import deferToThreadPool
 
 from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.audit import AuditLog
@@ -33,8 +30,7 @@ class AdminAccess:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="iot-mqtt-audit")
         audit = AuditLog(Path(data_dir) / _FOLDER, self._thread, reactor.callFromThread)
         self.auditor = Auditor(audit, config.node.id, time.time)
-        aside = partial(deferToThreadPool, reactor, reactor.getThreadPool())
-        self.resources: tuple[Resource, ...] = (TokenResources(self.callers), AuditResources(audit, aside))
+        self.resources: tuple[Resource, ...] = (TokenResources(self.callers), AuditResources(audit))
 
     def close(self) -> None:
         """Nothing is changed any more."""

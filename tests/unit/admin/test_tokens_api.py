@@ -52,12 +52,9 @@ class Site:
         """As after a restart: what is known is what is in the files."""
         self.log = AuditLog(self.folder, AtOnce(), lambda call: call(), file_bytes=2000, files=3)
 
-        async def aside(call: Any) -> Any:
-            return call()
-
         self.browser = make_browser(
             FakeView(),
-            further=(TokenResources(self.tokens), AuditResources(self.log, aside)),
+            further=(TokenResources(self.tokens), AuditResources(self.log)),
             callers=self.tokens,
             auditor=Auditor(self.log, "node-1", lambda: self.now),
         )
