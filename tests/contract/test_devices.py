@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from iot_mqtt.grid.devices import decode_command, decode_device, decode_shadow, encode_command
-from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.ignite import IgniteGrid
-from iot_mqtt.grid.memory import MemoryGrid
 from tests.contract.devices_suite import FULL, PLAIN, DevicesSuite
-from tests.contract.driving import Pump, ReactorPump
-from tests.contract.ignitekit import clear, make
-from tests.enginekit.servers import Server
+from tests.contract.grids import InMemory, OnDisk, OnIgnite
 
 
-class TestInMemory(DevicesSuite):
+class TestInMemory(InMemory, DevicesSuite):
     """The reference."""
 
-    def make(self, directory: Path, pump: Pump) -> MemoryGrid:
-        return MemoryGrid()
 
-
-class TestOnDisk(DevicesSuite):
+class TestOnDisk(OnDisk, DevicesSuite):
     """RocksDB."""
 
-    def make(self, directory: Path, pump: Pump) -> EmbeddedGrid:
-        return EmbeddedGrid(directory, pump.cross)
 
-
-class TestOnIgnite(DevicesSuite):
+class TestOnIgnite(OnIgnite, DevicesSuite):
     """A real server."""
-
-    server: Server
-
-    @pytest.fixture(autouse=True)
-    def clean(self, ignite: Server) -> None:
-        self.server = ignite
-        clear(ReactorPump(), [ignite])
-
-    def pump(self) -> Pump:
-        return ReactorPump()
-
-    def make(self, directory: Path, pump: Pump) -> IgniteGrid:
-        assert isinstance(pump, ReactorPump)
-        return make(pump, [self.server])
 
 
 def test_the_formats_are_frozen() -> None:

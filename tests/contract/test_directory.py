@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from iot_mqtt.grid.directory import GridDirectory
-from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.ignite import IgniteGrid
-from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.records.directory import (
     PENDING_SECONDS,
     RECENT,
@@ -21,41 +14,21 @@ from iot_mqtt.grid.records.directory import (
 )
 from iot_mqtt.ports.directory import USERS
 from tests.contract.directory_suite import DirectorySuite, Nodes, WallClock
-from tests.contract.driving import Pump, ReactorPump
-from tests.contract.ignitekit import clear, make
-from tests.enginekit.servers import Server
+from tests.contract.driving import ReactorPump
+from tests.contract.grids import InMemory, OnDisk, OnIgnite
+from tests.contract.ignitekit import make
 
 
-class TestInMemory(DirectorySuite):
+class TestInMemory(InMemory, DirectorySuite):
     """The reference."""
 
-    def make(self, directory: Path, pump: Pump) -> MemoryGrid:
-        return MemoryGrid()
 
-
-class TestOnDisk(DirectorySuite):
+class TestOnDisk(OnDisk, DirectorySuite):
     """RocksDB."""
 
-    def make(self, directory: Path, pump: Pump) -> EmbeddedGrid:
-        return EmbeddedGrid(directory, pump.cross)
 
-
-class TestOnIgnite(DirectorySuite):
+class TestOnIgnite(OnIgnite, DirectorySuite):
     """A real server."""
-
-    server: Server
-
-    @pytest.fixture(autouse=True)
-    def clean(self, ignite: Server) -> None:
-        self.server = ignite
-        clear(ReactorPump(), [ignite])
-
-    def pump(self) -> Pump:
-        return ReactorPump()
-
-    def make(self, directory: Path, pump: Pump) -> IgniteGrid:
-        assert isinstance(pump, ReactorPump)
-        return make(pump, [self.server])
 
     def test_two_nodes_that_write_at_once_both_succeed_and_know_the_same(self, nodes: Nodes) -> None:
         """Over connections of their own: neither loses the other's change of the row."""
