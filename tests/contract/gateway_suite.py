@@ -262,11 +262,11 @@ class GatewaySuite:
         """Of each sender, small and large, on whichever server."""
         grids = [opened() for _ in range(3)]
         heard: list[bytes] = []
-        driver.run(grids[0].gateway.listen("suite/a", heard.append))
+        driver.run(grids[0].gateway.messages.listen("suite/a", heard.append))
         for number in range(200):
             for sender, grid in enumerate(grids):
-                assert grid.gateway.send("suite/a", b"%d %d " % (sender, number) + bytes(number * 50))
-                assert grid.gateway.send("suite/nobody", b"")
+                assert grid.gateway.messages.send("suite/a", b"%d %d " % (sender, number) + bytes(number * 50))
+                assert grid.gateway.messages.send("suite/nobody", b"")
         driver.until(lambda: len(heard) == 600)
         parted = [payload.split(b" ", 2) for payload in heard]
         for sender in range(3):
@@ -279,15 +279,15 @@ class GatewaySuite:
         grid, other = opened(), opened()
         heard: list[bytes] = []
         flow: list[bool] = []
-        gateway = grid.gateway
+        gateway = grid.gateway.messages
         for topic in ("suite/b", "suite/c"):
             driver.run(gateway.listen(topic, heard.append))
         gateway.on_flow = flow.append
         gateway.unlisten("suite/b")
         self.cut(grid)
         driver.until(lambda: flow == [False, True])
-        other.gateway.send("suite/b", b"given up")
-        other.gateway.send("suite/c", b"heard")
+        other.gateway.messages.send("suite/b", b"given up")
+        other.gateway.messages.send("suite/c", b"heard")
         driver.until(lambda: bool(heard))
         assert heard == [b"heard"]
 

@@ -76,7 +76,7 @@ class Clustered:
             version=__version__,
             grid=self.grid,
             registry=self._registry,
-            messaging=self.grid.gateway,
+            messaging=self.grid.gateway.messages,
             clock=self._clock,
             # A home that has just died must have left the list before we stop asking it.
             settings=ClusterSettings(release_timeout=self._patience),
@@ -88,7 +88,7 @@ class Clustered:
         await clustering.own.load()
         if isinstance(self._registry, StaticRegistry):
             timeout = self._config.registry.static.timeout
-            self._beacon = Beacon(self._registry, self.grid.gateway, self._clock, timeout)
+            self._beacon = Beacon(self._registry, self.grid.gateway.messages, self._clock, timeout)
             await self._beacon.start()
         clients = await node.start()
         await broker.loading.load(clients.__contains__)

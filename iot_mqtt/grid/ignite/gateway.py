@@ -1,10 +1,10 @@
-"""The way to the gateways: one connection at a time, to whichever of them answers, and what is done through it.
+"""The way to the gateways: one connection at a time, to whichever of them answers, and the requests through it.
 
 ::
 
-    start ─▶ connecting ─▶ HELLO ─▶ WELCOME ─▶ on_connected, topics listened to again ─▶ on_flow(True)
-                ▲ next address, growing pauses                                              │
-                └──────────────────────── the connection breaks ─▶ on_flow(False) ◀─────────┘
+    start ─▶ connecting ─▶ HELLO ─▶ WELCOME ─▶ messages.begin, on_connected
+                ▲ next address, growing pauses          │
+                └── messages.end ◀─ the connection breaks ◀─┘
 
 A HELLO that is refused because this life is fenced ends all of it; ``on_fenced`` tells the node to end too.
 """
@@ -31,13 +31,10 @@ from iot_mqtt.grid.ignite.frames import (
     Topology,
     Welcome,
     encode_hello,
-    encode_listen,
-    encode_send,
-    encode_unlisten,
 )
+from iot_mqtt.grid.ignite.messages import GatewayMessages
 from iot_mqtt.grid.ignite.settings import Address, IgniteSettings
 from iot_mqtt.ports.clock import Clock, Timer
-from iot_mqtt.ports.messaging import Receive
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +50,11 @@ Reach = Callable[[Address, float], Endpoint]
 #: A number of a node and of its life; 0, 0 is nobody.
 Identity = tuple[int, int]
 NOBODY: Final[Identity] = (0, 0)
-#: Bytes of a SEND besides topic and payload.
-SEND_FRAME: Final = 11
 MOST_CONNECTIONS: Final = 0xFFFF_FFFF
 
 
 class Gateway:
-    """``ports.messaging.Messaging``, and requests. Everything runs in the reactor's thread."""
+    """Everything runs in the reactor's thread; ``messages`` is what nodes say to each other by it."""
 
     def __init__(self, settings: IgniteSettings, reach: Reach, clock: Clock, rng: random.Random | None = None) -> None:
         self._settings = settings
@@ -76,17 +71,13 @@ class Gateway:
         # HELLOs of this process: a later one takes the place of an earlier one.
         self._hellos = 0
         self._welcomed_at = 0.0
-        self._listeners: dict[str, Receive] = {}
-        self._asked: dict[str, list[Deferred[None]]] = {}
-        self._unanswered: set[str] = set()
-        self._flowing = False
         # The connection ends because this node has got another identity: nobody has lost it.
         self._renaming = False
         # This node leaves: others may fence it from now on, and what follows from that worries nobody.
         self._leaving = False
         self._stopped: Deferred[None] | None = None
         self.identity: Identity = NOBODY
-        self.on_flow: Callable[[bool], None] = _ignore
+        self.messages = GatewayMessages(self, settings.waiting_limit)
         self.on_connected: Callable[[], None] = _nothing
         self.on_fenced: Callable[[str], None] = _ignore
         self.on_topology: Callable[[int], None] = _ignore
@@ -101,7 +92,7 @@ class Gateway:
         #: How full the servers are, as a gateway said last.
         self.room: Room | None = None
         self.on_room: Callable[[], None] = _nothing
-        self.connects = self.losses = self.sent = self.received = self.dropped = 0
+        self.connects = self.losses = 0
         self._bytes_out = self._bytes_in = 0
 
     # The life of the connection.
@@ -109,6 +100,7 @@ class Gateway:
     def start(self) -> None:
         """Begin to connect, and stay connected until ``stop``."""
         self._running, self._failures, self.refusal = True, 0, None
+        self.messages.open = True
         self.trouble = "not connected yet"
         self._connect()
 
@@ -117,9 +109,7 @@ class Gateway:
         self._running = False
         self.trouble = "the grid is not open"
         self._forget_attempt()
-        for waiting in [one for several in self._asked.values() for one in several]:
-            waiting.errback(Unavailable("the grid was closed"))
-        self._asked.clear()
+        self.messages.close()
         if self._connection is not None:
             self._stopped = Deferred()
             self._connection.abort("closed")
@@ -181,64 +171,6 @@ class Gateway:
             self._fence(done.detail)
         answered(done)
 
-    # Messages.
-
-    @property
-    def flowing(self) -> bool:
-        return self._flowing
-
-    @property
-    def waiting(self) -> int:
-        return self._connection.waiting if self._connection is not None else 0
-
-    async def listen(self, topic: str, receive: Receive) -> None:
-        if not self._running:
-            raise Unavailable("the grid is not open")
-        self._listeners[topic] = receive
-        asked: Deferred[None] = Deferred()
-        self._asked.setdefault(topic, []).append(asked)
-        if self.connected:
-            self._listen(topic)
-        await asked
-
-    def unlisten(self, topic: str) -> None:
-        """Messages to the topic are of no more interest; some may still come and are dropped."""
-        if self._listeners.pop(topic, None) is not None and self.connected:
-            self.request(partial(encode_unlisten, topic=topic), _told)
-
-    def send(self, topic: str, payload: bytes) -> bool:
-        connection = self._connection
-        size = SEND_FRAME + len(topic) + len(payload)
-        if connection is None or not self._flowing:
-            return False
-        if connection.waiting + size > self._settings.waiting_limit or size > self.frame_limit:
-            self.dropped += 1
-            return False
-        self.sent += 1
-        connection.send(encode_send(topic, payload))
-        return True
-
-    def _listen(self, topic: str) -> None:
-        self.request(partial(encode_listen, topic=topic), partial(self._listened, topic))
-
-    def _listened(self, topic: str, done: Done | None) -> None:
-        if done is None:
-            return
-        if done.status != Status.DONE:
-            assert self._connection is not None
-            self._connection.abort(f"the gateway does not listen: {done.detail}")
-            return
-        for asked in self._asked.pop(topic, ()):
-            asked.callback(None)
-        if topic in self._unanswered:
-            self._unanswered.discard(topic)
-            self._flow_if_listening()
-
-    def _flow_if_listening(self) -> None:
-        if not self._unanswered and not self._flowing and self.connected:
-            self._flowing = True
-            self.on_flow(True)  # noqa: FBT003 - the port's signature
-
     # Told by the connection.
 
     def welcomed(self, connection: Connection, welcome: Welcome) -> None:
@@ -248,11 +180,9 @@ class Gateway:
         if self.trouble is not None and self.losses:
             log.warning("connected to the gateway %s", connection.transport.getPeer())
         self.trouble = self.refusal = None
-        self._unanswered = set(self._listeners)
-        for topic in self._listeners:
-            self._listen(topic)
+        self.messages.begin(connection)
         self.on_connected()
-        self._flow_if_listening()
+        self.messages.flow_if_listening()
 
     def lost(self, connection: Connection, why: str, refused: Refused | None) -> None:
         self._bytes_out += connection.bytes_out
@@ -267,9 +197,7 @@ class Gateway:
             # One that breaks as soon as it is there is no success.
             lasted = self._clock.monotonic() - self._welcomed_at >= self._settings.ping_interval
             self._failures = 0 if lasted else self._failures + 1
-        if self._flowing:
-            self._flowing = False
-            self.on_flow(False)  # noqa: FBT003 - the port's signature
+        self.messages.end()
         if self._stopped is not None:
             stopped, self._stopped = self._stopped, None
             stopped.callback(None)
@@ -279,14 +207,7 @@ class Gateway:
             self._fail(why, count=not was_there)
 
     def delivered(self, topic: str, payload: bytes) -> None:
-        receive = self._listeners.get(topic)
-        if receive is None:
-            return
-        self.received += 1
-        try:
-            receive(payload)
-        except Exception:
-            log.exception("a message could not be taken")
+        self.messages.delivered(topic, payload)
 
     def topology(self, topology: Topology) -> None:
         self.servers, self.missing = topology.servers, topology.missing
@@ -381,7 +302,3 @@ def _nothing() -> None:
 
 def _ignore(_: object) -> None:
     """Nobody listens."""
-
-
-def _told(done: Done | None) -> None:
-    """Whether it was heard makes no difference."""

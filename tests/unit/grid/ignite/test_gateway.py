@@ -269,20 +269,20 @@ def test_messages_come_in_order_to_who_listens(pump: FakePump, grid: IgniteGrid)
     other = make(pump)
     pump.run(other.open())
     heard: list[bytes] = []
-    pump.run(grid.gateway.listen("links/1", heard.append))
+    pump.run(grid.gateway.messages.listen("links/1", heard.append))
     for number in range(100):
-        assert other.gateway.send("links/1", b"%d" % number)
-        assert other.gateway.send("links/2", b"nobody")
+        assert other.gateway.messages.send("links/1", b"%d" % number)
+        assert other.gateway.messages.send("links/2", b"nobody")
     pump.until(lambda: len(heard) == 100)
     assert heard == [b"%d" % number for number in range(100)]
-    assert (other.gateway.sent, grid.gateway.received, grid.gateway.waiting) == (200, 100, 0)
+    assert (other.gateway.messages.sent, grid.gateway.messages.received, grid.gateway.messages.waiting) == (200, 100, 0)
 
 
 def test_what_is_listened_to_is_listened_to_again(pump: FakePump, grid: IgniteGrid) -> None:
     """Before it is said that messages flow again."""
     flow: list[tuple[bool, bool]] = []
     heard: list[bytes] = []
-    gateway = grid.gateway
+    gateway = grid.gateway.messages
     gateway.on_flow = lambda flows: flow.append((flows, all(link.topics for link in pump.servers.links)))
     pump.run(gateway.listen("a", heard.append))
     pump.run(gateway.listen("b", heard.append))
@@ -309,9 +309,9 @@ def test_a_listener_that_raises_hinders_nobody(pump: FakePump, grid: IgniteGrid)
         heard.append(payload)
         raise RuntimeError("a bug above")
 
-    pump.run(grid.gateway.listen("a", receive))
-    grid.gateway.send("a", b"1")
-    grid.gateway.send("a", b"2")
+    pump.run(grid.gateway.messages.listen("a", receive))
+    grid.gateway.messages.send("a", b"1")
+    grid.gateway.messages.send("a", b"2")
     pump.until(lambda: len(heard) == 2)
 
 
@@ -320,25 +320,25 @@ def test_what_waits_is_bounded(pump: FakePump) -> None:
     grid = make(pump, waiting_limit=10_000)
     pump.run(grid.open())
     pump.servers.links[0].full = True
-    taken = sum(grid.gateway.send("t", b"x" * 1000) for _ in range(100))
-    assert (taken, grid.gateway.dropped) == (9, 91)
-    assert 9000 < grid.gateway.waiting <= 10_000
+    taken = sum(grid.gateway.messages.send("t", b"x" * 1000) for _ in range(100))
+    assert (taken, grid.gateway.messages.dropped) == (9, 91)
+    assert 9000 < grid.gateway.messages.waiting <= 10_000
     pump.servers.links[0].full = False
     pump.servers.links[0].client.resumeProducing()
     pump.settle()
-    assert grid.gateway.waiting == 0
-    assert grid.gateway.send("t", b"x")
+    assert grid.gateway.messages.waiting == 0
+    assert grid.gateway.messages.send("t", b"x")
 
 
 def test_closing_says_that_nothing_flows(pump: FakePump, grid: IgniteGrid) -> None:
     """And whoever waits for a listener to be there is told."""
     flow: list[bool] = []
-    grid.gateway.on_flow = flow.append
+    grid.gateway.messages.on_flow = flow.append
     pump.servers.stalled = True
-    listening = pump.start(grid.gateway.listen("a", lambda _: None))
+    listening = pump.start(grid.gateway.messages.listen("a", lambda _: None))
     pump.run(grid.close())
     assert flow == [False]
     with pytest.raises(Unavailable):
         listening.result.raiseException()  # type: ignore[attr-defined]
     with pytest.raises(Unavailable):
-        pump.run(grid.gateway.listen("b", lambda _: None))
+        pump.run(grid.gateway.messages.listen("b", lambda _: None))
