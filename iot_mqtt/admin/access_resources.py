@@ -7,7 +7,9 @@ from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
-from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of, schema_of
+from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
+
+_TEXT: Json = {"type": "string"}
 
 
 class TokenResources(Resource):
@@ -38,6 +40,19 @@ class TokenResources(Resource):
         if not await self._tokens.delete(call.path["id"]):
             raise not_found(f"there is no token {call.path['id']!r}")
 
+    def schemas(self) -> Schemas:
+        new: Json = {
+            "name": _TEXT,
+            "role": {**_TEXT, "enum": [one.word for one in Role]},
+            "scope": {**items_of(_TEXT), "description": "Paths below /api/v1 that it may call; none: all."},
+            "seconds": {**maybe("integer"), "description": "After which it ends; null: never."},
+        }
+        return {
+            "Token": schema_of(TokenInfo),
+            "MadeToken": schema_of(MadeToken),
+            "NewToken": body_of(new, "name", "role"),
+        }
+
 
 class AuditResources(Resource):
     """What was changed at this node, by whom."""
@@ -57,34 +72,19 @@ class AuditResources(Resource):
     async def _verify(self, call: Call) -> Verified:
         return await self._audit.verify(call.query.get("hash"))
 
-
-def access_schemas() -> Json:
-    """For the description of the API."""
-    text: Json = {"type": "string"}
-    new: Json = {
-        "name": text,
-        "role": {**text, "enum": [one.word for one in Role]},
-        "scope": {**items_of(text), "description": "Paths below /api/v1 that it may call; none: all."},
-        "seconds": {**maybe("integer"), "description": "After which it ends; null: never."},
-    }
-    record: Json = {
-        "seq": {"type": "integer"},
-        "time": {**text, "description": "UTC."},
-        "node": text,
-        "who": text,
-        "role": text,
-        "address": text,
-        "method": text,
-        "path": text,
-        "status": {"type": "integer"},
-        "body": {**text, "description": "Without secrets and payloads, and cut."},
-        "previous": text,
-        "hash": text,
-    }
-    return {
-        "Token": schema_of(TokenInfo),
-        "MadeToken": schema_of(MadeToken),
-        "NewToken": body_of(new, "name", "role"),
-        "AuditRecord": object_of(record),
-        "AuditVerified": schema_of(Verified),
-    }
+    def schemas(self) -> Schemas:
+        record: Json = {
+            "seq": {"type": "integer"},
+            "time": {**_TEXT, "description": "UTC."},
+            "node": _TEXT,
+            "who": _TEXT,
+            "role": _TEXT,
+            "address": _TEXT,
+            "method": _TEXT,
+            "path": _TEXT,
+            "status": {"type": "integer"},
+            "body": {**_TEXT, "description": "Without secrets and payloads, and cut."},
+            "previous": _TEXT,
+            "hash": _TEXT,
+        }
+        return {"AuditRecord": object_of(record), "AuditVerified": schema_of(Verified)}

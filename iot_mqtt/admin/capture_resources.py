@@ -5,6 +5,7 @@ from __future__ import annotations
 from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, delete, get, post
+from iot_mqtt.admin.schemas import Schemas, body_of, schema_of
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.devices.link import CaptureError, CaptureInfo, Captures
 
@@ -43,3 +44,12 @@ class CaptureResources(Resource):
             self._captures.stop(call.path["id"])
         except CaptureError as error:
             raise bad_request(str(error)) from error
+
+    def schemas(self) -> Schemas:
+        order = {
+            "codec": {"type": "string"},
+            "gateway": {"type": ["string", "null"], "description": "Only this one, without its logins."},
+            "seconds": {"type": "integer"},
+            "limit": {"type": "integer", "description": "Bytes of the file, at most."},
+        }
+        return {"Capture": schema_of(CaptureInfo), "CaptureOrder": body_of(order, "codec")}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, delete, get, post
+from iot_mqtt.admin.schemas import Json as Schema
+from iot_mqtt.admin.schemas import Schemas, body_of, flag_of, items_of, object_of, schema_of
 from iot_mqtt.admin.shapes import Json
-from iot_mqtt.broker.facade import MAX_RATE, ClusterInfo, ClusterPart, DrainInfo
+from iot_mqtt.broker.facade import DEFAULT_RATE, MAX_RATE, ClusterInfo, ClusterPart, DrainInfo, ShareInfo
 
 
 class ClusterResources(Resource):
@@ -50,6 +52,26 @@ class ClusterResources(Resource):
     @delete("node/drain", "Let clients in again, and send nobody away any more.")
     async def _resume(self, call: Call) -> None:
         self._cluster.resume()
+
+    def schemas(self) -> Schemas:
+        return {
+            "Cluster": schema_of(ClusterInfo),
+            "Drain": schema_of(DrainInfo),
+            "DrainOrder": _order({"moved": flag_of("This node will not come back: 0x9D instead of 0x9C.")}),
+            "Rebalance": _order({"dry_run": flag_of("Only say what would be done.")}),
+            "Rebalanced": object_of({"items": items_of(schema_of(ShareInfo))}),
+        }
+
+
+def _order(more: Schema) -> Schema:
+    """What has a rate and may be empty."""
+    rate: Schema = {
+        "type": ["integer", "null"],
+        "minimum": 1,
+        "maximum": MAX_RATE,
+        "description": f"Clients a second; {DEFAULT_RATE} if nothing was said before.",
+    }
+    return body_of({"rate": rate, **more})
 
 
 def _rate(rate: int | None) -> int | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iot_mqtt.admin.call import Call, pair
-from iot_mqtt.admin.device_shapes import of_command, of_device
+from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device
 from iot_mqtt.admin.errors import bad_request, existing
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
+from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.order import read_order
@@ -72,6 +73,9 @@ class DeviceResources(Resource):
             raise bad_request("desired is missing: an object of values by tag")
         await self._shadows.desire(call.path["target"], values, version)
         return await self._get(call)
+
+    def schemas(self) -> Schemas:
+        return device_schemas()
 
 
 def _no_command(call: Call) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
+from iot_mqtt.admin.schemas import Schemas, schema_of
 from iot_mqtt.admin.shapes import Json
-from iot_mqtt.broker.facade import LogPart, VerificationInfo
+from iot_mqtt.broker.facade import GenerationInfo, LogPart, ShardInfo, StreamInfo, VerificationInfo
 from iot_mqtt.ports.status import LogInfo
 
 _DIGITS = 10
@@ -53,6 +54,15 @@ class LogResources(Resource):
     @post("log/verification", "Begin to check every page, unless that is being done.", "LogVerification")
     def _verify(self, call: Call) -> VerificationInfo:
         return self._log.verify()
+
+    def schemas(self) -> Schemas:
+        return {
+            "Log": schema_of(LogInfo),
+            "LogShard": schema_of(ShardInfo),
+            "LogGeneration": schema_of(GenerationInfo),
+            "LogStream": schema_of(StreamInfo),
+            "LogVerification": schema_of(VerificationInfo),
+        }
 
 
 def _read_cursor(cursor: str | None) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.routes import Resource, get
+from iot_mqtt.admin.schemas import Schemas, schema_of
 from iot_mqtt.admin.shapes import Json
 
 
@@ -48,3 +49,6 @@ class PipelineResources(Resource):
     @get("pipeline", "Jobs that read the uplink.", "Job", paged=True)
     async def _list(self, call: Call) -> Json:
         return whole(await self._read())
+
+    def schemas(self) -> Schemas:
+        return {"Job": schema_of(JobStatus)}

@@ -10,6 +10,7 @@ from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found
 from iot_mqtt.admin.routes import Resource, get, post
+from iot_mqtt.admin.schemas import Schemas, body_of, flag_of, items_of, object_of, schema_of
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.plugins.info import PluginError, PluginInfo, PluginPart
 
@@ -76,6 +77,21 @@ class PluginResources(Resource):
     @post("plugins/{name}/rollback", "New connections use the version from before.", "Plugin", "PluginReload")
     async def _rollback(self, call: Call) -> PluginInfo:
         return await _told(self._plugins.rollback(call.path["name"], drain=_drain(call)))
+
+    def schemas(self) -> Schemas:
+        path = {
+            "path": {"type": "string", "description": "Absolute, on the node's machine."},
+            "sha256": {"type": "string", "description": "Of the wheel, in hexadecimal."},
+        }
+        return {
+            "Plugin": schema_of(PluginInfo),
+            "Installed": object_of({"items": items_of(schema_of(PluginInfo))}),
+            "PluginPath": body_of(path, "path", "sha256"),
+            "PluginIsolation": body_of(
+                {"isolation": {"type": ["string", "null"], "enum": ["inline", "process", None]}}
+            ),
+            "PluginReload": body_of({"drain": flag_of("Ask connections on other versions to close.")}),
+        }
 
 
 def _drain(call: Call) -> bool:

@@ -11,11 +11,13 @@ from iot_mqtt.admin.cluster_resources import ClusterResources
 from iot_mqtt.admin.device_resources import DeviceResources
 from iot_mqtt.admin.errors import bad_request, existing, not_found
 from iot_mqtt.admin.log_resources import LogResources
+from iot_mqtt.admin.message_schemas import message_schemas
 from iot_mqtt.admin.openapi import describe
 from iot_mqtt.admin.pipeline_resources import PipelineResources, ReadJobs
 from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.publication import read_message
 from iot_mqtt.admin.routes import Resource, Route, delete, get, listing, post
+from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.uplink_resources import UplinkResources
 from iot_mqtt.broker.facade import BacklogInfo, BrokerView, ClientInfo
@@ -56,7 +58,11 @@ class Resources(Resource):
         parts += further
         #: All there are.
         self.table: tuple[Route, ...] = (*self.routes, *(route for part in parts for route in part.routes))
-        self._description = describe(self.table, view.info().version)
+        schemas = {name: schema for part in (self, *parts) for name, schema in part.schemas().items()}
+        self._description = describe(self.table, schemas, view.info().version)
+
+    def schemas(self) -> Schemas:
+        return message_schemas()
 
     def _letters(self) -> LettersInfo | None:
         letters = None if self._devices is None else self._devices.letters

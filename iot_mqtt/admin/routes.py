@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from iot_mqtt.admin.call import PAGE, Call
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import method_not_allowed, not_found
+from iot_mqtt.admin.schemas import Schemas
 
 #: A value to answer as JSON, or None for "done, nothing to say".
 Answer = object | None
@@ -100,6 +101,10 @@ class Resource:
         """Its part of the table, in the order in which it is written."""
         marked = ((name, vars(method).get("route")) for name, method in vars(type(self)).items() if callable(method))
         return tuple(replace(route, handler=getattr(self, name)) for name, route in marked if route is not None)
+
+    def schemas(self) -> Schemas:
+        """What its routes name as answers and bodies, for the description of the API."""
+        return {}
 
 
 def find(routes: Sequence[Route], method: str, segments: Sequence[str]) -> tuple[Route, dict[str, str]]:

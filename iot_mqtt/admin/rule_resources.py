@@ -6,9 +6,10 @@ from typing import Protocol
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
+from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
-from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of
+from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of
 from iot_mqtt.auth.explaining import QUESTIONS, Answer, Question
 from iot_mqtt.auth.grid_rules import AclDesk, RulesInfo
 from iot_mqtt.ports.access import Principal
@@ -29,11 +30,11 @@ class RuleResources(Resource):
 
     @listing("auth/rules", "Rules of the grid, in their order.", "AclRules", role=Role.ADMIN)
     def _rules(self, call: Call) -> Json:
-        return dict(call.page(self._desk.page(call.after, call.limit + 1), lambda one: one.name))
+        return page_of(self._desk, call)
 
     @get("auth/rules/{name}", "One document of rules.", "AclRules", role=Role.ADMIN)
     def _one(self, call: Call) -> RulesInfo:
-        return existing(self._desk.find(call.path["name"]), _nothing(call))
+        return one_of(self._desk, call, _nothing(call))
 
     @post(
         "auth/rules/{name}",
@@ -48,19 +49,11 @@ class RuleResources(Resource):
         fields.finish()
         if text is None:
             raise bad_request("text is missing")
-        try:
-            return await self._desk.put(call.path["name"], text, version)
-        except ValueError as error:
-            raise bad_request(str(error)) from error
+        return await checked(self._desk.put(call.path["name"], text, version))
 
     @delete("auth/rules/{name}", "Take a document of rules away.", role=Role.ADMIN)
     async def _delete(self, call: Call) -> None:
-        try:
-            known = await self._desk.delete(call.path["name"])
-        except ValueError as error:
-            raise bad_request(str(error)) from error
-        if not known:
-            raise not_found(_nothing(call))
+        await delete_of(self._desk, call, _nothing(call))
 
     @post(
         "auth/may",
@@ -88,39 +81,37 @@ class RuleResources(Resource):
         except ValueError as error:
             raise bad_request(str(error)) from error
 
+    def schemas(self) -> Schemas:
+        text: Json = {"type": "string"}
+        number: Json = {"type": "integer"}
+        truth: Json = {"type": "boolean"}
+        asked: Json = {**truth, "description": "Whether the node asks for rules of the grid (auth.acl_grid)."}
+        rules: Json = {"name": text, "version": number, "text": text, "rules": number, "asked": asked}
+        question: Json = {
+            "action": {**text, "enum": list(QUESTIONS)},
+            "asked": {**text, "description": "A topic, a filter, the target of a command or shadow, or a name."},
+            "qos": number,
+            "retain": truth,
+            "client_id": text,
+            "user": {**text, "description": "Verified; without it, an anonymous client."},
+            "groups": {**items_of(text), "description": "Beside those that the user is in."},
+            "address": text,
+            "rules": {**items_of(text), "description": "That it brings with a token."},
+        }
+        answer: Json = {
+            "allowed": truth,
+            "detail": text,
+            "source": maybe("string"),
+            "line": maybe("integer"),
+            "rule": maybe("string"),
+        }
+        return {
+            "AclRules": object_of(rules),
+            "AclText": body_of({"text": text, "version": number}, "text"),
+            "RightQuestion": body_of(question, "action", "asked"),
+            "RightAnswer": object_of(answer),
+        }
+
 
 def _nothing(call: Call) -> str:
     return f"the grid has no rules called {call.path['name']!r}"
-
-
-def rule_schemas() -> Json:
-    """For the description of the API."""
-    text: Json = {"type": "string"}
-    number: Json = {"type": "integer"}
-    truth: Json = {"type": "boolean"}
-    asked: Json = {**truth, "description": "Whether the node asks for rules of the grid (auth.acl_grid)."}
-    rules: Json = {"name": text, "version": number, "text": text, "rules": number, "asked": asked}
-    question: Json = {
-        "action": {**text, "enum": list(QUESTIONS)},
-        "asked": {**text, "description": "A topic, a filter, the target of a command or shadow, or a name."},
-        "qos": number,
-        "retain": truth,
-        "client_id": text,
-        "user": {**text, "description": "Verified; without it, an anonymous client."},
-        "groups": {**items_of(text), "description": "Beside those that the user is in."},
-        "address": text,
-        "rules": {**items_of(text), "description": "That it brings with a token."},
-    }
-    answer: Json = {
-        "allowed": truth,
-        "detail": text,
-        "source": maybe("string"),
-        "line": maybe("integer"),
-        "rule": maybe("string"),
-    }
-    return {
-        "AclRules": object_of(rules),
-        "AclText": body_of({"text": text, "version": number}, "text"),
-        "RightQuestion": body_of(question, "action", "asked"),
-        "RightAnswer": object_of(answer),
-    }

@@ -7,6 +7,8 @@ import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 Json = dict[str, Any]
+#: Schemas by name.
+Schemas = dict[str, Json]
 
 _SCALARS: dict[object, Json] = {
     str: {"type": "string"},
@@ -34,6 +36,11 @@ def body_of(properties: Json, *required: str) -> Json:
 def items_of(item: Json) -> Json:
     """A list of them."""
     return {"type": "array", "items": item}
+
+
+def flag_of(text: str) -> Json:
+    """What is false unless it is asked for."""
+    return {"type": "boolean", "default": False, "description": text}
 
 
 def schema_of(hint: Any) -> Json:

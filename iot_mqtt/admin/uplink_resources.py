@@ -8,6 +8,7 @@ from http import HTTPStatus
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import ApiError, bad_request, existing
 from iot_mqtt.admin.routes import Resource, get, post
+from iot_mqtt.admin.schemas import Json, Schemas, body_of, schema_of
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, ReloadInfo, RulesInfo, RulesRefused, TrialInfo, UplinkDesk
@@ -72,6 +73,25 @@ class UplinkResources(Resource):
             return await existing(self._desk, NO_UPLINK).reload()
         except RulesRefused as error:
             raise _refused(error) from error
+
+    def schemas(self) -> Schemas:
+        test: Json = {
+            "rules": {
+                "type": ["array", "null"],
+                "items": {"type": "object"},
+                "description": "As in uplink.rules; null: those in force.",
+            },
+            "messages": {"type": "integer", "minimum": 1, "maximum": MAX_TRIED, "default": TRIED},
+            "minutes": {"type": ["number", "null"], "description": "Only what came in these last minutes."},
+        }
+        return {
+            "Uplink": schema_of(UplinkInfo),
+            "UplinkCommands": schema_of(LettersInfo),
+            "UplinkRules": schema_of(RulesInfo),
+            "UplinkReload": schema_of(ReloadInfo),
+            "UplinkTrial": schema_of(TrialInfo),
+            "UplinkTest": body_of(test),
+        }
 
 
 def _minutes(value: object) -> float:

@@ -6,12 +6,15 @@ from typing import Protocol
 
 from iot_mqtt.admin.call import Call, Fields
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
+from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
-from iot_mqtt.admin.schemas import Json, body_of, items_of, maybe, object_of
+from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of
 from iot_mqtt.auth.chain import Said
 from iot_mqtt.auth.user_desk import Changes, UserDesk, UserInfo
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
+
+_TEXT: Json = {"type": "string"}
 
 
 class Explaining(Protocol):
@@ -28,11 +31,11 @@ class UserResources(Resource):
 
     @listing("users", "Users of the grid.", "User", role=Role.ADMIN)
     def _users(self, call: Call) -> Json:
-        return dict(call.page(self._desk.page(call.after, call.limit + 1), lambda one: one.name))
+        return page_of(self._desk, call)
 
     @get("users/{name}", "One user of the grid.", "User", role=Role.ADMIN)
     def _user(self, call: Call) -> UserInfo:
-        return existing(self._desk.find(call.path["name"]), _no_user(call))
+        return one_of(self._desk, call, _no_user(call))
 
     @post("users", "Add a user; it is known on every node within a second.", "User", "NewUser", role=Role.ADMIN)
     async def _add(self, call: Call) -> UserInfo:
@@ -53,12 +56,7 @@ class UserResources(Resource):
         "users/{name}", "Delete a user: its clients are disconnected on every node within a second.", role=Role.ADMIN
     )
     async def _delete(self, call: Call) -> None:
-        try:
-            known = await self._desk.delete(call.path["name"])
-        except ValueError as error:
-            raise bad_request(str(error)) from error
-        if not known:
-            raise not_found(_no_user(call))
+        await delete_of(self._desk, call, _no_user(call))
 
     async def _put(self, name: str, fields: Fields, *, new: bool) -> UserInfo:
         changes = Changes(
@@ -72,10 +70,35 @@ class UserResources(Resource):
             version=fields.take("version", int),
         )
         fields.finish()
-        try:
-            return await self._desk.put(name, changes, new=new)
-        except ValueError as error:
-            raise bad_request(str(error)) from error
+        return await checked(self._desk.put(name, changes, new=new))
+
+    def schemas(self) -> Schemas:
+        changes: Json = {
+            "password": {**_TEXT, "description": "It is kept as an argon2id hash."},
+            "hash": {**_TEXT, "description": "In place of a password: argon2id, bcrypt, or of mosquitto_passwd."},
+            "scram": {"type": "boolean", "description": "With a password: make keys for SCRAM-SHA-256, too."},
+            "enabled": {"type": "boolean"},
+            "groups": items_of(_TEXT),
+            "client_ids": {**items_of(_TEXT), "description": "Patterns with * and ?; none: any client id."},
+            "limits": {"type": "object"},
+            "version": {"type": "integer", "description": "That this is based on; without it, what is there."},
+        }
+        user: Json = {
+            "name": _TEXT,
+            "version": {"type": "integer"},
+            "enabled": {"type": "boolean"},
+            "password": {**maybe("string"), "description": "Kind of the password's hash; null: no password fits."},
+            "scram": {"type": "boolean"},
+            "groups": items_of(_TEXT),
+            "client_ids": items_of(_TEXT),
+            "limits": {"type": "object"},
+            "in_chain": {"type": "boolean", "description": "Whether any listener asks for users of the grid."},
+        }
+        return {
+            "User": object_of(user),
+            "NewUser": body_of({"name": _TEXT, **changes}, "name"),
+            "UserChanges": body_of(changes),
+        }
 
 
 class AuthResources(Resource):
@@ -101,6 +124,25 @@ class AuthResources(Resource):
         said, verdict = await self._access.explain(attempt)
         return {"links": [one._asdict() for one in said], **_of_verdict(verdict)}
 
+    def schemas(self) -> Schemas:
+        question: Json = {
+            "client_id": _TEXT,
+            "username": _TEXT,
+            "password": {**_TEXT, "description": "Verified as at a login, and counted like one."},
+            "address": _TEXT,
+            "listener": _TEXT,
+            "certificate_name": _TEXT,
+        }
+        explanation = {
+            "links": items_of(object_of(dict.fromkeys(Said._fields, _TEXT))),
+            "verdict": _TEXT,
+            "detail": _TEXT,
+            "reason": maybe("string"),
+            "user": maybe("string"),
+            "groups": items_of(_TEXT),
+        }
+        return {"LoginQuestion": body_of(question), "Explanation": object_of(explanation)}
+
 
 def _of_verdict(verdict: Principal | Denied) -> Json:
     if isinstance(verdict, Denied):
@@ -111,53 +153,3 @@ def _of_verdict(verdict: Principal | Denied) -> Json:
 
 def _no_user(call: Call) -> str:
     return f"the grid has no user {call.path['name']!r}"
-
-
-def user_schemas() -> Json:
-    """For the description of the API."""
-    text: Json = {"type": "string"}
-    changes: Json = {
-        "password": {**text, "description": "It is kept as an argon2id hash."},
-        "hash": {**text, "description": "In place of a password: argon2id, bcrypt, or of mosquitto_passwd."},
-        "scram": {"type": "boolean", "description": "With a password: make keys for SCRAM-SHA-256, too."},
-        "enabled": {"type": "boolean"},
-        "groups": items_of(text),
-        "client_ids": {**items_of(text), "description": "Patterns with * and ?; none: any client id."},
-        "limits": {"type": "object"},
-        "version": {"type": "integer", "description": "That this is based on; without it, what is there."},
-    }
-    user: Json = {
-        "name": text,
-        "version": {"type": "integer"},
-        "enabled": {"type": "boolean"},
-        "password": {**maybe("string"), "description": "Kind of the password's hash; null: no password fits."},
-        "scram": {"type": "boolean"},
-        "groups": items_of(text),
-        "client_ids": items_of(text),
-        "limits": {"type": "object"},
-        "in_chain": {"type": "boolean", "description": "Whether any listener asks for users of the grid."},
-    }
-    question: Json = {
-        "client_id": text,
-        "username": text,
-        "password": {**text, "description": "Verified as at a login, and counted like one."},
-        "address": text,
-        "listener": text,
-        "certificate_name": text,
-    }
-    said = object_of(dict.fromkeys(Said._fields, text))
-    explanation = {
-        "links": items_of(said),
-        "verdict": text,
-        "detail": text,
-        "reason": maybe("string"),
-        "user": maybe("string"),
-        "groups": items_of(text),
-    }
-    return {
-        "User": object_of(user),
-        "NewUser": body_of({"name": text, **changes}, "name"),
-        "UserChanges": body_of(changes),
-        "LoginQuestion": body_of(question),
-        "Explanation": object_of(explanation),
-    }

@@ -9,6 +9,7 @@ import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.rights_question import answer_and_exit, print_answer, question_options
 from iot_mqtt.app.terminal import Json, fields, plain, print_done, print_items, print_json
 
 _LINKS = fields(link="LINK", verdict="VERDICT", detail="DETAIL", known="KNOWN")
@@ -73,13 +74,7 @@ def rules_delete(node: Node, as_json: bool, name: str) -> None:
 @auth.command("may")
 @click.argument("action")
 @click.argument("asked")
-@click.option("--client", "client_id", default="", help="Client id.")
-@click.option("--user", help="Verified user name; without it, an anonymous client.")
-@click.option("--group", "groups", multiple=True, help="Group beside those that the user is in; may be repeated.")
-@click.option("--address", default="", help="Address that it comes from; without it, nobody knows.")
-@click.option("--rule", "rules", multiple=True, help="Rule that it brings with a token; may be repeated.")
-@click.option("--qos", type=click.IntRange(0, 2), default=0, show_default=True, help="QoS of what is published.")
-@click.option("--retain", is_flag=True, help="What is published is retained.")
+@question_options
 @on_node
 def auth_may(node: Node, as_json: bool, **question: Any) -> None:
     """Say whether a client may do ACTION with ASKED now, and which rule says so (source, line).
@@ -87,23 +82,12 @@ def auth_may(node: Node, as_json: bool, **question: Any) -> None:
     ACTION is publish, subscribe, receive, replay, command, shadow-read, shadow-write, client or gateway; ASKED a
     topic, a filter, the target of a command or shadow, or a name. Exit code 1: it may not.
     """
-    found = _may(node, question)
-    if as_json:
-        print_json(found)
-    else:
-        _say(found)
-    sys.exit(0 if found["allowed"] else 1)
+    answer_and_exit(_may(node, question), as_json=as_json)
 
 
 def _may(node: Node, question: dict[str, Any]) -> Json:
     found: Json = node.post("auth", "may", body={name: value for name, value in question.items() if value is not None})
     return found
-
-
-def _say(found: Json) -> None:
-    click.echo(f"{'yes' if found['allowed'] else 'no'}: {plain(found['detail'])}")
-    if found["rule"] is not None:
-        click.echo(f"{plain(found['source'])}:{found['line']}: {plain(found['rule'])}")
 
 
 @auth.command("explain")
@@ -141,4 +125,4 @@ def auth_explain(
     else:
         click.echo(f"refused: {plain(found['detail'])} ({found['reason']})")
     if may is not None:
-        _say(found["may"])
+        print_answer(found["may"])

@@ -16,16 +16,9 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
-from iot_mqtt.admin.connections import Doorkeeper
-from iot_mqtt.admin.rule_resources import RuleResources
-from iot_mqtt.admin.site import make_site
-from iot_mqtt.admin.tls import TlsSite
-from iot_mqtt.admin.token import announce
-from iot_mqtt.admin.user_resources import AuthResources, UserResources
-from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.node.admin_access import AdminAccess
+from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import LOOK_SECONDS as CERTIFICATES_SECONDS
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
@@ -43,12 +36,10 @@ from iot_mqtt.app.node.parts import (
     make_listener_settings,
     make_log,
     make_login_limit,
-    make_tls_settings,
 )
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
-from iot_mqtt.app.pipeline.status import read_status
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.web import AgentWeb
@@ -75,14 +66,12 @@ from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import (
-    CalmPort,
     Descriptors,
     Listening,
     LoginBudget,
     ReactorClock,
     Share,
     TimingWheel,
-    TlsContext,
     listen,
 )
 from iot_mqtt.pipeline.reactor import TurnReactor
@@ -102,11 +91,8 @@ DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
 #: Seconds between two looks at the logs of dead nodes.
 CARE_SECONDS = 60.0
-#: Seconds for the configuration to be read again, and for what jobs say of themselves.
+#: Seconds for the configuration to be read again.
 CONFIG_PATIENCE = 10.0
-STATUS_PATIENCE = 5.0
-#: Connections to the admin port that the kernel holds until they are accepted.
-ADMIN_BACKLOG = 128
 
 
 class Service:
@@ -138,8 +124,7 @@ class Service:
         self._load = Load()
         self._certificates = Certificates(self.clock)
         self._listening: list[Listening] = []
-        self._admin_port: Any = None
-        self._admin_access: AdminAccess | None = None
+        self._admin = AdminPort(config, reactor, self.directory, self._access)
         self._periodic: list[LoopingCall] = []
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
@@ -288,8 +273,8 @@ class Service:
     def ports(self) -> dict[str, int]:
         """What was bound, by configuration key: the next life of the node is to be found at the same places."""
         found = {f"listeners.{one.name}": one.port for one in self._listening}
-        if self._admin_port is not None:
-            found["admin"] = self._admin_port.getHost().port
+        if self._admin.number is not None:
+            found["admin"] = self._admin.number
         return found
 
     # The life is over, although nobody asked for it.
@@ -343,13 +328,9 @@ class Service:
 
     async def _stop_rest(self) -> None:
         """What serves people and connections until the end."""
-        port, self._admin_port = self._admin_port, None
-        if port is not None:
-            await port.stopListening()
+        await self._admin.close()
         self.gateways.stop()
         self._access.close()
-        if self._admin_access is not None:
-            self._admin_access.close()
         self._wheel.stop()
 
     def _stop_periodic(self) -> None:
@@ -359,9 +340,18 @@ class Service:
         self._lag.stop()
 
     def _open_admin(self, room: Share) -> str:
-        config = self._config
-        doorkeeper = Doorkeeper(config.admin, room)
-        metrics = Metrics(
+        return self._admin.open(
+            room,
+            self.view,
+            self._metrics,
+            gateways=self.gateways,
+            devices=self.accompanied,
+            uplink=self._desk,
+            certificates=self._certificates,
+        )
+
+    def _metrics(self, admin: ListenerCounts) -> Metrics:
+        return Metrics(
             self.counters,
             self.view.info,
             *self._cluster_metrics(),
@@ -371,43 +361,9 @@ class Service:
             InboxCollector(self._letters_info),
             CertificatesCollector(self._certificates.facts),
             lag=self._lag,
-            listeners=lambda: [*self._listening, ListenerCounts("admin", doorkeeper)],
+            listeners=lambda: [*self._listening, admin],
             log=self.view.log.info,
         )
-        data_dir, status = config.node.data_dir, pipeline_dir(config) / "status"
-        self._admin_access = access = AdminAccess(config, self.directory, self._reactor)
-        site = make_site(
-            self.view,
-            metrics,
-            access.token,
-            reactor=self._reactor,
-            plugins=self.gateways.plugins,
-            devices=self.accompanied,
-            captures=self.gateways.captures,
-            uplink=self._desk,
-            further=(
-                UserResources(self._access.user_desk(self.directory)),
-                AuthResources(self._access),
-                RuleResources(self._access.acl_desk(self.directory), self._access),
-                *access.resources,
-            ),
-            jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
-            doorkeeper=doorkeeper,
-            callers=access.callers,
-            auditor=access.auditor,
-        )
-        tls = make_tls_settings(config.admin.tls)
-        factory: Any = site
-        if tls is not None:
-            context = TlsContext(tls)
-            self._certificates.add("admin", context)
-            factory = TlsSite(site, context)
-        port: Any = CalmPort(config.admin.port, factory, ADMIN_BACKLOG, config.admin.host, self._reactor)
-        port.startListening()
-        self._admin_port = port
-        address = bound(self._admin_port.getHost())
-        announce(data_dir, f"{config.admin.scheme}://{address}", config.admin.tls.cert)
-        return address
 
     def _cluster_metrics(self) -> list[ClusterCollector]:
         cluster = self._cluster

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from iot_mqtt.app.terminal import plain, print_json
+from iot_mqtt.app.rights_question import answer_and_exit, question_options
+from iot_mqtt.app.terminal import plain
 
 _FILE = click.Path(exists=True, dir_okay=False)
 #: As ``auth.explaining.QUESTIONS`` has them; a test compares.
@@ -77,13 +78,7 @@ def acl_check(file: str) -> None:
 @click.argument("file", type=_FILE)
 @click.argument("action", type=click.Choice(ACTIONS))
 @click.argument("asked")
-@click.option("--client", "client_id", default="", help="Client id.")
-@click.option("--user", help="Verified user name; without it, an anonymous client.")
-@click.option("--group", "groups", multiple=True, help="Group that it is in; may be repeated.")
-@click.option("--address", default="", help="Address that it comes from; without it, nobody knows.")
-@click.option("--rule", "brought", multiple=True, help="Rule that it brings with a token; may be repeated.")
-@click.option("--qos", type=click.IntRange(0, 2), default=0, show_default=True, help="QoS of what is published.")
-@click.option("--retain", is_flag=True, help="What is published is retained.")
+@question_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def acl_explain(
     file: str,
@@ -93,7 +88,7 @@ def acl_explain(
     user: str | None,
     groups: tuple[str, ...],
     address: str,
-    brought: tuple[str, ...],
+    rules: tuple[str, ...],
     qos: int,
     retain: bool,
     as_json: bool,
@@ -110,16 +105,10 @@ def acl_explain(
     from iot_mqtt.auth.sections import Book
     from iot_mqtt.ports.access import Principal
 
-    who = Principal(client_id, user, user is None, groups=frozenset(groups), address=address, brought_rules=brought)
+    who = Principal(client_id, user, user is None, groups=frozenset(groups), address=address, brought_rules=rules)
     try:
         book = Book([parse_rules(read_text(file), file)], parse_brought)
         found = answer(book.of(who), who, Question(action, asked, qos, retain))
     except (FileError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    if as_json:
-        print_json(asdict(found))
-    else:
-        click.echo(f"{'yes' if found.allowed else 'no'}: {plain(found.detail)}")
-        if found.rule is not None:
-            click.echo(f"{plain(found.source)}:{found.line}: {plain(found.rule)}")
-    sys.exit(0 if found.allowed else 1)
+    answer_and_exit(asdict(found), as_json=as_json)

@@ -1,0 +1,113 @@
+"""The admin port of one life: who may call it, what it answers, and where it listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from iot_mqtt.admin.connections import Doorkeeper
+from iot_mqtt.admin.rule_resources import RuleResources
+from iot_mqtt.admin.site import make_site
+from iot_mqtt.admin.tls import TlsSite
+from iot_mqtt.admin.token import announce
+from iot_mqtt.admin.user_resources import AuthResources, UserResources
+from iot_mqtt.app.config.folders import pipeline_dir
+from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.node.admin_access import AdminAccess
+from iot_mqtt.app.node.certificates import Certificates
+from iot_mqtt.app.node.gateways import Gateways
+from iot_mqtt.app.node.parts import bound, make_tls_settings
+from iot_mqtt.app.pipeline.status import read_status
+from iot_mqtt.app.slow_files import SlowFiles
+from iot_mqtt.auth.service import Access
+from iot_mqtt.broker.views.view import View
+from iot_mqtt.devices import Accompanied
+from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.facts import ListenerCounts
+from iot_mqtt.pipeline import CalmPort, Share, TlsContext
+from iot_mqtt.ports.directory import Directory
+from iot_mqtt.uplink.desk import UplinkDesk
+
+#: Connections that the kernel holds until they are accepted.
+BACKLOG = 128
+#: Seconds for what jobs say of themselves.
+STATUS_PATIENCE = 5.0
+
+
+class AdminPort:
+    """Raises what ``AdminAccess`` raises, and ``CannotListenError``, when it is opened."""
+
+    def __init__(self, config: Config, reactor: Any, directory: Directory, access: Access) -> None:
+        self._config = config
+        self._reactor = reactor
+        self._directory = directory
+        self._access = access
+        self._callers: AdminAccess | None = None
+        self._port: Any = None
+
+    @property
+    def number(self) -> int | None:
+        """Of the port that was bound; None while it is closed."""
+        return None if self._port is None else int(self._port.getHost().port)
+
+    def open(
+        self,
+        room: Share,
+        view: View,
+        metrics: Callable[[ListenerCounts], Metrics],
+        *,
+        gateways: Gateways,
+        devices: Accompanied,
+        uplink: UplinkDesk | None,
+        certificates: Certificates,
+    ) -> str:
+        """Listen; returns where. ``metrics`` makes the text of ``/metrics``, this port's connections included."""
+        config = self._config
+        status = pipeline_dir(config) / "status"
+        doorkeeper = Doorkeeper(config.admin, room)
+        self._callers = callers = AdminAccess(config, self._directory, self._reactor)
+        site = make_site(
+            view,
+            metrics(ListenerCounts("admin", doorkeeper)),
+            callers.token,
+            reactor=self._reactor,
+            plugins=gateways.plugins,
+            devices=devices,
+            captures=gateways.captures,
+            uplink=uplink,
+            further=(
+                UserResources(self._access.user_desk(self._directory)),
+                AuthResources(self._access),
+                RuleResources(self._access.acl_desk(self._directory), self._access),
+                *callers.resources,
+            ),
+            jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
+            doorkeeper=doorkeeper,
+            callers=callers.callers,
+            auditor=callers.auditor,
+        )
+        return self._listen(site, certificates)
+
+    def _listen(self, site: Any, certificates: Certificates) -> str:
+        admin = self._config.admin
+        tls = make_tls_settings(admin.tls)
+        factory = site
+        if tls is not None:
+            context = TlsContext(tls)
+            certificates.add("admin", context)
+            factory = TlsSite(site, context)
+        port: Any = CalmPort(admin.port, factory, BACKLOG, admin.host, self._reactor)
+        port.startListening()
+        self._port = port
+        address = bound(port.getHost())
+        announce(self._config.node.data_dir, f"{admin.scheme}://{address}", admin.tls.cert)
+        return address
+
+    async def close(self) -> None:
+        """Nobody is answered any more."""
+        port, self._port = self._port, None
+        if port is not None:
+            await port.stopListening()
+        if self._callers is not None:
+            self._callers.close()
