@@ -88,6 +88,7 @@ class Doorkeeper:
         self.accepted = 0
         #: Connections that were refused, or closed for another's sake.
         self.refused = 0
+        self.refusals: Counter[str] = Counter()
         self._room = room
         #: In the order in which they came.
         self._open: dict[AdminChannel, str] = {}
@@ -135,6 +136,7 @@ class Doorkeeper:
     def _make_room(self, address: str) -> bool:
         """Close the connection of an address that has been waiting longest."""
         self.refused += 1
+        self.refusals["connections"] += 1
         for channel, of in self._open.items():
             if of == address and not channel.answering:
                 self.left(channel)

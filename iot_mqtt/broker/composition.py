@@ -88,7 +88,7 @@ from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import SendUp
-from iot_mqtt.pipeline import ConnectTimeouts
+from iot_mqtt.pipeline import ConnectTimeouts, HalfOpen, HalfOpenLimits
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
@@ -191,7 +191,12 @@ class Composition:
         #: What it makes acknowledgements wait for, if they are to.
         self.holding: Holding | None = None
         self.door = Door()
-        timeouts = ConnectTimeouts(wheel, settings.connect_timeout)
+        self.half_open = HalfOpen(
+            HalfOpenLimits(
+                settings.max_half_open, settings.max_half_open_per_listener, settings.max_half_open_per_address
+            )
+        )
+        timeouts = ConnectTimeouts(wheel, settings.connect_timeout, self.half_open)
         self.connections = Connections(self.turn, counters, self.accompaniment, self.attempts, timeouts)
         self.connections.on_closed = (self.budget.forget,)
         self.connections.reference = lambda _: settings.server_reference

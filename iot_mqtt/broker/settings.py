@@ -33,6 +33,10 @@ class MqttSettings:
     #: Bytes of all connections that have not logged in yet.
     max_connecting_bytes: int = 16 * 1024 * 1024
     max_handshakes: int = 2000
+    #: Connections whose clients have not said who they are; 0: half of all of them, a quarter.
+    max_half_open: int = 10_000
+    max_half_open_per_listener: int = 0
+    max_half_open_per_address: int = 0
     #: Messages that wait for one session.
     max_queued_messages: int = 100_000
     #: Bytes that wait for one session.

@@ -173,10 +173,13 @@ def _listeners(listeners: Iterable[ListenerFacts]) -> tuple[Family, ...]:
     refused = CounterMetricFamily(
         "iot_mqtt_listener_refused", "Connections closed at once because there were too many.", labels=("listener",)
     )
+    why = CounterMetricFamily("iot_mqtt_listener_refusals", "The same by why.", labels=("listener", "reason"))
     present = GaugeMetricFamily("iot_mqtt_listener_connections", "Connections open now.", labels=("listener",))
     for listener in listeners:
         labels, counts = (listener.name,), listener.counts
         accepted.add_metric(labels, float(counts.accepted))
         refused.add_metric(labels, float(counts.refused))
         present.add_metric(labels, float(counts.open))
-    return accepted, refused, present
+        for reason, count in sorted(counts.refusals.items()):
+            why.add_metric((listener.name, reason), float(count))
+    return accepted, refused, why, present

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +18,11 @@ class ConnectionCounts(Protocol):
 
     @property
     def open(self) -> int: ...
+
+    @property
+    def refusals(self) -> Mapping[str, int]:
+        """Refused connections by why."""
+        ...
 
 
 class ListenerFacts(Protocol):

@@ -3,7 +3,9 @@
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, InputClosed
 from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
 from iot_mqtt.pipeline.descriptors import Descriptors, Share
+from iot_mqtt.pipeline.doorman import Doorman
 from iot_mqtt.pipeline.frames import FrameRefused, FramesStage
+from iot_mqtt.pipeline.half_open import HalfOpen, HalfOpenLimits
 from iot_mqtt.pipeline.idle import IdleEvent, IdleStage, IdleWatch
 from iot_mqtt.pipeline.layout import Layout, StageFactory
 from iot_mqtt.pipeline.listener import Listening, listen
@@ -17,9 +19,11 @@ from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.timeouts import ConnectTimeouts
 from iot_mqtt.pipeline.tls import TlsEstablished
 from iot_mqtt.pipeline.tls_context import TlsConfigurationError, TlsContext
+from iot_mqtt.pipeline.visitors import AddressLimits, Visitors
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
 __all__ = [
+    "AddressLimits",
     "Batch",
     "CalmPort",
     "Channel",
@@ -28,8 +32,11 @@ __all__ = [
     "ConnectTimeouts",
     "Context",
     "Descriptors",
+    "Doorman",
     "FrameRefused",
     "FramesStage",
+    "HalfOpen",
+    "HalfOpenLimits",
     "IdleEvent",
     "IdleStage",
     "IdleWatch",
@@ -53,6 +60,7 @@ __all__ = [
     "TlsContext",
     "TlsEstablished",
     "TlsSettings",
+    "Visitors",
     "WebSocketSettings",
     "listen",
 ]

@@ -74,6 +74,7 @@ class Channel:
         "pipeline",
         "reading",
         "settings",
+        "source",
         "start_tls",
         "tls_version",
         "writable",
@@ -100,6 +101,8 @@ class Channel:
         self.close_reason: CloseReason | None = None
         #: What bounds the bytes of a client that has not logged in; None: it has.
         self.login = settings.login
+        #: What its address counts as; empty: for nothing, or it is not known yet.
+        self.source = ""
         #: Common name of the client's verified certificate.
         self.certificate_name: str | None = None
         #: Its further names by their kind; None without one.

@@ -80,6 +80,14 @@ class Share:
         self.open += 1
         return True
 
+    @property
+    def nearly_full(self) -> bool:
+        """Whether nine tenths of what this may hold now are taken."""
+        every = self._all
+        free = max(0, self.own - self.open) + max(0, every.limit - every.claimed)
+        free = min(free, self.most - self.open)
+        return free * 9 <= self.open
+
     def give_back(self) -> None:
         """A connection is gone."""
         self.open -= 1
@@ -98,11 +106,12 @@ class Descriptors:
         self.claimed = 0
 
     @classmethod
-    def of_process(cls) -> Descriptors:
-        """What the process may have, without the reserve."""
+    def of_process(cls, most: int = 0) -> Descriptors:
+        """What the process may have, without the reserve; ``most``: no more than so many, 0: all."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         limit = ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
-        return cls(limit - min(RESERVE, limit // RESERVED_PART))
+        limit -= min(RESERVE, limit // RESERVED_PART)
+        return cls(min(limit, most) if most else limit)
 
     def share(self, most: int, among: int) -> Share:
         """The share of one of so many listeners, which never holds more than ``most``."""

@@ -15,8 +15,8 @@ from twisted.internet import tcp
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, address
-from iot_mqtt.pipeline.descriptors import Share
 from iot_mqtt.pipeline.detect import HTTP, MQTT, TLS, DetectStage, Entries
+from iot_mqtt.pipeline.doorman import ConnectionCounts, Doorman
 from iot_mqtt.pipeline.layout import Layout
 from iot_mqtt.pipeline.login_budget import LoginBudget, LoginLimit
 from iot_mqtt.pipeline.ports import ChannelPort
@@ -24,7 +24,7 @@ from iot_mqtt.pipeline.proxy_protocol import ProxyProtocolStage, networks
 from iot_mqtt.pipeline.settings import ListenerSettings
 from iot_mqtt.pipeline.tls import TlsStage
 from iot_mqtt.pipeline.tls_context import TlsContext
-from iot_mqtt.pipeline.transport import ChannelFactory, ConnectionCounts
+from iot_mqtt.pipeline.transport import ChannelFactory
 from iot_mqtt.pipeline.websocket import WebSocketStage
 from iot_mqtt.pipeline.wheel import TimingWheel
 
@@ -88,43 +88,38 @@ def listen(
     make_layout: MakeLayout,
     *,
     wheel: TimingWheel,
-    share: Share | None = None,
+    doorman: Doorman | None = None,
     login: LoginLimit | None = None,
     handshakes: LoginBudget | None = None,
 ) -> Listening:
-    """Open a port. ``make_layout`` is asked once for the stages above the transport's own; ``share`` is what it may
-    hold of the process's descriptors, ``login`` what its clients may send before they have logged in, ``handshakes``
-    how many of TLS may be under way.
+    """Open a port. ``make_layout`` is asked once for the stages above the transport's own; ``doorman`` says who is let
+    in (None: whoever comes, within the settings), ``login`` what clients may send before they have logged in,
+    ``handshakes`` how many of TLS may be under way.
 
     Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``.
     """
     tls = None if settings.tls is None else TlsContext(settings.tls, handshakes)
-    layout = transport_stages(settings) + make_layout(settings)
+    if doorman is None:
+        doorman = Doorman(settings, wheel.clock.monotonic)
+    layout = transport_stages(settings, doorman) + make_layout(settings)
     channel_settings = ChannelSettings(
         settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger, login
     )
-    factory = ChannelFactory(
-        reactor,
-        channel_settings,
-        layout,
-        max_connections=settings.max_connections,
-        share=share,
-        tls=tls,
-    )
+    factory = ChannelFactory(reactor, channel_settings, layout, doorman, tls)
     binding: Any = tcp.makeBinding(settings.host, settings.port, reuseAddress=True, reusePort=settings.reuse_port)
     port = ChannelPort(binding, cast(Any, factory), settings.backlog, settings.host, reactor)
     port.startListening()
     return Listening(settings, port, factory, tls)
 
 
-def transport_stages(settings: ListenerSettings) -> Layout:
+def transport_stages(settings: ListenerSettings, doorman: Doorman) -> Layout:
     """The stages between the head and the protocol, by the settings::
 
     [proxy]  [tls]  [websocket]                  each as configured
     [proxy]  detect ─▶ tls, detect ─▶ websocket  with ``detect``: whichever of the configured ones comes
     """
     trusted = networks(settings.trusted_proxies)
-    proxy = Layout([("proxy", lambda: ProxyProtocolStage(trusted))] if settings.proxy_protocol else [])
+    proxy = Layout([("proxy", lambda: ProxyProtocolStage(trusted, doorman.placed))] if settings.proxy_protocol else [])
     websocket = settings.websocket
     frames: Entries = () if websocket is None else (("websocket", lambda: WebSocketStage(websocket)),)
     if settings.detect:

@@ -52,10 +52,13 @@ class CalmPort(tcp.Port):
                     self._rest(error)
                     return
                 continue  # that connection was gone before it was accepted, or a filter of the kernel has refused it
-            self.serve(descriptor, client)
+            wait = self.serve(descriptor, client)
+            if wait:
+                self._pause(wait)
+                return
 
-    def serve(self, descriptor: int, client: tuple[Any, ...]) -> None:
-        """Make a connection of an accepted socket, or close it."""
+    def serve(self, descriptor: int, client: tuple[Any, ...]) -> float:
+        """Make a connection of an accepted socket, or close it; returns for how long no other is to be accepted."""
         sock = socket.socket(self.addressFamily, socket.SOCK_STREAM, 0, descriptor)
         self.sessionno = number = self.sessionno + 1
         protocol = self.factory.buildProtocol(self._buildAddr(client))
@@ -63,11 +66,15 @@ class CalmPort(tcp.Port):
             sock.close()
         else:
             protocol.makeConnection(tcp.Server(sock, protocol, client, self, number, self.reactor))
+        return 0.0
+
+    def _pause(self, seconds: float) -> None:
+        self.stopReading()
+        self.reactor.callLater(seconds, self._go_on)
 
     def _rest(self, error: OSError) -> None:
         """Who waits to be accepted would be reported again in every turn of the reactor: leave them for a while."""
-        self.stopReading()
-        self.reactor.callLater(REST_SECONDS, self._go_on)
+        self._pause(REST_SECONDS)
         now = time.monotonic()
         if now - CalmPort._said >= SAY_SECONDS:
             CalmPort._said = now
@@ -92,8 +99,9 @@ class ChannelPort(CalmPort):
         # Linux hands this on to accepted sockets, which saves a system call for each.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def serve(self, descriptor: int, client: tuple[Any, ...]) -> None:
+    def serve(self, descriptor: int, client: tuple[Any, ...]) -> float:
         try:
-            self.factory.accept(descriptor, client)
+            return float(self.factory.accept(descriptor, client))
         except Exception:  # noqa: BLE001 - it must not cost us the port
             log.err(None, f"cannot serve {client}")
+        return 0.0

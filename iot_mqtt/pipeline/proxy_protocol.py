@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from iot_mqtt.pipeline.channel import address
+from iot_mqtt.pipeline.channel import Channel, address
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.ports.addresses import address_of
 
-__all__ = ["HeaderReader", "ProxyHeader", "ProxyHeaderError", "ProxyProtocolStage", "networks"]
+__all__ = ["HeaderReader", "Network", "ProxyHeader", "ProxyHeaderError", "ProxyProtocolStage", "networks"]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -194,11 +194,13 @@ def _is_within(peer: str, trusted: tuple[Network, ...]) -> bool:
 class ProxyProtocolStage(Stage):
     """Takes the header off the front of the connection, sets ``channel.peer`` and ``local``, and removes itself."""
 
-    __slots__ = ("_reader", "_trusted")
+    __slots__ = ("_placed", "_reader", "_trusted")
 
-    def __init__(self, trusted: tuple[Network, ...]) -> None:
+    def __init__(self, trusted: tuple[Network, ...], placed: Callable[[Channel], CloseReason | None]) -> None:
+        """``placed`` is told once the header is there; it may say why the connection has to be closed."""
         self._reader = HeaderReader()
         self._trusted = trusted
+        self._placed = placed
 
     def active(self, ctx: Context) -> None:
         ctx.fire_active()
@@ -220,6 +222,10 @@ class ProxyProtocolStage(Stage):
             channel.local = header.destination
         if header.certificate_name is not None:
             channel.certificate_name = header.certificate_name
+        refusal = self._placed(channel)
+        if refusal is not None:
+            ctx.close(refusal)
+            return
         ctx.pipeline.remove(ctx.name)
         ctx.fire_event(header)
         if self._reader.rest:

@@ -32,6 +32,7 @@ ABORTED = CloseReason("aborted")
 CONNECT_TIMEOUT = CloseReason("connect_timeout", "no CONNECT in time", ReasonCode.MAXIMUM_CONNECT_TIME)
 BEFORE_LOGIN = CloseReason("before_login", "more bytes than may come before the login", ReasonCode.QUOTA_EXCEEDED)
 TLS_HANDSHAKES = CloseReason("tls_handshakes", "too many TLS handshakes are under way", ReasonCode.QUOTA_EXCEEDED)
+HALF_OPEN = CloseReason("half_open", "others wait for its place, and it says nothing", ReasonCode.QUOTA_EXCEEDED)
 OUTBOX_LIMIT = CloseReason("outbox_limit", "the peer does not read", ReasonCode.QUOTA_EXCEEDED)
 SHUTTING_DOWN = CloseReason("shutting_down", "", ReasonCode.SERVER_SHUTTING_DOWN)
 

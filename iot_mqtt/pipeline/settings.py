@@ -74,6 +74,9 @@ class ListenerSettings:
     #: 0: any free port.
     port: int = 1883
     max_connections: int = 1_000_000
+    #: New connections in a second, after so many at once; 0: as fast as they come. The others wait in the backlog.
+    connect_rate: float = 0.0
+    connect_burst: int = 1000
     #: Connections the kernel holds until they are accepted.
     backlog: int = 4096
     #: Share the port with other nodes of this machine (SO_REUSEPORT).

@@ -12,7 +12,6 @@ import os
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet import main
@@ -23,7 +22,7 @@ from zope.interface import classImplements  # type: ignore[import-untyped]
 
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
-from iot_mqtt.pipeline.descriptors import Share
+from iot_mqtt.pipeline.doorman import ConnectionCounts, Doorman
 from iot_mqtt.pipeline.layout import Layout
 from iot_mqtt.pipeline.outbox import Outbox, Part
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -31,26 +30,13 @@ from iot_mqtt.pipeline.tls_context import TlsContext
 from iot_mqtt.pipeline.tls_layer import TlsLayer
 from iot_mqtt.pipeline.wheel import Timeout
 
-__all__ = ["ChannelFactory", "ChannelTransport", "ConnectionCounts"]
+__all__ = ["ChannelFactory", "ChannelTransport"]
 
 READ_SIZE = 64 * 1024
 #: Most of a client whose last read was as large: who sends much at once is read in fewer turns.
 LARGE_READ = 512 * 1024
 #: Bytes of a turn that such clients share, so that many of them keep nobody waiting for longer than they ever did.
 TURN_READ = 2 * 1024 * 1024
-
-
-@dataclass(slots=True)
-class ConnectionCounts:
-    """What a listener counts."""
-
-    accepted: int = 0
-    #: Closed at once because there were too many.
-    refused: int = 0
-    #: Sockets open now, lingering ones included.
-    open: int = 0
-    #: The most that were open at once.
-    most: int = 0
 
 
 class ChannelTransport:
@@ -69,6 +55,7 @@ class ChannelTransport:
         "_input_ended",
         "_lingering",
         "_room",
+        "_source",
         "_tls",
         "__weakref__",
     )
@@ -83,6 +70,8 @@ class ChannelTransport:
         self._tls: TlsLayer | None = None
         self._lingering: Timeout | None = None
         self._finishing = self._input_ended = self._aborted = False
+        #: Of the channel that has ended.
+        self._source = ""
         #: Bytes that the next read takes at most.
         self._room = READ_SIZE
 
@@ -157,7 +146,7 @@ class ChannelTransport:
         self._end(_reason_of(reason))
         if self._lingering is not None:
             self._lingering.cancel()
-        self._factory.gone()
+        self._factory.doorman.left(self._source)
 
     # for the channel's outbox, or for TLS
 
@@ -242,6 +231,7 @@ class ChannelTransport:
     def _end(self, reason: CloseReason) -> None:
         channel, self.channel = self.channel, None
         if channel is not None:
+            self._source = channel.source
             channel.lost(reason)
             channel.start_tls = None
             self._factory.channels.pop(channel, None)
@@ -278,7 +268,7 @@ def _reset(descriptor: int) -> None:
 
 
 class ChannelFactory:
-    """One per listener: makes channels of connections, counts them and knows those that are open."""
+    """One per listener: makes channels of connections that the doorman lets in, and knows those that are open."""
 
     noisy = False
 
@@ -287,32 +277,30 @@ class ChannelFactory:
         reactor: Any,
         settings: ChannelSettings,
         layout: Layout,
-        *,
-        max_connections: int = 1_000_000,
-        share: Share | None = None,
+        doorman: Doorman,
         tls: TlsContext | None = None,
     ) -> None:
         self.reactor = reactor
         self.settings = settings
-        self._share = share
         self.layout = layout
-        self.max_connections = max_connections
+        self.doorman = doorman
         #: A set in the order of accepting; a dictionary needs half of a set's room.
         self.channels: dict[Channel, None] = {}
-        self.counts = ConnectionCounts()
         self.tls = tls
 
-    def accept(self, descriptor: int, client: tuple[Any, ...]) -> None:
-        """Make a channel of a connection, or close it if there are too many."""
-        counts, share = self.counts, self._share
-        if counts.open >= self.max_connections or (share is not None and not share.take()):
-            counts.refused += 1
+    @property
+    def counts(self) -> ConnectionCounts:
+        """Connections accepted, refused and open."""
+        return self.doorman.counts
+
+    def accept(self, descriptor: int, client: tuple[Any, ...]) -> float:
+        """Make a channel of a connection, or close it; returns the seconds for which the next ones have to wait."""
+        source = self.doorman.lets_in(client[0])
+        if source is None:
             os.close(descriptor)
-            return
-        counts.accepted += 1
-        counts.open += 1
-        counts.most = max(counts.most, counts.open)
+            return 0.0
         channel = Channel(self.settings, client[:2])
+        channel.source = source
         transport = ChannelTransport(self, descriptor, channel)
         try:
             if self.tls is not None:
@@ -324,12 +312,7 @@ class ChannelFactory:
         except BaseException:
             transport.abort()
             raise
-
-    def gone(self) -> None:
-        """A socket is closed."""
-        self.counts.open -= 1
-        if self._share is not None:
-            self._share.give_back()
+        return self.doorman.rest()
 
     # for the port
 

@@ -27,6 +27,11 @@ def source_of(peer: str) -> str:
     return _source(host_of(peer)) or peer
 
 
+def source_of_host(host: str) -> str:
+    """The same of an address without a port."""
+    return _source(host.partition("%")[0])
+
+
 @lru_cache(maxsize=1024)
 def _source(host: str) -> str:
     found = parsed(host)

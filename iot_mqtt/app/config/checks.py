@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from iot_mqtt.app.config.effects import without_effect
@@ -188,11 +188,16 @@ def _proxies(loaded: LoadedConfig) -> Iterator[Problem]:
             yield _problem(loaded, f"listeners.{name}.proxy_protocol", text)
         if listener.trusted_proxies and not listener.proxy_protocol:
             yield _problem(loaded, key, "has no effect without proxy_protocol: true beside it")
-        for network in listener.trusted_proxies:
-            try:
-                networks([network])
-            except ValueError:
-                yield _problem(loaded, key, f"must be networks or addresses such as 10.0.7.0/28, not {network!r}")
+        yield from _networks(loaded, key, listener.trusted_proxies)
+    yield from _networks(loaded, "doors.unlimited_addresses", loaded.config.doors.unlimited_addresses)
+
+
+def _networks(loaded: LoadedConfig, key: str, texts: Iterable[str]) -> Iterator[Problem]:
+    for network in texts:
+        try:
+            networks([network])
+        except ValueError:
+            yield _problem(loaded, key, f"must be networks or addresses such as 10.0.7.0/28, not {network!r}")
 
 
 def _origins(loaded: LoadedConfig) -> Iterator[Problem]:

@@ -54,6 +54,17 @@ class TlsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DoorsConfig:
+    """``doors.*``: what all listeners let in together."""
+
+    max_connections: int = 0
+    max_connections_per_address: int = 0
+    address_rate: float = 200.0
+    address_burst: int = 10_000
+    unlimited_addresses: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+
+
+@dataclass(frozen=True, slots=True)
 class AdminConfig(AdminSettings):
     """``admin.*``."""
 
@@ -84,6 +95,8 @@ class ListenerConfig:
     host: str = "127.0.0.1"
     port: int = 0
     max_connections: int = 1_000_000
+    connect_rate: float = 0.0
+    connect_burst: int = 1000
     backlog: int = 4096
     reuse_port: bool = False
     proxy_protocol: bool = False
@@ -281,6 +294,7 @@ class Config:
 
     node: NodeConfig = NodeConfig()
     listeners: Mapping[str, ListenerConfig] = field(default_factory=known_listeners)
+    doors: DoorsConfig = DoorsConfig()
     admin: AdminConfig = AdminConfig()
     grid: GridConfig = GridConfig()
     registry: RegistryConfig = RegistryConfig()

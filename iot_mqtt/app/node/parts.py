@@ -9,7 +9,7 @@ from typing import Any
 from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
-from iot_mqtt.app.config.sections import Config, ListenerConfig, LogConfig, TlsConfig
+from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig, TlsConfig
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
@@ -19,6 +19,7 @@ from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import (
+    AddressLimits,
     Layout,
     ListenerSettings,
     LoginBudget,
@@ -27,8 +28,10 @@ from iot_mqtt.pipeline import (
     OutboxSettings,
     StageFactory,
     TlsSettings,
+    Visitors,
     WebSocketSettings,
 )
+from iot_mqtt.pipeline.proxy_protocol import networks
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.devices import DeviceStore
 from iot_mqtt.ports.disk import DiskMeter
@@ -102,6 +105,17 @@ def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSetting
         websocket=_websocket(config) if config.protocol == "websocket" else None,
         outbox=OutboxSettings(config.outbox.high, config.outbox.low, config.outbox.limit),
     )
+
+
+def make_visitors(config: DoorsConfig, clock: Clock) -> Visitors:
+    """What all listeners know of addresses."""
+    limits = AddressLimits(
+        config.max_connections_per_address,
+        config.address_rate,
+        config.address_burst,
+        networks(config.unlimited_addresses),
+    )
+    return Visitors(limits, clock.monotonic)
 
 
 def make_tls_settings(config: TlsConfig) -> TlsSettings | None:

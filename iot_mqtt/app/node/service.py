@@ -36,6 +36,7 @@ from iot_mqtt.app.node.parts import (
     make_listener_settings,
     make_log,
     make_login_limit,
+    make_visitors,
 )
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
@@ -67,6 +68,7 @@ from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import (
     Descriptors,
+    Doorman,
     Listening,
     LoginBudget,
     ReactorClock,
@@ -245,17 +247,25 @@ class Service:
         enabled = self._config.enabled_listeners
         logins = LoginBudget(self._config.mqtt.max_connecting_bytes)
         handshakes = LoginBudget(self._config.mqtt.max_handshakes, TLS_HANDSHAKES)
-        descriptors, among = Descriptors.of_process(), len(enabled) + 1
+        descriptors, among = Descriptors.of_process(self._config.doors.max_connections), len(enabled) + 1
+        visitors = make_visitors(self._config.doors, self.clock)
+        self.broker.half_open.within(descriptors.limit)
         for name, listener in enabled.items():
             settings = make_listener_settings(name, listener)
-            share = descriptors.share(settings.max_connections, among)
+            doorman = Doorman(
+                settings,
+                self.clock.monotonic,
+                share=descriptors.share(settings.max_connections, among),
+                visitors=visitors,
+                half_open=self.broker.half_open,
+            )
             login = make_login_limit(self._config.mqtt, logins, listener.protocol)
             opened = listen(
                 self._reactor,
                 settings,
                 layout,
                 wheel=self._wheel,
-                share=share,
+                doorman=doorman,
                 login=login,
                 handshakes=handshakes,
             )

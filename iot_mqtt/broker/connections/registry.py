@@ -27,7 +27,10 @@ TURNED_AWAY = frozenset(
     {"untrusted_proxy", "bad_proxy_header", "foreign_origin", "bad_websocket_handshake", "tls_failed"}
 )
 #: Endings decided below the protocol that count as errors.
-FAULTS = frozenset({"connect_timeout", "before_login", "tls_handshakes", "outbox_limit", "failed"}) | TURNED_AWAY
+FAULTS = (
+    frozenset({"connect_timeout", "before_login", "half_open", "tls_handshakes", "outbox_limit", "failed"})
+    | TURNED_AWAY
+)
 
 
 class Connections:

@@ -138,6 +138,7 @@ class Counts:
     accepted: int = 3
     refused: int = 1
     open: int = 2
+    refusals: dict[str, int] = field(default_factory=lambda: {"banned": 1})
 
 
 @dataclass

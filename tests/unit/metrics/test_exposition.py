@@ -113,6 +113,7 @@ def test_listeners_are_told_apart() -> None:
     listeners = [Listener("mqtt", Counts(3, 1, 2)), Listener("ws", Counts(0, 0, 0))]
     samples = scrape(Metrics(Counters(), Facts, listeners=lambda: listeners))
     assert samples["iot_mqtt_listener_refused_total", (("listener", "mqtt"),)] == 1
+    assert samples["iot_mqtt_listener_refusals_total", (("listener", "mqtt"), ("reason", "banned"))] == 1
     assert samples["iot_mqtt_listener_connections", (("listener", "ws"),)] == 0
 
 

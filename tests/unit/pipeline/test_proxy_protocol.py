@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iot_mqtt.pipeline import Channel, CloseReason
 from iot_mqtt.pipeline.proxy_protocol import (
     HeaderReader,
     ProxyHeader,
@@ -21,6 +22,11 @@ ADDRESSES6 = (
     + (51234).to_bytes(2, "big")
     + (1883).to_bytes(2, "big")
 )
+
+
+def _anybody(_: Channel) -> CloseReason | None:
+    """Whoever comes is let in."""
+    return None
 
 
 def tlv(kind: int, value: bytes) -> bytes:
@@ -117,7 +123,7 @@ def test_what_is_no_header_is_refused_whole_and_byte_by_byte(name: str) -> None:
 
 def test_the_stage_sets_the_peer_and_steps_aside() -> None:
     """What follows the header is read by the next stage, at once and from then on."""
-    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(TRUSTED))])
+    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(TRUSTED, _anybody))])
     header, _ = VALID["v2 certificate"]
     embedded.feed(header[:5], header[5:] + b"hello", b"again")
     assert embedded.items == [b"hello", b"again"]
@@ -130,14 +136,14 @@ def test_the_stage_sets_the_peer_and_steps_aside() -> None:
 
 def test_a_health_check_keeps_the_balancers_own_address() -> None:
     """LOCAL says nothing about a client."""
-    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(TRUSTED))])
+    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(TRUSTED, _anybody))])
     embedded.feed(VALID["v2 local"][0])
     assert embedded.channel.peer == "192.0.2.1:50000"
 
 
 def test_a_connection_without_header_is_closed_and_nothing_of_it_read() -> None:
     """Straight to the broker's port, past the balancer."""
-    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(TRUSTED))])
+    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(TRUSTED, _anybody))])
     embedded.feed(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01a")
     assert embedded.items == []
     assert embedded.reason is not None
@@ -147,7 +153,7 @@ def test_a_connection_without_header_is_closed_and_nothing_of_it_read() -> None:
 @pytest.mark.parametrize("trusted", [[], ["198.51.100.0/24", "2001:db8::/32"]])
 def test_a_stranger_is_closed_before_anything_is_read(trusted: list[str]) -> None:
     """Only trusted networks say who the client is."""
-    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(networks(trusted)))])
+    embedded = EmbeddedChannel([("proxy", ProxyProtocolStage(networks(trusted), _anybody))])
     embedded.feed(VALID["v2 certificate"][0] + b"hello")
     assert embedded.items == [] and embedded.channel.certificate_name is None
     assert embedded.reason is not None and embedded.reason.name == "untrusted_proxy"
