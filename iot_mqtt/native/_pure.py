@@ -162,9 +162,9 @@ class Scanner:
                 break
             found = topics[topic]
             if found is not None and head & 1:
-                found = found.retained
+                found = found.retained or found
             if found is not None and qos:
-                found = found.above
+                found = found.above or found
             if found is None or (route is not None and found is not route and (in_order or not _fits(groups, found))):
                 break
             route = found

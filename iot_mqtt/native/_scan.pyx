@@ -355,7 +355,7 @@ cdef class Scanner:
         cdef Py_ssize_t last_at = 0, last_size = -1, length, block_at = 0, block_size = 0
         cdef int packet_id
         cdef PyObject* found
-        cdef object route = None, one
+        cdef object route = None, one, other
         cdef bytes topic
         cdef list ids = []
         cdef dict groups = None
@@ -398,9 +398,13 @@ cdef class Scanner:
                 if one is None:
                     break
                 if retain:
-                    one = one.retained
+                    other = one.retained
+                    if other is not None:
+                        one = other
                 if qos:
-                    one = one.above
+                    other = one.above
+                    if other is not None:
+                        one = other
                 if route is None:
                     route = one
                 elif one is not route:

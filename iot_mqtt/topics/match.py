@@ -28,7 +28,8 @@ class Match(Generic[R]):
     ``weight`` is its memory in pointers, roughly. ``alone``: the only receiver, if there is only one, or what stands
     for nobody; what others get has no order with what it gets. ``steps``: what there is to do with its topics besides,
     as who made the routes says. ``above`` is the class (``Routes.classes``) of its messages above QoS 0, ``retained``
-    of those with RETAIN: no other than itself, unless somebody is to see that flag.
+    of those with RETAIN, where that is another than itself: None, unless somebody is to see that flag. (A match that
+    pointed to itself would be a cycle, and memory until everything is searched for cycles.)
     """
 
     __slots__ = ("above", "alone", "plain", "retained", "shared", "steps", "weight")
@@ -43,8 +44,8 @@ class Match(Generic[R]):
         self.plain = plain
         self.shared = shared
         self.steps = steps
-        self.above: Match[R] | Mixed = self
-        self.retained: Match[R] | Mixed = MIXED if any(route.retain_as_published for route in plain) else self
+        self.above: Mixed | None = None
+        self.retained: Mixed | None = MIXED if any(route.retain_as_published for route in plain) else None
         self.alone: object = None
         if not shared and len(plain) < 2:
             self.alone = plain[0].receiver if plain else _NOBODY
@@ -59,15 +60,8 @@ class Mixed:
 
     __slots__ = ()
 
-    #: As of a match: it has an order with everything.
-    alone = None
-
-    @property
-    def above(self) -> Mixed:
-        """See ``Match``."""
-        return self
-
-    retained = above
+    #: As of a match: it has an order with everything, and is its own class.
+    alone = above = retained = None
 
 
 MIXED: Final = Mixed()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -30,3 +32,20 @@ def test_a_change_is_told_even_of_what_made_room(how: str, evicted: bool) -> Non
     assert memo.classes.forgotten == 1
     memo.forget_topics([b"elsewhere"])
     assert memo.classes.forgotten == 1
+
+
+class Step:
+    """Something that a match refers to."""
+
+
+def test_a_match_that_is_forgotten_is_freed_without_the_collector() -> None:
+    """No cycle: a client that subscribes all the time has the memo forget, and what is old is collected rarely."""
+    gc.disable()
+    try:
+        memo: Memo[Any] = Memo(lambda _: Match(steps=(Step(),)), 32, class_of=lambda _, match: match)
+        seen = weakref.ref(memo[b"t"].steps[0])
+        assert seen() is not None
+        memo.forget_topics([b"t"])
+        assert seen() is None
+    finally:
+        gc.enable()
