@@ -48,6 +48,7 @@ from iot_mqtt.broker.connections.handlers import (
 )
 from iot_mqtt.broker.connections.opening import Opening
 from iot_mqtt.broker.connections.registry import Connections
+from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.publishing.accompanying import Accompaniment, Accompany, Accompanying
 from iot_mqtt.broker.publishing.batches import class_of
@@ -207,7 +208,8 @@ class Composition:
         gate = PublishGate(settings, self.publishing, self.budget, self.accompaniment)
         publish = PublishHandler(settings, self.publishing, self.budget, gate, self.publish_answers, clock, counters)
         self.handlers = self._table(publish)
-        self._inbound = Dispatch(self.handlers, self.routes, self.budget, gate.takes, self.outflow.pump)
+        shares = TurnShares(self.budget, clock.monotonic, call_soon)
+        self._inbound = Dispatch(self.handlers, self.routes, self.budget, shares, gate.takes, self.outflow.pump)
 
     def _make_sessions(self) -> None:
         """How sessions begin, come back, and end."""

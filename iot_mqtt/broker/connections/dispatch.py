@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.session import Session
@@ -22,13 +23,14 @@ class Dispatch:
     ``takes`` says whether a batch can be served at once; ``pump`` sends a session's messages where there is room again.
     """
 
-    __slots__ = ("pump", "_budget", "_early", "_handlers", "_routes", "_takes")
+    __slots__ = ("pump", "_budget", "_early", "_handlers", "_routes", "_shares", "_takes")
 
     def __init__(
         self,
         handlers: Mapping[type, Handler],
         routes: Routes[Session],
         budget: Budget,
+        shares: TurnShares,
         takes: Callable[[Connection, PublishBatch], bool],
         pump: Callable[[Session], None],
     ) -> None:
@@ -41,12 +43,14 @@ class Dispatch:
         }
         self._routes = routes
         self._budget = budget
+        self._shares = shares
         self._takes = takes
         self.pump = pump
 
     def read(self, connection: Connection, batch: list[object]) -> None:
         """Serve what came together; what has to wait is held by the connection."""
-        version = self._routes.version
+        version, shares, last = self._routes.version, self._shares, len(batch) - 1
+        began = shares.monotonic() if last > 0 else 0.0
         try:
             for position, item in enumerate(batch):
                 if connection.closed:
@@ -63,6 +67,9 @@ class Dispatch:
                 if connection.connecting or connection.stash is not None:
                     connection.hold(batch[position + 1 :])
                     return
+                if position < last and (seconds := shares.monotonic() - began) > shares.share:
+                    shares.put_off(connection, batch[position + 1 :], seconds)
+                    break
             if connection.answers is not None:
                 self._budget.weigh()
         except MqttError as error:

@@ -53,10 +53,12 @@ class Pause(StrEnum):
     UPLINK = "uplink"
     #: A command of its may have been accepted by another node: the grid is asked.
     LOOKUP = "lookup"
+    #: It has had its share of a turn.
+    TURN = "turn"
 
 
 #: What ends by itself, whether or not there is room.
-_APART = frozenset({Pause.UPLINK, Pause.LOOKUP})
+_APART = frozenset({Pause.UPLINK, Pause.LOOKUP, Pause.TURN})
 
 
 class Held(Protocol):

@@ -1,0 +1,102 @@
+"""A client that sends more than a turn is good for has the rest served in later turns, and others in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.broker.connections.turn_shares import SHARE
+from iot_mqtt.codec import PacketType, Pingreq, Publish, encode
+from tests.unit.broker.harness import V5, Client, Node
+
+#: Seconds from one look at the clock to the next.
+COST = SHARE / 7
+
+
+@pytest.fixture
+def node() -> Node:
+    """Its time goes on while packets are served."""
+    node = Node()
+    now = [0.0]
+
+    def monotonic() -> float:
+        now[0] += COST
+        return now[0]
+
+    node.broker._inbound._shares.monotonic = monotonic
+    return node
+
+
+def turn(node: Node) -> None:
+    """One, and not the next ones."""
+    calls = node._soon[:]
+    node._soon.clear()
+    for call in calls:
+        call()
+
+
+def send(client: Client, count: int) -> None:
+    """So many packets that are answered, in one read."""
+    client.wire.feed(encode(Pingreq(), V5) * count)
+
+
+def answers(client: Client) -> int:
+    return len(client.acks(PacketType.PINGRESP))
+
+
+def test_who_sends_much_does_not_keep_others_waiting(node: Node) -> None:
+    """A few packets are served, and nothing more is read; another's come first then."""
+    heavy, healthy = node.connect("heavy"), node.connect("healthy")
+    send(heavy, 100)
+    assert not heavy.wire.channel.reading
+    send(healthy, 1)
+    turn(node)
+    assert answers(healthy) == 1
+    assert 0 < answers(heavy) < 20
+    node.turn()
+    assert heavy.wire.channel.reading
+    assert node.counters.publishers_paused["turn"] > 5
+
+
+def test_all_of_it_is_served_in_order(node: Node) -> None:
+    """Also what is taken out of batches by that."""
+    heavy, reader = node.connect("heavy"), node.connect("reader")
+    reader.subscribe("t/#", qos=1)
+    publishes = [Publish(b"t/%d" % (n % 50), b"%d" % n, n % 2, packet_id=n if n % 2 else 0) for n in range(200)]
+    heavy.send(*publishes)
+    assert reader.payloads() == [b"%d" % n for n in range(200)]
+    assert len(heavy.acks(PacketType.PUBACK)) == 100
+    assert node.counters.publishers_paused["turn"] > 0
+
+
+def test_those_who_wait_take_turns(node: Node) -> None:
+    """Nobody overtakes: whoever has waited longest is served first."""
+    clients = [node.connect(f"heavy {n}") for n in range(5)]
+    for client in clients:
+        send(client, 200)
+    served = [0] * len(clients)
+    for _ in range(30):
+        turn(node)
+        served = [before + answers(client) for before, client in zip(served, clients, strict=True)]
+    assert min(served) > 20
+    assert max(served) - min(served) < 20
+    node.turn()
+    assert [before + answers(client) for before, client in zip(served, clients, strict=True)] == [200] * 5
+
+
+def test_who_leaves_meanwhile_is_forgotten(node: Node) -> None:
+    """What is left of its packets is not served."""
+    heavy = node.connect("heavy")
+    send(heavy, 100)
+    assert node.broker.budget.paused_count == 1
+    heavy.lose()
+    assert node.broker.budget.paused_count == 0
+    assert node.counters.packets_received["PINGREQ"] < 20
+
+
+def test_a_single_packet_needs_no_look_at_the_clock(node: Node) -> None:
+    """However long it takes, there is nothing to put off."""
+    client = node.connect("c")
+    for _ in range(50):
+        client.send(Pingreq())
+    assert answers(client) == 50
+    assert not node.counters.publishers_paused
