@@ -24,8 +24,9 @@ run: setup ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
 	@exec .venv/bin/iot-mqtt serve --config "$(CONFIG)" $(ARGS)
 
 test: setup ## Run every check and every test
-	@scripts/setup.sh tests
-	@$(NOX) lint type docs test -- $(ARGS)
+	@# What the tests need from outside Python is brought while the checks run.
+	@scripts/setup.sh tests & bringing=$$!; $(NOX) lint type docs; checked=$$?; wait $$bringing && exit $$checked
+	@$(NOX) test -- $(ARGS)
 
 fmt: setup ## Format the code and mend what ruff can mend
 	@$(NOX) fmt

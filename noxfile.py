@@ -53,7 +53,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Run every test, or chosen ones, in two processes side by side."""
+    """Run every test, or chosen ones, in three processes side by side."""
     run(session, "python", "scripts/run_tests.py", *session.posargs)
 
 

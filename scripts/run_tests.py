@@ -1,14 +1,15 @@
-"""Run all tests in two processes side by side; say at the end what failed and why, and what came of all in one line.
+"""Run all tests in three processes side by side; say at the end what failed and why, and what came of all in one line.
 
 Most tests wait: for servers to start, for clients to be idle, for a disk. The parts share nothing: each starts its own
-servers, in its own temporary directories, at ports of its own range. Tests that compare times are marked ``alone``;
-they run when everything else is over.
+servers, in its own temporary directories, at ports of its own range. What computes and hardly looks at a clock is a
+part of its own, with less of the processors than the others, which get what they want first: it fills the gaps that
+they leave. Tests that compare times are marked ``alone``; they run when everything else is over.
 
 The native modules have to be there, because the tests of both twins are left out without them; that the broker does
 without them is a test of its own. Where a part that was not narrowed down by arguments collects nothing, something is
 wrong with it, and where no part does, with the arguments.
 
-    python scripts/run_tests.py [arguments for both]
+    python scripts/run_tests.py [arguments for all]
 """
 
 from __future__ import annotations
@@ -52,19 +53,28 @@ class Part(NamedTuple):
     folders: tuple[str, ...]
     #: Brokers and proxies of its tests listen from here on (``systemkit.ports``).
     ports_from: int
+    #: How far it stands back behind the others, as of nice(1).
+    nice: int = 0
 
 
 #: As long as each other, about.
 PARTS: Final = (
-    Part("servers", ("tests/contract", "tests/cluster", "tests/spark"), 20_000),
+    Part("servers", ("tests/contract", "tests/cluster"), 16_000),
+    Part("brokers", ("tests/wire", "tests/system"), 8_000),
     Part(
-        "brokers",
-        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/wire", "tests/system"),
-        8_000,
+        "code",
+        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/java", "tests/spark"),
+        24_000,
+        nice=5,
     ),
 )
-#: What is run then, one after the other.
-ALONE: Final = Part("alone", tuple(folder for part in PARTS for folder in part.folders), 8_000)
+
+
+def alone() -> Part:
+    """What is run then, one test after the other: the files that have such tests, not to collect all again."""
+    files = (file for part in PARTS for folder in part.folders for file in sorted((ROOT / folder).rglob("test_*.py")))
+    marked = [file for file in files if "pytest.mark.alone" in file.read_text(encoding="utf-8")]
+    return Part("alone", tuple(str(file.relative_to(ROOT)) for file in marked), 8_000)
 
 
 class Failures:
@@ -111,6 +121,8 @@ class Running:
             # An interrupt comes to this process, which passes it on once: a second would cut short how tests clean up.
             process_group=0,
         )
+        # What it starts stands back as it does.
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0) + part.nice)
         assert self._process.stdout is not None
         self._reading = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reading.start()
@@ -172,7 +184,7 @@ def main(arguments: list[str]) -> int:
         for part in PARTS:
             running.append(Running(part, [*arguments, "-m", "not alone"]))
         codes = [one.wait() for one in running]
-        running.append(Running(ALONE, [*arguments, "-m", "alone"]))
+        running.append(Running(alone(), [*arguments, "-m", "alone"]))
         codes.append(running[-1].wait())
     except KeyboardInterrupt:
         for one in running:

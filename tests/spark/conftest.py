@@ -8,6 +8,8 @@ import pytest
 from iot_spark.session import connector, session
 from pyspark.sql import SparkSession
 
+from tests.enginekit.jvm import QUICK
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -22,7 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.adaptive.enabled": "false",
         # Little data: compiling a plan costs more than running it as it is.
         "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": QUICK["JAVA_TOOL_OPTIONS"],
     }
     found = session("tests", "local[2]", more, jars=connector())
     gateway = found.sparkContext._gateway

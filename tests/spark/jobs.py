@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.enginekit.jvm import QUICK
+
 SPARK = Path(__file__).parents[2] / "spark"
 
 
@@ -20,7 +22,8 @@ def running(job: str, root: Path, told: Mapping[str, Any], *more: str) -> Iterat
     """A job in a process group of its own, which is gone afterwards; what it says is in ``log``."""
     (root / "settings.json").write_text(json.dumps(told))
     command = [sys.executable, str(SPARK / "jobs" / f"{job}.py"), "--settings", str(root / "settings.json"), *more]
-    environment = {**os.environ, "PYTHONPATH": str(SPARK), "PYSPARK_SUBMIT_ARGS": "--driver-memory 512m pyspark-shell"}
+    started = {"PYTHONPATH": str(SPARK), "PYSPARK_SUBMIT_ARGS": "--driver-memory 512m pyspark-shell"}
+    environment = {**os.environ, **QUICK, **started}
     with (root / "log").open("ab") as log:
         child = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:

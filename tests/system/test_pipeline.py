@@ -17,6 +17,8 @@ from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_c
 from systemkit.starting import StartBroker
 from systemkit.waiting import wait_until
 
+from tests.enginekit.jvm import QUICK
+
 pytestmark = [
     pytest.mark.skipif(MOSQUITTO, reason="mosquitto has no pipeline"),
     # Spark starts in ten seconds on a machine that has nothing else to do.
@@ -41,7 +43,7 @@ def pipeline(broker: BrokerProcess, *arguments: str, seconds: float = SPARK_SECO
         timeout=seconds,
         check=False,
         cwd=broker.folder,
-        env=clean_environment(),
+        env=clean_environment() | QUICK,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr[-4000:]}"
     return done.stdout
@@ -135,7 +137,7 @@ def running(start_broker: StartBroker) -> Iterator[tuple[BrokerProcess, subproce
     broker = start_broker(settings={"uplink.file.rotate_seconds": 0.2})
     command = [*our_command(), "pipeline", "run", "clean", "--set", f"node.data_dir={broker.data_dir}", *SMALL]
     with (broker.folder / "job.log").open("wb") as log:
-        job = subprocess.Popen(command, stdout=log, stderr=log, cwd=broker.folder, env=clean_environment())
+        job = subprocess.Popen(command, stdout=log, stderr=log, cwd=broker.folder, env=clean_environment() | QUICK)
     try:
         wait_until(lambda: job.poll() is not None or bool(jobs_said(broker)), SPARK_SECONDS)
         assert job.poll() is None, (broker.folder / "job.log").read_text()

@@ -33,6 +33,7 @@ from systemkit.waiting import all_connected, run_all, stop_all, wait_until
 
 from iot_mqtt.custom_protocols.gateway.wire import Type
 from tests.doubles import gateway as client
+from tests.enginekit.jvm import QUICK
 from tests.enginekit.kafka import KafkaServer
 
 pytestmark = [
@@ -105,7 +106,11 @@ class Way:
         """One that goes on, and is gone afterwards."""
         with self.log.open("ab") as log:
             child = subprocess.Popen(
-                self.command("run", name), stdout=log, stderr=log, cwd=self.broker.folder, env=clean_environment()
+                self.command("run", name),
+                stdout=log,
+                stderr=log,
+                cwd=self.broker.folder,
+                env=clean_environment() | QUICK,
             )
         try:
             yield child
@@ -122,7 +127,7 @@ class Way:
             timeout=SPARK_SECONDS,
             check=False,
             cwd=self.broker.folder,
-            env=clean_environment(),
+            env=clean_environment() | QUICK,
         )
         assert done.returncode == 0, f"{name}:\n{done.stdout}\n{done.stderr[-4000:]}"
 
