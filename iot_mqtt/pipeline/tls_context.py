@@ -167,7 +167,10 @@ def _set_groups(context: ssl.SSLContext, groups: tuple[str, ...]) -> None:
     if several is not None and names:
         several(":".join(names))
     elif len(names) > 1:
-        raise ValueError("this Python can be given one of the groups only, or none for all of OpenSSL's")
+        raise ValueError(
+            "this Python can be given one of the groups only, or none for OpenSSL's list; a list of your own goes into "
+            "the file that OPENSSL_CONF names (docs/security.md)"
+        )
     elif names:
         context.set_ecdh_curve(names[0])
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +20,7 @@ from .tls_kit import Echo, Files, client_context, talk
 if TYPE_CHECKING:
     from .conftest import Server
 
+SECURITY = Path(__file__).parents[3] / "docs" / "security.md"
 #: Each is the only suite that a client offers; the certificate has the key that the suite wants.
 REFUSED = [
     ("rsa", "AES128-SHA"),
@@ -135,6 +140,48 @@ def test_several_curves_need_a_python_that_takes_them(files: Files) -> None:
     """It is said, and not half done."""
     with pytest.raises(TlsConfigurationError, match="one of the groups only"):
         TlsContext(TlsSettings(files.certificate, files.key, groups=("X25519", "P-256")))
+
+
+#: Says which groups a server takes that was made with no ``groups``: a process, because OpenSSL reads its file once.
+GROUPS_OF_A_PROCESS = """
+import ssl, sys
+from iot_mqtt.pipeline import TlsContext, TlsSettings
+server = TlsContext(TlsSettings(sys.argv[1], sys.argv[2]))
+for group in ("X25519", "prime256v1", "secp384r1"):
+    client = ssl.create_default_context(cafile=sys.argv[3])
+    client.check_hostname = False
+    client.set_ecdh_curve(group)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap(there, back)
+    theirs = client.wrap_bio(back, there)
+    for side in (theirs, ours, theirs, ours):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            break
+    else:
+        print(group)
+"""
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_openssl_takes_the_list_of_its_own_file(files: Files, tmp_path: Path, *, told: bool) -> None:
+    """The file is the one of docs/security.md; without it OpenSSL's own list holds."""
+    (text,) = re.findall(r"```ini\n(openssl_conf = .+?)```", SECURITY.read_text(encoding="utf-8"), re.DOTALL)
+    path = tmp_path / "openssl.cnf"
+    path.write_text(text if told else "", encoding="ascii")
+    paths = (files.certificate, files.key, files.ca)
+    done = subprocess.run(
+        [sys.executable, "-c", GROUPS_OF_A_PROCESS, *paths],
+        env={**os.environ, "OPENSSL_CONF": str(path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["X25519", "prime256v1", *([] if told else ["secp384r1"])]
 
 
 def test_suites_beyond_the_default_are_said(files: Files, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
