@@ -25,7 +25,7 @@ from iot_mqtt.codec.packets import (
 from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
 from iot_mqtt.codec.reasons import return_code
 from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch, run_of, run_of_message
-from iot_mqtt.codec.scan import last_messages, named, page_reader, runs_of
+from iot_mqtt.codec.scan import last_messages, named, page_reader, row_reader, runs_of
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, check_topic
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "last_messages",
     "named",
     "page_reader",
+    "row_reader",
     "runs_of",
     "return_code",
     "size",

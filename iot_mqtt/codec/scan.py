@@ -53,6 +53,12 @@ def page_reader(logged: type[Any], reference: type[Any], nobody: Any, reader: An
     return reader(SCANNER, logged, reference, nobody)
 
 
+def row_reader(logged: type[Any], reader: Any = native.RowReader) -> native.RowReader:
+    """What looks at runs of the log that stand in a row, as this class has them."""
+    built: native.RowReader = reader(logged, PublishRun)
+    return built
+
+
 def runs_of(batch: PublishBatch) -> list[PublishRun]:
     """The packets of a batch as runs, each of one topic."""
     if isinstance(batch, RunBatch):

@@ -24,6 +24,7 @@ __all__ = [
     "ConnectReader",
     "PageReader",
     "Messages",
+    "RowReader",
     "Scanner",
     "acks",
     "decoded",
@@ -46,7 +47,9 @@ from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 from iot_mqtt.native._pure_syncing import NUMBER
 
 SWITCH: Final = "IOT_MQTT_NATIVE"
-MODULES: Final = tuple(f"iot_mqtt.native.{name}" for name in ("_scan", "_lines", "_records", "_syncing", "_connecting"))
+MODULES: Final = tuple(
+    f"iot_mqtt.native.{name}" for name in ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows")
+)
 
 
 def _choose(setting: str, have: bool) -> bool:
@@ -67,11 +70,13 @@ if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_pages import PageReader
     from iot_mqtt.native._pure_records import message_record
+    from iot_mqtt.native._pure_rows import RowReader
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
     from iot_mqtt.native._connecting import ConnectReader
     from iot_mqtt.native._lines import lines, object_line
     from iot_mqtt.native._records import message_record
+    from iot_mqtt.native._rows import RowReader
     from iot_mqtt.native._scan import (
         Messages,
         PageReader,

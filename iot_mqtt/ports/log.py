@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from iot_mqtt.codec import PublishRun
+from iot_mqtt.codec import PublishRun, row_reader
 from iot_mqtt.values import NOBODY, Origin
 
 #: Messages of one turn are numbered with this many bits.
@@ -101,6 +101,12 @@ class LogRun:
     def _part(self, start: int, stop: int) -> LogRun:
         reference, run = self.reference.part(start, stop), self.run.part(start, stop)
         return LogRun(reference, run, self.topic, self.publisher, self.arrived, self.origin)
+
+
+_ROWS = row_reader(LogRun)
+#: What runs that stand in a row have in common, and how much they are: see ``native._pure_rows``.
+survey = _ROWS.survey
+totals = _ROWS.totals
 
 
 class Reading(NamedTuple):

@@ -8,18 +8,17 @@ in a page of its own. Such runs are taken, noted, numbered and sent together (``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import TypeAlias
 
 from iot_mqtt.broker.sending.commands import DOWN
-from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.log import LogRun, survey
 from iot_mqtt.values import Subscription
 
 #: (subscription, since, until): subscriptions that match a topic, with the part of the log that they claim.
 Claims: TypeAlias = list[tuple[Subscription, int, int | None]]
 
-#: The first byte of what is taken together, and of its repetition.
-_ALIKE = (0x32, 0x3A)
+#: Of a row, at once; it is written in parts.
+_ANY_SIZE = 1 << 40
 
 
 def alike(
@@ -27,19 +26,19 @@ def alike(
 ) -> tuple[int, Subscription | None]:
     """How many runs from the one at ``start`` on can be taken together, and the one subscription that they are for."""
     wanted: Subscription | None = None
-    for number, found in enumerate(islice(runs, start, None)):
-        run, (_, _, position, length) = found.run, found.reference
-        room -= length
-        if room < 0 or run.head not in _ALIKE or run.raw_properties or run.topic.startswith(DOWN):
-            return number, wanted
-        claims = claims_on(run.topic)
-        if len(claims) != 1:
-            return number, wanted
-        subscription, since, until = claims[0]
-        if position < since or until is not None:
-            return number, wanted
-        if subscription is not wanted:
-            if wanted is not None or not subscription.qos or subscription.no_local:
-                return number, wanted
-            wanted = subscription
-    return len(runs) - start, wanted
+    stop, _, _, topics = survey(runs, start, len(runs), room, _ANY_SIZE)
+    for topic, first in topics.items():
+        subscription = None if topic.startswith(DOWN) else _claimed(claims_on(topic), runs[first].reference[2])
+        if subscription is None or (wanted is not None and subscription is not wanted):
+            return first - start, wanted
+        wanted = subscription
+    return stop - start, wanted
+
+
+def _claimed(claims: Claims, position: int) -> Subscription | None:
+    """The one subscription that messages of a topic are for from a position on, if nothing else is to be decided."""
+    if len(claims) != 1:
+        return None
+    subscription, since, until = claims[0]
+    plain = position >= since and until is None and subscription.qos and not subscription.no_local
+    return subscription if plain else None

@@ -13,7 +13,7 @@ from iot_mqtt.broker.session import ClientConnection, Line, Session
 from iot_mqtt.codec import encode_wires
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
-from iot_mqtt.ports.log import LogRun
+from iot_mqtt.ports.log import LogRun, survey
 from iot_mqtt.session import Delivery, Piece, Row
 
 #: Bytes that are handed to the connection at once.
@@ -77,11 +77,11 @@ class Writing:
         assert connection is not None
         if connection.aliases(len(convoy.ids) - convoy.sent):
             return False
-        runs = row.runs[row.at :] if row.at else row.runs
-        wires, count = _alike(connection, runs, room, convoy.identifiers)
-        if not wires:
+        stop, count = _alike(connection, row.runs, row.at, room, convoy.identifiers)
+        if not count:
             return False
-        five = connection.five
+        five, runs = connection.five, row.runs[row.at : stop]
+        wires = [logged.run.wire for logged in runs]
         block = hop_properties(b"", identifiers=convoy.identifiers) if convoy.identifiers and five else b""
         ids = convoy.ids[convoy.sent : convoy.sent + count]
         connection.send(encode_wires(wires, count, from_five=runs[0].run.five, five=five, block=block, ids=ids))
@@ -141,23 +141,20 @@ class Writing:
 
 
 def _alike(
-    connection: ClientConnection, runs: Sequence[LogRun], room: int, identifiers: tuple[int, ...]
-) -> tuple[list[bytes], int]:
-    """The packets of the first runs that can be written together, and how many there are."""
-    limit, permissions = connection.max_packet_size, connection.permissions
+    connection: ClientConnection, runs: Sequence[LogRun], at: int, room: int, identifiers: tuple[int, ...]
+) -> tuple[int, int]:
+    """How far those from ``at`` on go that can be written together, and how many messages they are."""
+    stop, count, longest, topics = survey(runs, at, len(runs), room, WRITE_BYTES)
+    cut, limit, permissions = stop, connection.max_packet_size, connection.permissions
     if limit:
         limit -= GROWTH + IDENTIFIER * len(identifiers)
+        if longest > limit:
+            cut = next(place for place in range(at, stop) if runs[place].run.longest > limit)
     free = permissions is not None and permissions.unrestricted
-    five = runs[0].run.five
-    wires: list[bytes] = []
-    count = size = 0
-    for logged in runs:
-        run, topic = logged.run, logged.topic
-        if size >= WRITE_BYTES or run.five is not five or count + run.count > room or run.raw_properties:
+    for topic, first in topics.items():
+        if topic.startswith(DOWN) or not (free or connection.may_receive(topic)):
+            cut = min(cut, first)
             break
-        if (limit and run.longest > limit) or topic.startswith(DOWN) or not (free or connection.may_receive(topic)):
-            break
-        wires.append(run.wire)
-        size += len(run.wire)
-        count += run.count
-    return wires, count
+    if cut < stop:
+        stop, count, _, _ = survey(runs, at, cut, room, WRITE_BYTES)
+    return stop, count

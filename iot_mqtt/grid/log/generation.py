@@ -14,7 +14,7 @@ from struct import Struct
 
 from iot_mqtt.grid.log.keys import generation_key, stream_key, stream_pages, turn_of
 from iot_mqtt.grid.log.records import OPEN
-from iot_mqtt.grid.log.structures import Placing
+from iot_mqtt.grid.log.structures import Placing, Structures
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import WRITER_SHIFT, GenerationInfo, StreamInfo
@@ -105,6 +105,7 @@ class Generation:
         "streams",
         "in_order",
         "by_bucket",
+        "structures",
         "placed",
         "recorded_streams",
     )
@@ -132,6 +133,7 @@ class Generation:
         self.in_order: list[Stream] = []
         #: And by structure and bucket, so that who wants one topic looks at nobody else's.
         self.by_bucket: dict[str, dict[int, list[Stream]]] = {}
+        self.structures = Structures()
         #: How many streams its record tells of.
         self.recorded_streams = 0
         self.placed: dict[tuple[int, Placing], Stream] = {}
@@ -157,6 +159,7 @@ class Generation:
         self.recorded_streams = self.stream_count
         self.loaded = False
         self.streams, self.in_order, self.by_bucket, self.placed = {}, [], {}, {}
+        self.structures = Structures()
 
     def renew(self, read: Generation) -> None:
         """Take over what its record says, where that is newer than what is known here."""
@@ -171,7 +174,11 @@ class Generation:
     def add(self, stream: Stream) -> None:
         self.streams[stream.id] = stream
         self.in_order.append(stream)
-        self.by_bucket.setdefault(stream.structure, {}).setdefault(stream.bucket, []).append(stream)
+        buckets = self.by_bucket.get(stream.structure)
+        if buckets is None:
+            buckets = self.by_bucket[stream.structure] = {}
+            self.structures.add(stream.structure)
+        buckets.setdefault(stream.bucket, []).append(stream)
         if self.state == OPEN:
             self.placed[stream.shard, Placing(stream.structure, stream.bucket, stream.buckets)] = stream
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
 from iot_mqtt.grid.log.keys import ALL_STREAMS, BLOCK_TURNS, block_of, page_key
-from iot_mqtt.grid.log.recent import Plan
+from iot_mqtt.grid.log.plan import Plan, from_turn, planned, weight
 from iot_mqtt.grid.log.records import decode_directory, decode_index
 from iot_mqtt.grid.log.selection import Selection
 from iot_mqtt.ports.grid import CacheName, Grid
@@ -44,7 +44,7 @@ class BlockIndex:
         last = block_of(end - 1)
         while block <= last:
             plan = await self._block(selection, block, last)
-            left = [row for row in plan if row[0] >= turn]
+            left = from_turn(plan, turn)
             block += 1
             if left:
                 return left, block * BLOCK_TURNS
@@ -58,12 +58,8 @@ class BlockIndex:
         streams = await self._candidates(selection, block)
         if not streams:
             return []
-        rows: dict[int, list[Stream]] = {}
-        base = block * BLOCK_TURNS
-        for stream, turns in await self._turns(streams, block, last):
-            for low in turns:
-                rows.setdefault(base + low, []).append(stream)
-        plan = sorted(rows.items(), key=_first)
+        found = [(stream, turns) for stream, turns in await self._turns(streams, block, last) if turns]
+        plan = planned(block * BLOCK_TURNS, found)
         self._keep_plan(selection, block, plan)
         return plan
 
@@ -134,18 +130,10 @@ class BlockIndex:
     def _keep_plan(self, selection: Selection, block: int, plan: Plan) -> None:
         if (selection, block) not in self._plans:
             self._plans[selection, block] = plan
-            self._planned += _weight(plan)
+            self._planned += weight(plan)
             while self._planned > PLANNED_PAGES and len(self._plans) > 1:
-                self._planned -= _weight(self._plans.popitem(last=False)[1])
+                self._planned -= weight(self._plans.popitem(last=False)[1])
 
 
 def _key(stream: Stream, block: int) -> bytes:
     return page_key(stream.generation.id, stream.shard, stream.id, block)
-
-
-def _first(row: tuple[int, list[Stream]]) -> int:
-    return row[0]
-
-
-def _weight(plan: Plan) -> int:
-    return 1 + sum(1 + len(streams) for _, streams in plan)

@@ -7,6 +7,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import cast
 
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
@@ -55,6 +57,11 @@ class PageCache:
             return None
         self._pages.move_to_end(place)
         return known[0]
+
+    def column(self, stream: Stream, turns: Sequence[int]) -> list[list[LogRun] | None]:
+        """The runs of one stream, of each of these turns that is among those that were written last."""
+        written = self._turns.get
+        return [turn[0].get(stream) if (turn := written(number)) is not None else None for number in turns]
 
     def keep(self, place: Place, runs: list[LogRun], size: int) -> None:
         """``size``: of the page as it is stored."""
@@ -114,6 +121,18 @@ class Pages:
             if place not in found:
                 found[place] = tuple(self._held(place) or ())
         return found
+
+    async def column(self, stream: Stream, turns: Sequence[int]) -> list[LogRun]:
+        """The runs of one stream in some turns, in their order."""
+        found = self._cache.column(stream, turns)
+        if None not in found:
+            return list(chain.from_iterable(cast(list[list[LogRun]], found)))
+        loaded = await self.load([(stream, turn) for turn, runs in zip(turns, found, strict=True) if runs is None])
+        return [
+            run
+            for turn, runs in zip(turns, found, strict=True)
+            for run in (loaded[stream, turn] if runs is None else runs)
+        ]
 
     def _held(self, place: Place) -> list[LogRun] | None:
         """What is not committed yet."""

@@ -8,12 +8,14 @@ from operator import attrgetter
 from typing import Protocol
 
 from iot_mqtt.grid.log.catalogue import Catalogue
+from iot_mqtt.grid.log.generation import Stream
 from iot_mqtt.grid.log.index import BlockIndex
 from iot_mqtt.grid.log.keys import turn_of
 from iot_mqtt.grid.log.pages import Pages, Place
-from iot_mqtt.grid.log.recent import Plan, Recent
+from iot_mqtt.grid.log.plan import Column, Plan
+from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.selection import Selection
-from iot_mqtt.ports.log import TURN_BITS, LogRun, Reading, Reference
+from iot_mqtt.ports.log import TURN_BITS, LogRun, Reading, Reference, totals
 
 #: Pages of one request to the grid, at most; a single turn may have more.
 MAX_PAGES = 256
@@ -75,7 +77,7 @@ class Reader:
                     return Reading(found, max(position, self._head.end), at_end=True)
             rows = self._some(plan, messages, budget)
             runs = await self._runs(rows, selection, position)
-            whole = sum([run.reference[3] for run in runs]), sum([len(run.run.wire) for run in runs])
+            whole = totals(runs)
             if runs and whole[0] < messages and whole[1] < budget:
                 found += runs
                 position, messages, budget, runs = runs[-1].end, messages - whole[0], budget - whole[1], []
@@ -101,6 +103,8 @@ class Reader:
 
         The turn that gathers stands alone: only then is it read at one moment.
         """
+        if isinstance(plan, Column):
+            return plan[: _pages_for(plan.stream, messages, budget)]
         pages = 0
         for count, (turn, streams) in enumerate(plan):
             pages += len(streams)
@@ -115,13 +119,14 @@ class Reader:
 
     async def _runs(self, rows: Plan, selection: Selection, position: int) -> list[LogRun]:
         """What of these pages is wanted, in order, the first one cut at the position."""
-        places = [(stream, turn) for turn, streams in rows for stream in streams]
-        loaded, matches = await self._pages.load(places), selection.matches
-        if len(places) == len(rows):
-            # One page of each turn, as where a reader wants one topic.
-            found = [run for place in places for run in loaded[place] if matches(run.topic)]
+        matches = selection.matches
+        if isinstance(rows, Column):
+            found = await self._pages.column(rows.stream, rows.turns)
+            if not all(map(matches, {run.topic for run in found})):
+                found = [run for run in found if matches(run.topic)]
         else:
             found = []
+            loaded = await self._pages.load([(stream, turn) for turn, streams in rows for stream in streams])
             for turn, streams in rows:
                 runs = [run for stream in streams for run in loaded[stream, turn] if matches(run.topic)]
                 if len(runs) > 1 and len(streams) > 1:
@@ -141,6 +146,14 @@ class Reader:
                 places[reference] = stream, turn_of(reference.position)
         loaded = await self._pages.load(list(dict.fromkeys(places.values())))
         return [_cut(loaded[places[reference]], reference) if reference in places else None for reference in references]
+
+
+def _pages_for(stream: Stream, messages: int, budget: int) -> int:
+    """How many pages of a stream should do, as far as the size of earlier ones tells."""
+    pages = stream.pages or 1
+    each, size = stream.messages // pages, stream.bytes // pages
+    enough = min(-(-messages // each) if each else MAX_PAGES, -(-budget // size) if size else MAX_PAGES)
+    return max(1, min(enough, MAX_PAGES))
 
 
 def _cut(runs: Sequence[LogRun], reference: Reference) -> LogRun | None:

@@ -18,6 +18,7 @@ from iot_mqtt.grid.log.keys import (
     page_key,
     times_key,
 )
+from iot_mqtt.grid.log.plan import Plan, from_turn, planned
 from iot_mqtt.grid.log.records import DROPPING, TIMES, encode_directory, encode_index, encode_times
 from iot_mqtt.grid.log.selection import Selection
 from iot_mqtt.ports.grid import CacheName, WriteBatch
@@ -27,7 +28,6 @@ from iot_mqtt.ports.log import LogRun
 CLOSED_PER_TURN = 512
 _TURNS_PER_TIME = BLOCK_TURNS // TIMES
 
-Plan = list[tuple[int, list[Stream]]]
 Keep = Callable[[int, dict[Stream, list[LogRun]], int], None]
 T = TypeVar("T")
 
@@ -141,24 +141,21 @@ class Recent:
 
     def plan(self, selection: Selection, turn: int) -> Plan:
         """From a turn on, the streams with pages that the selection may want: all, or those of the first block."""
-        rows: dict[int, list[Stream]] = {}
         for block in self._blocks:
             base = block.number * BLOCK_TURNS
             if base + BLOCK_TURNS <= turn:
                 continue
-            for stream, turns in _wanted(block.turns, block.generations, selection):
-                for low in turns:
-                    if base + low >= turn:
-                        rows.setdefault(base + low, []).append(stream)
-            if rows:
-                return sorted(rows.items(), key=_first)
+            wanted = list(_wanted(block.turns, block.generations, selection))
+            if wanted and (plan := from_turn(planned(base, wanted), turn)):
+                return plan
+        rows = []
         for number, streams in self._gathering.items():
             if number >= turn:
                 generations = {stream.generation for stream in streams}
                 found = [stream for stream, _ in _wanted(streams, generations, selection)]
                 if found:
-                    rows[number] = found
-        return list(rows.items())
+                    rows.append((number, found))
+        return rows
 
     @property
     def times(self) -> list[tuple[int, float]]:
@@ -181,7 +178,3 @@ def _wanted(
             yield from ((stream, touched[stream]) for stream in admitted if stream in touched)
         else:
             yield from ((stream, found) for stream, found in touched.items() if stream in admitted)
-
-
-def _first(row: tuple[int, list[Stream]]) -> int:
-    return row[0]

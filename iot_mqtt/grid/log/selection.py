@@ -48,9 +48,10 @@ class Selection:
 
     def _candidates(self, generation: Generation) -> Iterator[Stream]:
         """Streams of the generation that may be admitted: those of one bucket where it is known which that is, as for
-        a filter without wildcards.
+        a filter without wildcards. Structures that no filter can match are not looked at.
         """
-        for structure, buckets in generation.by_bucket.items():
+        for structure in dict.fromkeys(chain.from_iterable(map(generation.structures.of, self.filters))):
+            buckets = generation.by_bucket[structure]
             wanted = self._wanted(structure)
             if all(one.mask == _EVERY_BIT for one in wanted):
                 for value in {one.value for one in wanted}:

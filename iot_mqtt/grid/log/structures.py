@@ -11,8 +11,8 @@ to another stream, and filters find it in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 #: A level with more values than this is variable.
@@ -122,6 +122,50 @@ class Learner:
         node.variable = True
         node.children = {}
         self.version += 1
+
+
+class Structures:
+    """Those that there are, level by level, so that who has a filter asks few of them."""
+
+    def __init__(self) -> None:
+        #: The next levels; ``None`` leads to the structure that ends here.
+        self._root: dict[str | None, Any] = {}
+        self._always: list[str] = []
+
+    def add(self, structure: str) -> None:
+        """There is one more."""
+        if structure == CATCH_ALL:
+            self._always = [structure]
+            return
+        node = self._root
+        for level in structure.split("/"):
+            node = node.setdefault(level, {})
+        node[None] = structure
+
+    def of(self, filter: str) -> list[str]:
+        """All that may have a topic that the filter matches, and perhaps others: ``needed`` says what of them."""
+        nodes, found = [self._root], list(self._always)
+        for level in filter.split("/"):
+            if level == "#":
+                found += [structure for node in nodes for structure in _below(node)]
+                return found
+            if level == "+":
+                nodes = [child for node in nodes for name, child in node.items() if name is not None]
+            else:
+                nodes = [child for node in nodes for name in {level, "+"} if (child := node.get(name)) is not None]
+        found += [node[None] for node in nodes if None in node]
+        return found
+
+
+def _below(node: dict[str | None, Any]) -> Iterator[str]:
+    """Every structure that ends at a node or below it."""
+    nodes = [node]
+    while nodes:
+        for name, value in nodes.pop().items():
+            if name is None:
+                yield value
+            else:
+                nodes.append(value)
 
 
 def placing(levels: Sequence[bytes], names: Sequence[bytes]) -> Placing:

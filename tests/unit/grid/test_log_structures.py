@@ -15,6 +15,7 @@ from iot_mqtt.grid.log.structures import (
     Learner,
     Needed,
     Placing,
+    Structures,
     needed,
 )
 from iot_mqtt.topics import matches
@@ -62,6 +63,24 @@ def test_a_filter_that_matches_a_topic_admits_its_stream(data: st.DataObject, be
         if matches(filter, topic):
             assert admits(filter, placing)
             assert admits(filter, Placing(CATCH_ALL, 0, 1))
+
+
+@given(st.data(), st.lists(TOPICS, max_size=200))
+def test_structures_that_a_filter_may_need_are_found(data: st.DataObject, topics: list[str]) -> None:
+    """All of them, each once; without wildcards that is few of many."""
+    learner, structures = Learner(), Structures()
+    there = {learner.place(topic.encode()).structure for topic in topics} | {"m/+/v", "m/7/v", "+"}
+    if data.draw(st.booleans()):
+        there.add(CATCH_ALL)
+    for structure in there:
+        structures.add(structure)
+    for filter in (data.draw(filters()), data.draw(filters_of(data.draw(st.sampled_from(["m/7/v", *topics]))))):
+        found = structures.of(filter)
+        assert len(found) == len(set(found))
+        assert there >= set(found) >= {structure for structure in there if needed(filter, structure) is not None}
+    for number in range(1000):
+        structures.add(f"n/{number}/v")
+    assert {structure for structure in structures.of("n/8/v") if structure.startswith("n/")} == {"n/8/v"}
 
 
 @given(st.lists(TOPICS, max_size=60), TOPICS)

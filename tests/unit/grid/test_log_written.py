@@ -43,6 +43,28 @@ def test_what_does_not_fit_is_read_from_the_grid(limit: int) -> None:
     assert life.log.figures.pages_read == read + (not limit)
 
 
+def test_a_topic_of_which_only_the_newest_is_in_memory_is_read_in_order() -> None:
+    """What is in memory is not read from the grid; from whatever place on, and however much is asked for at once."""
+    life = life_of(100_000)
+    fill(life, turns=290)
+    for number in range(60):
+        life.append("one/topic", text=f"{number}-0" * 50)
+        life.append("one/topic", text=f"{number}-1" * 50)
+        life.commit()
+    whole = list(life.everything("one/topic"))
+    assert [payload for _, payload in told(whole)] == [f"{at // 2}-{at % 2}".encode() * 50 for at in range(120)]
+    assert 0 < life.log.figures.pages_read < 50
+    for start in (0, 1, 2, 77, 118, 119):
+        found = life.everything("one/topic", position=whole[start].position)
+        assert told(found) == told(whole[start:])
+    first = life.pump.run(life.log.read(["one/topic"], whole[3].position, 7, 1 << 20))
+    assert told(first.runs) == told(whole[3:10])
+    assert not first.at_end
+    small = life.pump.run(life.log.read(["one/topic"], whole[3].position, 1000, 400))
+    assert told(small.runs) == told(whole[3 : 3 + len(small.runs)])
+    assert 0 < len(small.runs) < 10
+
+
 def test_what_was_dropped_is_not_in_memory() -> None:
     """Neither by its topic nor by its place."""
     life = life_of(1 << 24, LogSettings(generation_seconds=100))

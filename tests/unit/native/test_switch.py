@@ -46,8 +46,10 @@ def test_both_twins_offer_the_same() -> None:
         _pure_lines,
         _pure_pages,
         _pure_records,
+        _pure_rows,
         _pure_syncing,
         _records,
+        _rows,
         _scan,
         _syncing,
     )
@@ -55,6 +57,7 @@ def test_both_twins_offer_the_same() -> None:
     elsewhere = {
         "ConnectReader",
         "PageReader",
+        "RowReader",
         "message_record",
         "lines",
         "object_line",
@@ -70,6 +73,7 @@ def test_both_twins_offer_the_same() -> None:
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
     assert native.PageReader in (_scan.PageReader, _pure_pages.PageReader)
+    assert native.RowReader in (_rows.RowReader, _pure_rows.RowReader)
     assert native.message_record in (_records.message_record, _pure_records.message_record)
     for name in native.__all__:
         if name in elsewhere or "NATIVE" in name:

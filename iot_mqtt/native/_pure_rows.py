@@ -1,0 +1,41 @@
+"""The pure-Python twin of ``_rows.pyx``: what runs of the log that stand in a row have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+#: QoS 1, not retained; a repetition or not.
+_HEADS = (0x32, 0x3A)
+
+
+class RowReader:
+    """Looks at runs as the log has them: ``logged`` and ``run`` are their classes, with slots."""
+
+    def __init__(self, logged: type[Any], run: type[Any]) -> None:
+        pass
+
+    def survey(
+        self, runs: Sequence[Any], start: int, stop: int, room: int, budget: int
+    ) -> tuple[int, int, int, dict[bytes, int]]:
+        """How far those from ``start`` on go that are of QoS 1, not retained, of one version and without properties;
+        how many messages that is, the size of the largest packet, and the first run of each topic. It stops before
+        there are more messages than ``room``, and behind the run that makes it ``budget`` bytes.
+        """
+        at, messages, size, longest, five = start, 0, 0, 0, None
+        topics: dict[bytes, int] = {}
+        while at < stop and size < budget:
+            run, topic = runs[at].run, runs[at].topic
+            five = run.five if five is None else five
+            if run.head not in _HEADS or run.raw_properties or run.five is not five or messages + run.count > room:
+                break
+            messages += run.count
+            size += len(run.wire)
+            longest = max(longest, run.longest)
+            topics.setdefault(topic, at)
+            at += 1
+        return at, messages, longest, topics
+
+    def totals(self, runs: Sequence[Any]) -> tuple[int, int]:
+        """How many messages they are, and bytes."""
+        return sum([one.run.count for one in runs]), sum([len(one.run.wire) for one in runs])

@@ -1,0 +1,9 @@
+from collections.abc import Sequence
+from typing import Any
+
+class RowReader:
+    def __init__(self, logged: type[Any], run: type[Any]) -> None: ...
+    def survey(
+        self, runs: Sequence[Any], start: int, stop: int, room: int, budget: int
+    ) -> tuple[int, int, int, dict[bytes, int]]: ...
+    def totals(self, runs: Sequence[Any]) -> tuple[int, int]: ...

@@ -1,0 +1,74 @@
+"""What runs of the log have in common, found by both twins alike."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from iot_mqtt import native
+from iot_mqtt.codec import Decoder, Publish, PublishRun, encode, row_reader
+from iot_mqtt.codec.properties import Properties
+from iot_mqtt.native import RowReader, _pure_rows
+from iot_mqtt.ports.log import LogRun, Reference
+from iot_mqtt.values import ProtocolVersion
+from tests.seeds import seeds_of
+
+
+def readers() -> list[RowReader]:
+    """The pure one, and the compiled one where it is there."""
+    classes: list[Any] = [_pure_rows.RowReader]
+    if native.HAVE_NATIVE:
+        from iot_mqtt.native import _rows
+
+        classes.append(_rows.RowReader)
+    return [row_reader(LogRun, one) for one in classes]
+
+
+def logged(rng: Random) -> LogRun:
+    """Mostly plain: a run of QoS 1 without properties."""
+    odd = rng.random() < 0.05
+    version = ProtocolVersion.V5 if rng.random() < (0.5 if odd else 0.01) else ProtocolVersion.V311
+    carried = Properties(content_type="text") if odd and version is ProtocolVersion.V5 else Properties()
+    topic, qos = b"t/%d" % rng.randrange(4), rng.choice((0, 1, 2)) if odd else 1
+    retain, dup = odd and rng.random() < 0.3, qos > 0 and rng.random() < 0.2
+    wire = b"".join(
+        encode(Publish(topic, rng.randbytes(size), qos, retain, dup, at if qos else 0, carried), version)
+        for at, size in enumerate(rng.choices((0, 5, 300), k=rng.choice((1, 1, 3))), 1)
+    )
+    (run,) = Decoder(version=version).feed(wire)
+    assert isinstance(run, PublishRun)
+    return LogRun(Reference(1, 2, 3, run.count), run, topic, "p", 0.0)
+
+
+@pytest.mark.parametrize("seed", seeds_of("rows", 40))
+def test_both_find_the_same(seed: int) -> None:
+    """And what they find is true of the runs."""
+    rng = Random(seed)
+    runs = [logged(rng) for _ in range(rng.randrange(1, 40))]
+    start, room, budget = rng.randrange(len(runs)), rng.choice((0, 5, 1000)), rng.choice((0, 100, 1 << 40))
+    stop = rng.choice((len(runs), rng.randrange(start, len(runs) + 1)))
+    found = readers()[0].survey(runs, start, stop, room, budget)
+    for kind in (list, tuple):
+        assert all(reader.survey(kind(runs), start, stop, room, budget) == found for reader in readers())
+        assert len({reader.totals(kind(runs)) for reader in readers()}) == 1
+    end, messages, longest, topics = found
+    row = runs[start:end]
+    assert messages == sum(run.run.count for run in row) <= room
+    assert longest == max((run.run.longest for run in row), default=0)
+    assert all(run.run.head in (0x32, 0x3A) and not run.run.raw_properties for run in row)
+    assert list(topics) == list(dict.fromkeys(run.topic for run in row))
+    assert all(runs[first].topic == topic for topic, first in topics.items())
+    assert sum(len(run.run.wire) for run in row[:-1]) < max(budget, 1)
+
+
+def test_what_is_no_run_of_the_log_is_refused() -> None:
+    """Instead of being read as one."""
+    run = logged(Random(1))
+    if native.HAVE_NATIVE:
+        for wrong in ([run.run], [object()], [LogRun(run.reference, None, b"", "", 0.0)]):  # type: ignore[arg-type]
+            with pytest.raises(TypeError):
+                readers()[-1].survey(wrong, 0, 1, 10, 10)
+            with pytest.raises(TypeError):
+                readers()[-1].totals(wrong)
