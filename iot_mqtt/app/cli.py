@@ -19,6 +19,11 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = (
     LazyCommand("acl", "iot_mqtt.app.tools.acl:acl_group", "Check ACL files, ask them, and make one of mosquitto's."),
     LazyCommand(
+        "backup",
+        "iot_mqtt.app.backup.cli:backup_group",
+        "Copy all that a node or a cluster keeps into a file, and back.",
+    ),
+    LazyCommand(
         "cluster",
         "iot_mqtt.app.engines.cli:cluster_group",
         "Start and stop the servers that a cluster stands on: Apache Ignite, ZooKeeper, Kafka.",

@@ -115,6 +115,22 @@ class _Removal(_Commit):
         prefixes.append(self.prefix)
 
 
+class _Copy(_Commit):
+    """Everything that was committed before it, as a database of its own."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Path, done: Done, fence: int) -> None:
+        super().__init__((), done, fence)
+        self.target = target
+
+    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
+        try:
+            engine.copy(self.target)
+        except OSError as error:  # nothing of what is committed with it suffers
+            self.error = error
+
+
 class EmbeddedGrid:
     """RocksDB in ``directory``. ``cross`` is ``reactor.callFromThread``; everything else is called in the reactor.
 
@@ -208,6 +224,12 @@ class EmbeddedGrid:
     async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
         waiting: Deferred[None] = Deferred()
         self._submit(_Removal(TAGS[cache] + prefix, partial(_settle, waiting), self._fence), 1)
+        await waiting
+
+    async def copy(self, target: Path) -> None:
+        """Make a grid directory in ``target``, which has all that is committed by now; raises ``OSError``."""
+        waiting: Deferred[None] = Deferred()
+        self._submit(_Copy(target, partial(_settle, waiting), self._fence), TURN_OPERATIONS)
         await waiting
 
     def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:

@@ -26,6 +26,7 @@ from rocksdict import (
     BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -50,6 +51,8 @@ FORMAT_KEY: Final = b"format"
 _FORMAT = Struct(">4sHH")
 _MAGIC: Final = b"IMQG"
 
+#: Where the process that has a directory open says its number.
+OWNER: Final = "owner.pid"
 #: In front of all caches: the LSN of the last batch that is in RocksDB (8 bytes, big-endian).
 APPLIED: Final = b"\x00applied"
 
@@ -141,6 +144,23 @@ class Engine:
             self._log.restart(self._lsn + 1)
         except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more precise
             log.warning("the room of removed entries was not given back yet: %s", error)
+
+    def copy(self, target: Path) -> None:
+        """A database of its own in ``target``, which does not exist yet: all that was written so far. Tables are shared
+        by hard links, so that it costs no room until one of the two changes. Raises ``OSError``.
+        """
+        database = self._ready()
+        try:
+            database.flush(False)  # noqa: FBT003 - rocksdict's signature
+            # Not by waiting inside rocksdict, where it would hold the interpreter lock.
+            for _ in range(STALL_LIMIT):
+                if not self._count(UNWRITTEN):
+                    break
+                self._pause(STALL_PAUSE)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Checkpoint(database).create_checkpoint(str(target))
+        except Exception as error:
+            raise OSError(f"{target} could not be made: {error}") from error
 
     def probe(self) -> None:
         """Raise ``OSError`` while the disk would not take what opening anew may have to write."""
@@ -269,7 +289,7 @@ class Engine:
 
     @property
     def _owner(self) -> Path:
-        return self.directory / "owner.pid"
+        return self.directory / OWNER
 
     def _ready(self) -> Rdict:
         if self._database is None:

@@ -12,6 +12,11 @@ def grid_dir(config: Config) -> Path:
     return Path(config.node.data_dir) / "grid"
 
 
+def copies_dir(config: Config) -> Path:
+    """Copies of the embedded grid, while a backup is made."""
+    return Path(config.node.data_dir) / "copies"
+
+
 def uplink_dir(config: Config) -> Path:
     """The files that ``uplink.kind: file`` writes."""
     return Path(config.node.data_dir) / "uplink"

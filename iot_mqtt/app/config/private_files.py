@@ -20,7 +20,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from iot_mqtt.app.config.folders import captures_dir, grid_dir, pipeline_dir, plugins_dir, uplink_dir
+from iot_mqtt.app.config.folders import captures_dir, copies_dir, grid_dir, pipeline_dir, plugins_dir, uplink_dir
 from iot_mqtt.app.config.sections import Config
 
 _UMASKS = {"owner": 0o077, "group": 0o027}
@@ -62,7 +62,7 @@ def _places(config: Config, data_dir: Path) -> Iterator[tuple[Path, int]]:
     for shared in (uplink_dir(config), pipeline_dir(config)):
         if shared.is_relative_to(data_dir):
             yield shared, 0o777 & open_to
-    for own in (grid_dir(config), plugins_dir(config), captures_dir(config)):
+    for own in (grid_dir(config), copies_dir(config), plugins_dir(config), captures_dir(config)):
         yield own, 0o700
     if config.log.file is not None and Path(config.log.file).is_file():
         yield Path(config.log.file), 0o666 & open_to

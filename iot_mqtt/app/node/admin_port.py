@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from iot_mqtt.admin.backup_resources import BackupResources, Copies
 from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.rule_resources import RuleResources
 from iot_mqtt.admin.site import make_site
@@ -38,11 +39,15 @@ STATUS_PATIENCE = 5.0
 class AdminPort:
     """Raises what ``AdminAccess`` raises, and ``CannotListenError``, when it is opened."""
 
-    def __init__(self, config: Config, reactor: Any, directory: Directory, access: Access) -> None:
+    def __init__(
+        self, config: Config, reactor: Any, directory: Directory, access: Access, copies: Copies | None
+    ) -> None:
+        """``copies``: of a grid that is this node's alone."""
         self._config = config
         self._reactor = reactor
         self._directory = directory
         self._access = access
+        self._copies = copies
         self._callers: AdminAccess | None = None
         self._port: Any = None
 
@@ -81,6 +86,7 @@ class AdminPort:
                 AuthResources(self._access),
                 RuleResources(self._access.acl_desk(self._directory), self._access),
                 *callers.resources,
+                *([] if self._copies is None else [BackupResources(self._copies)]),
             ),
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,

@@ -16,6 +16,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
+from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
@@ -24,6 +25,7 @@ from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.gateways import Gateways
+from iot_mqtt.app.node.grid_copies import GridCopies
 from iot_mqtt.app.node.inbox import make_letters
 from iot_mqtt.app.node.memory import keep_freed
 from iot_mqtt.app.node.parts import (
@@ -54,6 +56,7 @@ from iot_mqtt.devices.letters import Letters, LettersInfo
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
+from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.certificates import CertificatesCollector
@@ -126,7 +129,9 @@ class Service:
         self._load = Load()
         self._certificates = Certificates(self.clock)
         self._listening: list[Listening] = []
-        self._admin = AdminPort(config, reactor, self.directory, self._access)
+        grid, folder = self._grid, copies_dir(config)
+        copies = GridCopies(grid, folder, reactor, self.clock) if isinstance(grid, EmbeddedGrid) else None
+        self._admin = AdminPort(config, reactor, self.directory, self._access, copies)
         self._periodic: list[LoopingCall] = []
         self._desk: RuleDesk | None = None
         self._opened = self._started = False

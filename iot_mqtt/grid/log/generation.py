@@ -13,7 +13,7 @@ from math import inf
 from struct import Struct
 
 from iot_mqtt.grid.log.keys import generation_key, stream_key, stream_pages, turn_of
-from iot_mqtt.grid.log.records import OPEN
+from iot_mqtt.grid.log.records import DROPPING, OPEN
 from iot_mqtt.grid.log.structures import Placing, Structures
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
 from iot_mqtt.ports.grid import CacheName, WriteBatch
@@ -238,6 +238,11 @@ def read_generation(id: int, record: bytes, classes: dict[str, int]) -> Generati
         raise Unreadable("a generation without all its fields") from lacking
     generation.loaded = False
     return generation
+
+
+def as_dropped(record: bytes) -> bytes:
+    """The record of a generation, saying that it is being dropped."""
+    return write_fields((read_fields(record) | {_STATE: bytes((DROPPING,))}).items())
 
 
 def read_stream(id: int, generation: Generation, record: bytes) -> Stream:

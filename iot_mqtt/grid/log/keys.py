@@ -63,6 +63,12 @@ def turn_key(turn: int) -> bytes:
     return turn.to_bytes(8, "big")
 
 
+def place_of(key: bytes) -> tuple[int, int]:
+    """The writer, and the turn of a page or the block of an index entry."""
+    _, _, _, writer, turn = _PAGE.unpack(key)
+    return writer, turn
+
+
 def generation_prefix(generation: int) -> bytes:
     """Of everything of a generation, in log and log_index."""
     return _U32.pack(generation)
@@ -101,6 +107,10 @@ def ring_key(writer: int, shard: int, turn: int) -> bytes:
 
 def shard_of_ring(key: bytes) -> int:
     return int(_RING.unpack(key)[2])
+
+
+def writer_of_ring(key: bytes) -> int:
+    return int(_RING.unpack(key)[1])
 
 
 def times_key(writer: int, block: int) -> bytes:

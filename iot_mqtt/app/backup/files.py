@@ -1,0 +1,68 @@
+"""What a node keeps beside its grid: versions of plugins, the audit log, and the files of users and rules.
+
+In an archive they are ``plugins/…`` and ``audit/…``, as below the data directory, and ``named/KEY/NAME`` for a file
+that a key of the configuration names. The latter are put back into ``restored/`` of the data directory, because where
+they are to be is for whoever wrote the configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from iot_mqtt.app.backup.errors import BackupError
+from iot_mqtt.app.config import Config
+
+_FOLDERS = ("audit", "plugins")
+_NAMED = "named"
+RESTORED = "restored"
+
+
+def kept_files(config: Config) -> Iterator[tuple[str, bytes]]:
+    """Path in the archive, and content; one that goes away meanwhile is left out."""
+    data_dir = Path(config.node.data_dir)
+    for folder in _FOLDERS:
+        for path in sorted((data_dir / folder).rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                yield from _read(path, path.relative_to(data_dir).as_posix())
+    for key, name in (("auth.users_file", config.auth.users_file), ("auth.acl_file", config.auth.acl_file)):
+        if name:
+            yield from _read(Path(name), f"{_NAMED}/{key}/{Path(name).name}")
+
+
+class Restored:
+    """Takes files of an archive; one that is there already, and is another, is left alone and told."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self.written = 0
+        self.kept: list[Path] = []
+        self.named: list[Path] = []
+
+    def take(self, name: str, content: bytes) -> None:
+        """Raises ``BackupError``."""
+        parts = PurePosixPath(name).parts
+        if parts[0] not in (*_FOLDERS, _NAMED):
+            raise BackupError(f"the backup has a file {name!r}, for which there is no place")
+        named = parts[0] == _NAMED
+        path = self._data_dir.joinpath(RESTORED, *parts[1:]) if named else self._data_dir.joinpath(*parts)
+        if path.exists():
+            if path.read_bytes() != content:
+                self.kept.append(path)
+            return
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+        self.written += 1
+        if named:
+            self.named.append(path)
+
+
+def _read(path: Path, name: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        yield name, path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BackupError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,35 @@
+"""A coroutine in a reactor of its own, to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from twisted.internet.defer import ensureDeferred
+from twisted.python.failure import Failure
+
+from iot_mqtt.app.backup.errors import BackupError
+
+T = TypeVar("T")
+
+
+def run(main: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+    """What ``main`` returns or raises; ``BackupError`` where somebody stopped it."""
+    from twisted.internet import reactor as installed
+
+    reactor: Any = installed
+    results: list[T | Failure] = []
+
+    def done(result: T | Failure) -> None:
+        results.append(result)
+        if reactor.running:
+            reactor.stop()
+
+    reactor.callWhenRunning(lambda: ensureDeferred(main(reactor)).addBoth(done))
+    reactor.run()
+    if not results:
+        raise BackupError("stopped")
+    (result,) = results
+    if isinstance(result, Failure):
+        result.raiseException()
+    return result

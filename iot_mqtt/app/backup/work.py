@@ -1,0 +1,106 @@
+"""Making a backup, reading one, and putting one back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from iot_mqtt import __version__
+from iot_mqtt.app.backup.errors import BackupError
+from iot_mqtt.app.backup.files import Restored, kept_files
+from iot_mqtt.app.backup.grids import is_own, reading, writing
+from iot_mqtt.app.config import Config
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.grid.archive import (
+    ArchiveReader,
+    ArchiveWriter,
+    Header,
+    NotEmpty,
+    Secret,
+    copy_from,
+    copy_into,
+    sums_of,
+)
+from iot_mqtt.ports.grid import Grid
+
+#: Of each cache: entries, bytes, sum.
+Told = dict[str, dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is in a backup."""
+
+    header: Header
+    caches: Told
+
+
+async def make(
+    reactor: Any, config: Config, file: BinaryIO, secret: Secret | None, connect: Callable[[], Node], *, files: bool
+) -> Report:
+    """Everything that is kept now, into ``file``."""
+    header = Header(config.grid.kind, __version__, time.time(), config.node.id)
+    archive = ArchiveWriter(file, header, secret)
+    async with reading(config, reactor, connect) as grid:
+        await copy_from(grid, archive, is_own)
+    if files:
+        for name, content in kept_files(config):
+            archive.add_file(name, content)
+    return Report(header, archive.close())
+
+
+def read(file: BinaryIO, secret: Secret | None) -> Report:
+    """All of it, to the end; raises ``BadArchive``."""
+    archive = ArchiveReader(file, secret)
+    for _ in archive:
+        pass
+    return Report(archive.header, archive.sums.told())
+
+
+async def restore(reactor: Any, config: Config, file: BinaryIO, secret: Secret | None) -> tuple[Report, Restored]:
+    """Into the grid of the configuration, which has to be empty, and in no node's use."""
+    archive = ArchiveReader(file, secret)
+    if archive.header.grid != config.grid.kind:
+        raise BackupError(f"the backup is of a grid of kind {archive.header.grid}; grid.kind is {config.grid.kind}")
+    restored = Restored(Path(config.node.data_dir))
+    async with writing(config, reactor) as grid:
+        await put_back(grid, archive, restored.take)
+    return Report(archive.header, archive.sums.told()), restored
+
+
+async def put_back(grid: Grid, archive: ArchiveReader, take_file: Callable[[str, bytes], None]) -> None:
+    """And read it again, to see that it is the same."""
+    try:
+        await copy_into(grid, archive, is_own, take_file)
+    except NotEmpty as error:
+        raise BackupError(f"{error}. A backup goes into an empty grid; stop the node and move its data away") from error
+    found, wanted = (await sums_of(grid, is_own)).told(), archive.sums.told()
+    wanted.pop("files", None)
+    if found != wanted:
+        different = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+        raise BackupError(f"what is in the grid now differs from the backup in: {', '.join(different)}")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """There under its name when it is whole and on the disk, and not before."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,66 @@
+"""Copies of the embedded grid in the node's data directory: one at a time, for whoever makes a backup of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from twisted.internet.threads import deferToThreadPool
+
+from iot_mqtt.admin.backup_resources import Busy, CopyInfo
+from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import OWNER
+from iot_mqtt.ports.clock import Clock
+
+#: Seconds for whoever asked for a copy to open it.
+OPENED = 30.0
+
+
+class GridCopies:
+    """A copy takes room as the grid's files change: what nobody reads any more goes when the next one is made."""
+
+    def __init__(self, grid: EmbeddedGrid, folder: Path, reactor: Any, clock: Clock) -> None:
+        self._grid = grid
+        self._folder = folder
+        self._reactor = reactor
+        self._clock = clock
+        self._made: dict[str, float] = {}
+        self._making = False
+
+    async def make(self) -> CopyInfo:
+        """Raises ``Busy`` and ``OSError``."""
+        now = self._clock.monotonic()
+        if self._making or any(now - made < OPENED or self._is_read(id) for id, made in self._made.items()):
+            raise Busy("a backup is being made")
+        self._making = True
+        try:
+            self._made.clear()
+            await self._removed(self._folder)
+            id = token_hex(8)
+            await self._grid.copy(self._folder / id)
+            self._made[id] = now
+        finally:
+            self._making = False
+        return CopyInfo(id, str(self._folder / id))
+
+    async def remove(self, id: str) -> bool:
+        """Whether it was there."""
+        if self._made.pop(id, None) is None:
+            return False
+        await self._removed(self._folder / id)
+        return True
+
+    def _is_read(self, id: str) -> bool:
+        """Whether the process that opened it is there."""
+        try:
+            os.kill(int((self._folder / id / OWNER).read_text()), 0)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    async def _removed(self, folder: Path) -> None:
+        pool = self._reactor.getThreadPool()
+        await deferToThreadPool(self._reactor, pool, shutil.rmtree, folder, True)  # noqa: FBT003 - ignore_errors
