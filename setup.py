@@ -11,7 +11,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDER = Path("iot_mqtt/native")
-NAMES = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows")
+NAMES = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending")
 
 
 def extensions() -> list[Extension]:

@@ -3,7 +3,8 @@
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
 never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
-``object_line`` by ``plugins``, and for ``serve``, ``write_at`` and ``message_record`` by ``grid``.
+``object_line`` by ``plugins``, and for ``serve``, ``write_at``, ``message_record`` and ``RowWriter`` by
+``grid``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = [
     "PageReader",
     "Messages",
     "RowReader",
+    "RowWriter",
     "Scanner",
     "acks",
     "decoded",
@@ -48,7 +50,8 @@ from iot_mqtt.native._pure_syncing import NUMBER
 
 SWITCH: Final = "IOT_MQTT_NATIVE"
 MODULES: Final = tuple(
-    f"iot_mqtt.native.{name}" for name in ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows")
+    f"iot_mqtt.native.{name}"
+    for name in ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending")
 )
 
 
@@ -66,6 +69,7 @@ USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
 
 if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Messages, Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
+    from iot_mqtt.native._pure_appending import RowWriter
     from iot_mqtt.native._pure_connecting import ConnectReader
     from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_pages import PageReader
@@ -73,6 +77,7 @@ if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure_rows import RowReader
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
+    from iot_mqtt.native._appending import RowWriter
     from iot_mqtt.native._connecting import ConnectReader
     from iot_mqtt.native._lines import lines, object_line
     from iot_mqtt.native._records import message_record

@@ -36,6 +36,23 @@ class RowReader:
             at += 1
         return at, messages, longest, topics
 
+    def column(
+        self, turns: dict[int, tuple[dict[Any, list[Any]], int]], stream: Any, numbers: Sequence[int]
+    ) -> tuple[int, int, list[Any]]:
+        """What a stream has in turns of these numbers, as far as they are there: the place of the first one that has
+        something of it, that of the next one that has not, and the runs of those in between.
+        """
+        begin, found = len(numbers), []
+        for at, number in enumerate(numbers):
+            turn = turns.get(number)
+            runs = None if turn is None else turn[0].get(stream)
+            if runs is not None:
+                begin = min(begin, at)
+                found += runs
+            elif begin < at:
+                return begin, at, found
+        return begin, len(numbers), found
+
     def totals(self, runs: Sequence[Any]) -> tuple[int, int]:
         """How many messages they are, and bytes."""
         return sum([one.run.count for one in runs]), sum([len(one.run.wire) for one in runs])

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
 """The compiled twin of ``_pure_rows.py``: same names, same results. Slots are read where their descriptors say."""
 
+from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 
 cdef extern from *:
@@ -87,6 +88,24 @@ cdef class RowReader:
                 topics.setdefault(topic, at)
             at += 1
         return at, messages, longest, topics
+
+    def column(self, turns, stream, numbers):
+        """See the twin."""
+        if not isinstance(turns, dict):
+            raise TypeError("no turns")
+        cdef Py_ssize_t at, end = len(numbers), begin = end
+        cdef list found = []
+        cdef PyObject* known
+        for at in range(end):
+            known = PyDict_GetItem(turns, numbers[at])
+            if known is not NULL:
+                known = PyDict_GetItem(<dict?>(<tuple?><object>known)[0], stream)
+            if known is not NULL:
+                begin = min(begin, at)
+                found.extend(<list?><object>known)
+            elif begin < at:
+                return begin, at, found
+        return begin, end, found
 
     def totals(self, runs):
         """See the twin."""

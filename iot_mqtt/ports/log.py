@@ -107,6 +107,7 @@ _ROWS = row_reader(LogRun)
 #: What runs that stand in a row have in common, and how much they are: see ``native._pure_rows``.
 survey = _ROWS.survey
 totals = _ROWS.totals
+column = _ROWS.column
 
 
 class Reading(NamedTuple):
@@ -239,6 +240,12 @@ class Log(LogReader, Protocol):
 
     def append(self, run: PublishRun, topic: bytes, publisher: str, arrived: float, origin: Origin = NOBODY) -> LogRun:
         """Take a run; ``topic`` is its topic with aliases resolved. It is safe when the next batch is."""
+        ...
+
+    def append_row(
+        self, runs: Sequence[PublishRun], publisher: str, arrived: float, origin: Origin = NOBODY
+    ) -> list[LogRun]:
+        """Take several that came together, without aliases, as one after the other."""
         ...
 
     # Retention.

@@ -89,6 +89,9 @@ class FanOut:
         recording, kept, rows = self.recording, Outcome(), _Rows()
         outcomes: list[Outcome] = []
         matched = 0
+        wanted = [one for one, match in zip(publications, matches, strict=True) if _is_kept(match) and not one.logged]
+        if wanted:
+            recording.record_row(wanted)
         try:
             for publication, match in zip(publications, matches, strict=True):
                 outcomes.append(self._one_of_row(publication, match, rows, kept))
@@ -114,7 +117,8 @@ class FanOut:
             session = route.receiver
             cursor = session.cursor if isinstance(session, KeptSession) else None
             if cursor is not None and route.qos:
-                self.recording.record(publication)
+                if publication.logged is None:
+                    self.recording.record(publication)
                 if cursor.live:
                     rows.add(cursor, route.identifiers, publication)
                 else:
@@ -303,6 +307,15 @@ class _Rows:
         """Nothing else comes."""
         for cursor in list(self._rows):
             self.offer(cursor)
+
+
+def _is_kept(match: Match[Session]) -> bool:
+    """Whether a session gets it through the log, at QoS 1."""
+    for route in match.plain:
+        session = route.receiver
+        if route.qos and isinstance(session, KeptSession) and session.cursor is not None:
+            return True
+    return False
 
 
 def _reachable(member: Session) -> bool:

@@ -39,6 +39,22 @@ class Recording:
             self._budget.added(len(publication.run.wire))
         return logged
 
+    def record_row(self, publications: Sequence[Publication]) -> bool:
+        """The same for several that came together and are in no log; False if the room for them has to be weighed one
+        after the other.
+        """
+        size = sum([len(publication.run.wire) for publication in publications])
+        if self._budget.full or not self._budget.takes(size):
+            return False
+        first = publications[0]
+        row = self._log.append_row(
+            [publication.run for publication in publications], first.publisher, self._clock.wall(), first.origin
+        )
+        for publication, logged in zip(publications, row, strict=True):
+            publication.logged = logged
+        self._budget.added(size)
+        return True
+
 
 class KeptForReplays(Step):
     """The step of topics that are logged whether or not somebody durable wants them now."""

@@ -61,7 +61,7 @@ class GridLog:
         self._pages = Pages(grid, self._catalogue, self._recent, self.figures, cache)
         self._index = BlockIndex(grid, self._catalogue, self.figures)
         # Once for every run: a call less.
-        self.append = self._writer.append
+        self.append, self.append_row = self._writer.append, self._writer.append_row
         self._reader = Reader(self._catalogue, self._recent, self._index, self._pages, self._writer)
         self._retention = Retention(writer, grid, store, settings, self._catalogue, self._writer, self.ceiling)
         self._checker = Checker(

@@ -46,9 +46,6 @@ _read_plain = page_reader(LogRun, Reference, NOBODY).read
 _pack_run = _RUN.pack
 _unpack_run = _RUN.unpack_from
 _RUN_SIZE = _RUN.size
-#: The number of runs, and the one run.
-_pack_one = Struct(">IIIBdHI").pack
-_pack_check = Struct(">BI").pack
 
 
 class DamagedPage(Exception):
@@ -56,8 +53,6 @@ class DamagedPage(Exception):
 
 
 def encode_page(runs: Sequence[LogRun]) -> bytes:
-    if len(runs) == 1 and runs[0].origin is NOBODY:
-        return _page_of_one(runs[0])
     parts = [len(runs).to_bytes(4, "big")]
     users: list[bytes] = []
     codecs: list[bytes] = []
@@ -78,18 +73,6 @@ def encode_page(runs: Sequence[LogRun]) -> bytes:
     version = _WITH_CODECS if codecs else _WITH_ORIGINS if flagged else VERSION
     body = b"".join(parts + users + codecs)
     return b"".join((bytes((version,)), crc32(body).to_bytes(4, "big"), body))
-
-
-def _page_of_one(found: LogRun) -> bytes:
-    """The same in one go: with many topics, most pages are such."""
-    run = found.run
-    wire = run.wire
-    publisher = found.publisher.encode()
-    number = found.reference[2] & _NUMBER
-    flags = _FIVE if run.five else 0
-    head = _pack_one(1, number, run.count, flags, found.arrived, len(publisher), len(wire))
-    body = b"".join((head, publisher, wire))
-    return _pack_check(VERSION, crc32(body)) + body
 
 
 def _flags_of(origin: Origin, users: list[bytes], codecs: list[bytes]) -> int:

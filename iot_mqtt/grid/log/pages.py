@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import cast
+from collections.abc import Sequence
 
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
@@ -17,7 +15,7 @@ from iot_mqtt.grid.log.page import DamagedPage, PageDecoder
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.ports.grid import CacheName, Grid
-from iot_mqtt.ports.log import LogFigures, LogRun
+from iot_mqtt.ports.log import LogFigures, LogRun, column
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ class PageCache:
         self._pages: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
         self._bytes = 0
         #: Up to half of the limit.
-        self._turns: OrderedDict[int, tuple[Mapping[Stream, list[LogRun]], int]] = OrderedDict()
+        self._turns: OrderedDict[int, tuple[dict[Stream, list[LogRun]], int]] = OrderedDict()
         self._turn_bytes = 0
 
     def get(self, place: Place) -> list[LogRun] | None:
@@ -58,10 +56,9 @@ class PageCache:
         self._pages.move_to_end(place)
         return known[0]
 
-    def column(self, stream: Stream, turns: Sequence[int]) -> list[list[LogRun] | None]:
-        """The runs of one stream, of each of these turns that is among those that were written last."""
-        written = self._turns.get
-        return [turn[0].get(stream) if (turn := written(number)) is not None else None for number in turns]
+    def column(self, stream: Stream, turns: Sequence[int]) -> tuple[int, int, list[LogRun]]:
+        """Which of these turns are in a row among those that were written last, and what one stream has in them."""
+        return column(self._turns, stream, turns)
 
     def keep(self, place: Place, runs: list[LogRun], size: int) -> None:
         """``size``: of the page as it is stored."""
@@ -72,7 +69,7 @@ class PageCache:
         self._bytes += weight
         self._fit()
 
-    def keep_turn(self, turn: int, written: Mapping[Stream, list[LogRun]], size: int) -> None:
+    def keep_turn(self, turn: int, written: dict[Stream, list[LogRun]], size: int) -> None:
         """A turn of one's own log is safe; ``size``: of its pages."""
         weight = _WRITTEN_WEIGHT * sum(map(len, written.values())) + size
         if not self._written or 2 * weight > self._limit:
@@ -124,15 +121,14 @@ class Pages:
 
     async def column(self, stream: Stream, turns: Sequence[int]) -> list[LogRun]:
         """The runs of one stream in some turns, in their order."""
-        found = self._cache.column(stream, turns)
-        if None not in found:
-            return list(chain.from_iterable(cast(list[list[LogRun]], found)))
-        loaded = await self.load([(stream, turn) for turn, runs in zip(turns, found, strict=True) if runs is None])
-        return [
-            run
-            for turn, runs in zip(turns, found, strict=True)
-            for run in (loaded[stream, turn] if runs is None else runs)
-        ]
+        begin, end, found = self._cache.column(stream, turns)
+        if end - begin == len(turns):
+            return found
+        # Older ones have left the memory, and newer ones may be on their way to it.
+        before, behind = ([(stream, turn) for turn in part] for part in (turns[:begin], turns[end:]))
+        loaded = await self.load(before + behind)
+        found[:0] = [run for place in before for run in loaded[place]]
+        return found + [run for place in behind for run in loaded[place]]
 
     def _held(self, place: Place) -> list[LogRun] | None:
         """What is not committed yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from zlib import crc32
 
 from iot_mqtt.codec import PublishRun
@@ -14,6 +15,8 @@ from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import OPEN, encode_turn
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.grid.log.structures import Learner
+from iot_mqtt.grid.records.base import VERSION
+from iot_mqtt.native import RowWriter
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import TURN_BITS, LogFigures, LogRun, Reference
@@ -62,6 +65,9 @@ class Writer:
         self._catalogue = catalogue
         self._recent = recent
         self._figures = figures
+        self._rows = RowWriter(
+            LogRun, Reference, PublishRun, _Place, Stream, Generation, nobody=NOBODY, version=VERSION
+        )
         self.learner = Learner()
         self._learned = 0
         self._places: dict[bytes, _Place] = {}
@@ -107,7 +113,7 @@ class Writer:
             place = self._place(topic, arrived)
         shard = self._shards.get(publisher)
         if shard is None:
-            shard = self._shard(publisher)
+            shard = self._new_shard(publisher)
         stream = place.streams[shard] or self._new_stream(place, topic, shard)
         generation, turn = place.generation, self.turn
         position = (turn << TURN_BITS) + number
@@ -130,6 +136,30 @@ class Writer:
             self._begin(turn + 1)
         return found
 
+    def append_row(
+        self, runs: Sequence[PublishRun], publisher: str, arrived: float, origin: Origin = NOBODY
+    ) -> list[LogRun]:
+        """See the port."""
+        count, size = sum([run.count for run in runs]), self._bytes + sum([len(run.wire) for run in runs])
+        if self._count + count > 1 << TURN_BITS or size >= TURN_BYTES:
+            return [self.append(run, run.topic, publisher, arrived, origin) for run in runs]
+        found: list[LogRun] = []
+        shard, append, turn = self._shard(publisher), self._rows.append, self.turn
+        gathering, first = self._gathering, turn << TURN_BITS
+        if not gathering:
+            self._store.reserve()
+        while True:
+            position, places = first + self._count, self._places
+            end = append(runs, found, places, gathering, shard, publisher, arrived, origin, turn, position, OPEN)
+            self._count += end - position
+            if len(found) == len(runs):
+                break
+            run = runs[len(found)]
+            found.append(self.append(run, run.topic, publisher, arrived, origin))
+        # No turn has ended, for all of it was known to fit.
+        self._bytes = size
+        return found
+
     # Where to.
 
     def _place(self, topic: bytes, arrived: float) -> _Place:
@@ -150,6 +180,10 @@ class Writer:
         return 0
 
     def _shard(self, publisher: str) -> int:
+        shard = self._shards.get(publisher)
+        return self._new_shard(publisher) if shard is None else shard
+
+    def _new_shard(self, publisher: str) -> int:
         if len(self._shards) >= MAX_PLACES:
             self._shards.clear()
         shard = self._shards[publisher] = crc32(publisher.encode()) % self._settings.shards
@@ -186,29 +220,9 @@ class Writer:
     def _stage_turn(
         self, batch: WriteBatch, summaries: WriteBatch, turn: int, gathered: dict[Stream, list[LogRun]], ticket: int
     ) -> None:
-        written: dict[int, list[tuple[int, int, int, int]]] = {}
-        put, end = batch.operations.append, turn_key(turn)
-        appended = appended_bytes = 0
-        for stream, runs in gathered.items():
-            page = encode_page(runs)
-            put((CacheName.LOG, stream.key + end, page))
-            size = len(page)
-            messages = runs[0].reference[3] if len(runs) == 1 else sum([found.reference[3] for found in runs])
-            stream.pages += 1
-            stream.messages += messages
-            stream.bytes += size
-            generation = stream.generation
-            generation.messages += messages
-            generation.bytes += size
-            generation.ticket = ticket
-            appended += messages
-            appended_bytes += size
-            pages = written.get(stream.shard)
-            if pages is None:
-                pages = written[stream.shard] = []
-            pages.append((generation.id, stream.id, messages, size))
-        figures = self._figures
-        figures.messages_appended += appended
+        written = self._rows.stage(gathered, turn_key(turn), CacheName.LOG, batch.operations, encode_page, ticket)
+        figures, appended_bytes = self._figures, sum([page[3] for pages in written.values() for page in pages])
+        figures.messages_appended += sum([page[2] for pages in written.values() for page in pages])
         figures.bytes_appended += appended_bytes
         figures.pages_written += len(gathered)
         wall = self._clock.wall()

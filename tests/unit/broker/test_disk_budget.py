@@ -488,6 +488,8 @@ def test_room_that_runs_out_in_the_middle_of_a_batch(
         return append(*arguments)
 
     monkeypatch.setattr(node.log, "append", fills)
+    # The next look at the disk is due before the end of the batch.
+    monkeypatch.setattr(type(node.broker.budget), "takes", lambda budget, size: False)
     writer.send(*(Publish(b"t/%d" % n, b"%d" % n, qos, False, False, n) for n in range(1, 11)))
     taken, refused = [SUCCESS] * 4, [QUOTA] * (6 if version is V5 else 0)
     answers = writer.take(Ack)

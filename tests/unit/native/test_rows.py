@@ -63,6 +63,26 @@ def test_both_find_the_same(seed: int) -> None:
     assert sum(len(run.run.wire) for run in row[:-1]) < max(budget, 1)
 
 
+@pytest.mark.parametrize("seed", seeds_of("columns", 10))
+def test_a_column_is_what_is_there_in_a_row(seed: int) -> None:
+    """Behind what is not there any more, and before what is not there yet."""
+    rng = Random(seed)
+    runs = {(number, stream): [logged(rng)] * rng.choice((1, 2)) for number in range(30) for stream in "ab"}
+    there = range(rng.randrange(32), rng.randrange(32))
+    turns: dict[int, tuple[dict[Any, list[LogRun]], int]] = {
+        number: ({stream: runs[number, stream] for stream in "ab" if rng.random() < 0.9}, 1)
+        for number in there
+        if number < 30
+    }
+    numbers = sorted(rng.sample(range(30), k=20))
+    begin, end, found = readers()[0].column(turns, "a", numbers)
+    assert all(reader.column(turns, "a", tuple(numbers)) == (begin, end, found) for reader in readers())
+    has = [number in turns and "a" in turns[number][0] for number in numbers]
+    assert begin == (has.index(True) if True in has else len(numbers))
+    assert end == next((at for at in range(begin, len(has)) if not has[at]), len(has))
+    assert found == [run for number in numbers[begin:end] for run in runs[number, "a"]]
+
+
 def test_what_is_no_run_of_the_log_is_refused() -> None:
     """Instead of being read as one."""
     run = logged(Random(1))

@@ -40,8 +40,10 @@ def test_off_is_the_pure_twin() -> None:
 def test_both_twins_offer_the_same() -> None:
     """Every exported name, and the mode bits. Where nothing was compiled this fails: both have to be tested."""
     from iot_mqtt.native import (
+        _appending,
         _connecting,
         _lines,
+        _pure_appending,
         _pure_connecting,
         _pure_lines,
         _pure_pages,
@@ -58,6 +60,7 @@ def test_both_twins_offer_the_same() -> None:
         "ConnectReader",
         "PageReader",
         "RowReader",
+        "RowWriter",
         "message_record",
         "lines",
         "object_line",
@@ -73,6 +76,7 @@ def test_both_twins_offer_the_same() -> None:
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
     assert native.PageReader in (_scan.PageReader, _pure_pages.PageReader)
+    assert native.RowWriter in (_appending.RowWriter, _pure_appending.RowWriter)
     assert native.RowReader in (_rows.RowReader, _pure_rows.RowReader)
     assert native.message_record in (_records.message_record, _pure_records.message_record)
     for name in native.__all__:

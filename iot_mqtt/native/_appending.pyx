@@ -1,0 +1,264 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
+"""The compiled twin of ``_pure_appending.py``: same names, same results. Slots are read and written where their
+descriptors say; whoever hands something in of another class gets a TypeError.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.string cimport memcpy
+from zlib import crc32
+
+cdef extern from *:
+    """
+    #include <structmember.h>
+    static Py_ssize_t slot_at(PyObject *descriptor) {
+        PyMemberDef *member;
+        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
+            return -1;
+        member = ((PyMemberDescrObject *)descriptor)->d_member;
+        return member->type == T_OBJECT_EX ? member->offset : -1;
+    }
+    static PyObject *slot(PyObject *self, Py_ssize_t offset) {
+        return *(PyObject **)((char *)self + offset);
+    }
+    static void put(PyObject *self, Py_ssize_t offset, PyObject *value) {
+        PyObject **at = (PyObject **)((char *)self + offset), *before = *at;
+        Py_INCREF(value);
+        *at = value;
+        Py_XDECREF(before);
+    }
+    static PyObject *new_instance(PyObject *type) {
+        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0);
+    }
+    """
+    Py_ssize_t slot_at(object descriptor)
+    PyObject* slot(object self, Py_ssize_t offset)
+    void put(object self, Py_ssize_t offset, object value)
+    object new_instance(object type)
+
+ctypedef unsigned char Byte
+
+cdef Py_ssize_t CHECK = 5, HEAD = 27
+cdef long long NUMBER = (1 << 24) - 1
+
+
+cdef Py_ssize_t member(owner, name) except -1:
+    """Where a slot is."""
+    cdef Py_ssize_t offset = slot_at(getattr(owner, name))
+    if offset < 0:
+        raise TypeError(f"{owner.__name__}.{name} is not a slot")
+    return offset
+
+
+cdef inline object held(owner, Py_ssize_t offset):
+    """What is in a slot."""
+    cdef PyObject* found = slot(owner, offset)
+    if found is NULL:
+        raise AttributeError("a slot is empty")
+    return <object>found
+
+
+cdef inline int add(owner, Py_ssize_t offset, long long amount) except -1:
+    """Count."""
+    cdef long long value = held(owner, offset)
+    put(owner, offset, value + amount)
+    return 0
+
+
+cdef inline void number_into(Byte* out, unsigned int value) noexcept:
+    out[0], out[1], out[2], out[3] = value >> 24, value >> 16 & 255, value >> 8 & 255, value & 255
+
+
+cdef inline void time_into(Byte* out, double value) noexcept:
+    cdef unsigned long long bits
+    memcpy(&bits, &value, 8)
+    number_into(out, bits >> 32)
+    number_into(out + 4, bits & 0xffffffff)
+
+
+cdef class RowWriter:
+    """See the twin."""
+
+    cdef type _logged, _reference, _run, _place, _stream, _generation
+    cdef object _nobody
+    cdef Byte _version
+    cdef Py_ssize_t l_reference, l_run, l_topic, l_publisher, l_arrived, l_origin
+    cdef Py_ssize_t r_topic, r_count, r_wire, r_five
+    cdef Py_ssize_t p_generation, p_streams
+    cdef Py_ssize_t s_id, s_key, s_shard, s_generation, s_last_turn, s_pages, s_messages, s_bytes
+    cdef Py_ssize_t g_id, g_state, g_until, g_full_at, g_end, g_ended_at, g_messages, g_bytes, g_ticket
+
+    def __init__(
+        self,
+        type logged not None,
+        type reference not None,
+        type run not None,
+        type place not None,
+        type stream not None,
+        type generation not None,
+        *,
+        nobody,
+        Byte version,
+    ):
+        self._logged, self._reference, self._run, self._place = logged, reference, run, place
+        self._stream, self._generation, self._nobody, self._version = stream, generation, nobody, version
+        self.l_reference, self.l_run = member(logged, "reference"), member(logged, "run")
+        self.l_topic, self.l_publisher = member(logged, "topic"), member(logged, "publisher")
+        self.l_arrived, self.l_origin = member(logged, "arrived"), member(logged, "origin")
+        self.r_topic, self.r_count = member(run, "topic"), member(run, "count")
+        self.r_wire, self.r_five = member(run, "wire"), member(run, "five")
+        self.p_generation, self.p_streams = member(place, "generation"), member(place, "streams")
+        self.s_id, self.s_key, self.s_shard = member(stream, "id"), member(stream, "key"), member(stream, "shard")
+        self.s_generation, self.s_last_turn = member(stream, "generation"), member(stream, "last_turn")
+        self.s_pages, self.s_messages = member(stream, "pages"), member(stream, "messages")
+        self.s_bytes = member(stream, "bytes")
+        self.g_id, self.g_state = member(generation, "id"), member(generation, "state")
+        self.g_until, self.g_full_at = member(generation, "until"), member(generation, "full_at")
+        self.g_end, self.g_ended_at = member(generation, "end"), member(generation, "ended_at")
+        self.g_messages, self.g_bytes = member(generation, "messages"), member(generation, "bytes")
+        self.g_ticket = member(generation, "ticket")
+
+    cdef int _check(self, one, type expected) except -1:
+        if type(one) is not expected:
+            raise TypeError(f"{type(one).__name__} instead of {expected.__name__}")
+        return 0
+
+    def append(
+        self,
+        runs,
+        list found not None,
+        dict places not None,
+        dict gathering not None,
+        Py_ssize_t shard,
+        publisher,
+        arrived,
+        origin,
+        turn,
+        long long position,
+        long long usable,
+    ):
+        """See the twin."""
+        cdef Py_ssize_t at
+        cdef double now = arrived, until, full
+        cdef long long state, count
+        cdef PyObject* known
+        cdef list streams
+        cdef object run, topic, place, stream, generation, logged, checked = None
+        for at in range(len(found), len(runs)):
+            run = runs[at]
+            self._check(run, self._run)
+            topic = held(run, self.r_topic)
+            known = PyDict_GetItem(places, topic)
+            if known is NULL:
+                break
+            place = <object>known
+            self._check(place, self._place)
+            streams = <list?>held(place, self.p_streams)
+            if shard >= len(streams):
+                raise IndexError("no such shard")
+            stream = streams[shard]
+            if stream is None:
+                break
+            self._check(stream, self._stream)
+            generation = held(place, self.p_generation)
+            if generation is not checked:
+                self._check(generation, self._generation)
+                state = held(generation, self.g_state)
+                until, full = held(generation, self.g_until), held(generation, self.g_full_at)
+                if state != usable or now >= until or held(generation, self.g_bytes) >= full:
+                    break
+                checked = generation
+            count_of = held(run, self.r_count)
+            count = count_of
+            logged = new_instance(self._logged)
+            put(logged, self.l_reference, tuple.__new__(
+                self._reference, (held(generation, self.g_id), held(stream, self.s_id), position, count_of)
+            ))
+            put(logged, self.l_run, run)
+            put(logged, self.l_topic, topic)
+            put(logged, self.l_publisher, publisher)
+            put(logged, self.l_arrived, arrived)
+            put(logged, self.l_origin, origin)
+            known = PyDict_GetItem(gathering, stream)
+            if known is NULL:
+                gathering[stream] = [logged]
+            else:
+                (<list?><object>known).append(logged)
+            position += count
+            put(generation, self.g_end, position)
+            put(generation, self.g_ended_at, arrived)
+            put(stream, self.s_last_turn, turn)
+            found.append(logged)
+        return position
+
+    def stage(self, dict gathered not None, bytes end not None, cache, list operations not None, encode, ticket):
+        """See the twin."""
+        cdef dict written = {}
+        cdef list runs, shard
+        cdef object stream, generation, number
+        cdef bytes page, key
+        cdef long long messages
+        cdef PyObject* known
+        for stream, row in gathered.items():
+            self._check(stream, self._stream)
+            runs = <list?>row
+            page = self._page_of_one(runs[0]) if len(runs) == 1 else None
+            if page is None:
+                page = encode(runs)
+            key = held(stream, self.s_key)
+            operations.append((cache, key + end, page))
+            messages = 0
+            for found in runs:
+                messages += <long long>found.reference[3]
+            generation = held(stream, self.s_generation)
+            self._check(generation, self._generation)
+            add(stream, self.s_pages, 1)
+            add(stream, self.s_messages, messages)
+            add(stream, self.s_bytes, len(page))
+            add(generation, self.g_messages, messages)
+            add(generation, self.g_bytes, len(page))
+            put(generation, self.g_ticket, ticket)
+            number = held(stream, self.s_shard)
+            known = PyDict_GetItem(written, number)
+            if known is NULL:
+                shard = []
+                written[number] = shard
+            else:
+                shard = <list><object>known
+            shard.append((held(generation, self.g_id), held(stream, self.s_id), messages, len(page)))
+        return written
+
+    cdef bytes _page_of_one(self, found):
+        """None: it is somebody's."""
+        cdef bytes wire, page
+        cdef Py_ssize_t size, name
+        cdef long long position
+        cdef const char* publisher
+        cdef Byte* out
+        self._check(found, self._logged)
+        if held(found, self.l_origin) is not self._nobody:
+            return None
+        run = held(found, self.l_run)
+        self._check(run, self._run)
+        wire = held(run, self.r_wire)
+        size = PyBytes_GET_SIZE(wire)
+        publisher = PyUnicode_AsUTF8AndSize(held(found, self.l_publisher), &name)
+        if name > 0xffff or size > 0xffffffff:
+            return None
+        position = held(found, self.l_reference)[2]
+        page = PyBytes_FromStringAndSize(NULL, CHECK + HEAD + name + size)
+        out = <Byte*>PyBytes_AS_STRING(page)
+        out[0] = self._version
+        number_into(out + 5, 1)
+        number_into(out + 9, position & NUMBER)
+        number_into(out + 13, held(run, self.r_count))
+        out[17] = 1 if held(run, self.r_five) else 0
+        time_into(out + 18, held(found, self.l_arrived))
+        out[26], out[27] = name >> 8, name & 255
+        number_into(out + 28, size)
+        memcpy(out + 32, publisher, name)
+        memcpy(out + 32 + name, PyBytes_AS_STRING(wire), size)
+        number_into(out + 1, crc32(memoryview(page)[CHECK:]))
+        return page
