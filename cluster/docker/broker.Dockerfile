@@ -21,8 +21,8 @@ VOLUME /data
 ENV PYTHONUNBUFFERED=1 \
     IOT_MQTT__NODE__DATA_DIR=/data \
     IOT_MQTT__LOG__FORMAT=json
-# MQTT, MQTT over WebSocket, frames of gateways, and the admin port.
-EXPOSE 1883 8083 9600 18083
+# MQTT and MQTT over WebSocket, each also in TLS, frames of gateways, and the admin port.
+EXPOSE 1883 8883 8083 8084 9600 18083
 # Clients are told to go, and what is under way is finished, within node.drain_seconds of this.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["iot-mqtt"]

@@ -12,8 +12,11 @@
 #   IGNITE_HEAP        Java's heap                                           (512m)
 #   IGNITE_TLS         directory with tls.crt, tls.key and ca.crt (PEM): TLS on every port, with certificates of both sides
 #   IGNITE_PLAIN       true: no TLS, in a network where nobody else is         (false)
-#   IOT_GATEWAY_TOKEN  what brokers must know; required
+#   IOT_GATEWAY_TOKEN_FILE  file with what brokers must know          (what IOT_GATEWAY_TOKEN says, which is worse)
 set -eu
+if [ -n "${IOT_GATEWAY_TOKEN_FILE:-}" ]; then
+    IOT_GATEWAY_TOKEN=$(cat "$IOT_GATEWAY_TOKEN_FILE")
+fi
 : "${IOT_GATEWAY_TOKEN:?is not set: brokers and gateways share one random token}"
 name=${IGNITE_NAME:-$(hostname)}
 host=${IGNITE_HOST:-$(hostname -i | cut -d ' ' -f 1)}

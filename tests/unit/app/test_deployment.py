@@ -17,6 +17,7 @@ import yaml
 from iot_mqtt import __version__
 from iot_mqtt.app.config import load_config
 from iot_mqtt.app.config.schema import find
+from iot_mqtt.app.config.secret_files import secret_behind
 from iot_mqtt.app.config.sections import Config, known_listeners
 from iot_mqtt.app.engines.plan import PORTS
 
@@ -29,15 +30,20 @@ DOCKERFILES = sorted((CLUSTER / "docker").glob("*.Dockerfile"))
 #: `name:1.2.3`, with or without more behind it; no `latest`, no `1.2` that moves on.
 PINNED = re.compile(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*")
 DRAIN_SECONDS = Config().node.drain_seconds
-LISTENERS = ("mqtt", "ws", "gateway")
+#: What clients come to; those of plain text are off.
+LISTENERS = ("mqtts", "wss", "gateway")
+PLAIN_LISTENERS = ("mqtt", "ws")
 DEFAULT_PORTS = {name: known_listeners()[name].port for name in LISTENERS} | {"admin": 18083}
+#: What a broker's image says; it may be told to listen in plain text.
+IMAGE_PORTS = {known_listeners()[name].port for name in (*LISTENERS, *PLAIN_LISTENERS)} | {18083}
 #: Topics that a broker and the jobs of the pipeline write.
 TOPICS = ("iot.readings", "iot.dead", "iot.clean", "iot.invalid", "iot.alarms", "iot.commands")
 GIB = 1 << 30
-#: Where each part of the cluster finds its certificate.
-TLS = "/etc/iot-mqtt/tls"
+#: Where each part of the cluster finds its certificate, and what is beside it.
+FILES = "/etc/iot-mqtt"
+TLS = f"{FILES}/tls"
 #: What comes from the environment.
-SECRETS = ["grid.ignite.token=t", "node.id=broker-1"]
+TOLD = ["node.id=broker-1", "registry.zookeeper.hosts=[zookeeper-1:2181]"]
 
 
 def documents() -> list[dict[str, Any]]:
@@ -58,7 +64,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[str]:
 
 
 def unknown_keys(keys: Iterator[str]) -> list[str]:
-    return [key for key in keys if find(key, known_listeners()) is None]
+    return [key for key in keys if find(secret_behind(key) or key, known_listeners()) is None]
 
 
 def environment_keys(names: Iterator[str]) -> Iterator[str]:
@@ -80,13 +86,13 @@ def images() -> Iterator[str]:
         yield from (container["image"] for container in workload["spec"]["template"]["spec"]["containers"])
 
 
-def write_with_certificates(file: Path, told: dict[str, Any]) -> None:
-    """The configuration, with the files that the secret of certificates would bring."""
-    for name in ("tls.crt", "tls.key", "ca.crt"):
-        (file.parent / name).touch()
-    if "zookeeper" in told["registry"] and "username" in told["registry"]["zookeeper"]:
-        told["registry"]["zookeeper"]["password"] = "from the environment"
-    file.write_text(yaml.safe_dump(told).replace(f"{TLS}/", f"{file.parent}/"))
+def write_with_files(file: Path, told: dict[str, Any]) -> None:
+    """The configuration, with the certificates and secrets that volumes would bring."""
+    text = yaml.safe_dump(told).replace(f"{FILES}/", f"{file.parent}/")
+    for path in re.findall(rf"{re.escape(str(file.parent))}/[\w./]+", text):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text("secret\n" if Path(path).name in ("token", "password") else "")
+    file.write_text(text)
 
 
 def broker_configurations() -> dict[str, Any]:
@@ -116,7 +122,7 @@ def test_brokers_are_told_of_keys_that_exist(where: str) -> None:
     """In files and in the environment."""
     assert unknown_keys(leaves(broker_configurations()[where])) == []
     if where == "compose":
-        names = [name for service in SERVICES.values() for name in service["environment"]]
+        names = [name for service in SERVICES.values() for name in service.get("environment", {})]
     else:
         containers = (of_kind("StatefulSet")["iot-mqtt"], of_kind("Job")["ignite-activate"])
         names = [
@@ -125,7 +131,7 @@ def test_brokers_are_told_of_keys_that_exist(where: str) -> None:
             for variable in workload["spec"]["template"]["spec"]["containers"][0]["env"]
         ]
     keys = list(environment_keys(iter(names)))
-    assert "node.id" in keys and "grid.ignite.token" in keys
+    assert "node.id" in keys
     assert unknown_keys(iter(keys)) == []
 
 
@@ -133,13 +139,10 @@ def test_brokers_are_told_of_keys_that_exist(where: str) -> None:
 def test_brokers_would_serve_with_what_they_are_told(where: str, tmp_path: Path) -> None:
     """As ``iot-mqtt config check`` sees it, with the files that a secret would bring."""
     told = broker_configurations()[where]
-    for key in ("users_file", "acl_file"):
-        if key in told["auth"]:
-            (tmp_path / key).touch()
-            told["auth"][key] = str(tmp_path / key)
-    write_with_certificates(tmp_path / "broker.yaml", told)
-    config = load_config(str(tmp_path / "broker.yaml"), SECRETS)
+    write_with_files(tmp_path / "broker.yaml", told)
+    config = load_config(str(tmp_path / "broker.yaml"), TOLD)
     assert len(config.grid.ignite.addresses) == len(config.grid.ignite.gateway) == 3
+    assert config.grid.ignite.token == config.registry.zookeeper.password == "secret"
 
 
 @pytest.mark.parametrize("where", ["compose", "k8s"])
@@ -150,16 +153,58 @@ def test_brokers_listen_beyond_the_container_and_use_the_real_grid(where: str) -
     assert (told["grid"]["kind"], told["registry"]["kind"]) == ("ignite", "zookeeper")
     assert told["node"]["drain_seconds"] == DRAIN_SECONDS
     auth = told["auth"]
-    assert auth.get("allow_anonymous") is True if where == "compose" else "users_file" in auth
+    assert auth == {"chain": ["grid"]} if where == "compose" else "users_file" in auth
+
+
+@pytest.mark.parametrize("where", ["compose", "k8s"])
+def test_no_port_of_a_broker_is_in_plain_text_and_no_connection_of_it_either(where: str) -> None:
+    """Clients, the admin port, Ignite, ZooKeeper, Kafka; and nothing that allows it is written."""
+    told = broker_configurations()[where]
+    for name in PLAIN_LISTENERS:
+        assert told["listeners"][name] == {"enabled": False}
+    for port in (*(told["listeners"][name] for name in LISTENERS), told["admin"]):
+        assert {"cert", "key"} == set(port["tls"])
+    assert "allow_plain" not in told["admin"]
+    kafka = told["uplink"]["kafka"]["security"]
+    assert kafka.pop("protocol") == "ssl"
+    for mine in (told["grid"]["ignite"]["tls"], told["registry"]["zookeeper"]["tls"], kafka):
+        assert mine == {"ca": f"{TLS}/ca.crt", "cert": f"{TLS}/tls.crt", "key": f"{TLS}/tls.key"}
+
+
+@pytest.mark.parametrize("where", ["compose", "k8s"])
+def test_kafka_has_no_port_in_plain_text(where: str) -> None:
+    """And its image is not made to look for key stores of Java, which it does where a listener is named SSL."""
+    environment = kafka_environment(where)
+    assert environment["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] == "CLUSTER:SSL,CONTROLLER:SSL"
+    assert "SSL://" not in environment["KAFKA_ADVERTISED_LISTENERS"]
+    assert environment["KAFKA_SSL_CLIENT_AUTH"] == "required"
+    assert environment["KAFKA_SSL_KEYSTORE_LOCATION"] == f"{TLS}/tls.pem"
+
+
+def test_kubernetes_tells_kafka_and_zookeeper_what_compose_does() -> None:
+    """Which is tried, in ``tests/cluster/test_compose.py``: but for names, sizes and what an ensemble takes more."""
+    ours, theirs = kafka_environment("compose"), kafka_environment("k8s")
+    names = {"KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_ADVERTISED_LISTENERS", "KAFKA_LOG_DIRS", "KAFKA_HEAP_OPTS"}
+    assert {key: ours[key] for key in ours if key not in names} == {
+        key: theirs[key] for key in theirs if key not in names
+    }
+    (zookeeper,) = of_kind("StatefulSet")["zookeeper"]["spec"]["template"]["spec"]["containers"]
+    told = {variable["name"]: variable["value"] for variable in zookeeper["env"]}["ZOO_CFG_EXTRA"].split()
+    assert ["quorumListenOnAllIPs=true", *SERVICES["zookeeper-1"]["environment"]["ZOO_CFG_EXTRA"].split()] == told
 
 
 def test_no_secret_is_in_a_file() -> None:
-    """Tokens come from the environment and from Kubernetes' secrets."""
+    """Tokens and passwords stand in files of their own, which volumes bring."""
     for told in broker_configurations().values():
-        assert "token" not in told["grid"]["ignite"]
-    for service in SERVICES.values():
-        for name, value in service["environment"].items():
-            assert "TOKEN" not in name or value.startswith("${IOT_GATEWAY_TOKEN:?")
+        assert "token" not in told["grid"]["ignite"] and "password" not in told["registry"]["zookeeper"]
+    containers = [
+        container
+        for workload in of_kind("StatefulSet").values()
+        for container in workload["spec"]["template"]["spec"]["containers"]
+    ]
+    named = {variable["name"] for container in containers for variable in container["env"]}
+    named |= {name for service in SERVICES.values() for name in service.get("environment", {})}
+    assert not [name for name in named if re.search(r"(TOKEN|PASSWORD|SECRET)$", name)]
     assert {
         document["stringData"]["token"] for document in documents() if "token" in document.get("stringData", {})
     } == {"replace-me"}
@@ -182,10 +227,11 @@ def kafka_environment(where: str) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in kafka["env"]}
 
 
-def test_every_port_of_the_readme_is_published() -> None:
+def test_every_port_is_published() -> None:
     """By compose for each broker, by the service of Kubernetes for clients; the admin port is for operators."""
-    named = {int(port) for port in re.findall(r"^\| (\d{4,5}) \|", (ROOT / "README.md").read_text(), re.MULTILINE)}
-    assert named == set(DEFAULT_PORTS.values())
+    readme = {int(port) for port in re.findall(r"^\| (\d{4,5}) \|", (ROOT / "README.md").read_text(), re.MULTILINE)}
+    assert readme == IMAGE_PORTS - {known_listeners()[name].port for name in ("mqtts", "wss")}
+    named = set(DEFAULT_PORTS.values())
     for number in (1, 2, 3):
         assert {int(port.rsplit(":")[-1]) for port in SERVICES[f"broker-{number}"]["ports"]} == named
     service = of_kind("Service")["mqtt"]["spec"]
@@ -209,9 +255,8 @@ def storage(workload: str) -> int:
 def test_limits_are_below_the_volumes_that_they_are_about(tmp_path: Path) -> None:
     """What a broker, Kafka and the grid keep at most has room where they keep it."""
     told = broker_configurations()["k8s"]
-    del told["auth"]
-    write_with_certificates(tmp_path / "broker.yaml", told | {"auth": {"allow_anonymous": True}})
-    config = load_config(str(tmp_path / "broker.yaml"), SECRETS)
+    write_with_files(tmp_path / "broker.yaml", told)
+    config = load_config(str(tmp_path / "broker.yaml"), TOLD)
     # Files would be on the broker's own volume; in Kafka and the grid nothing is.
     files = config.uplink.file.limit + config.uplink.file.reserve if config.uplink.kind == "file" else 0
     assert files < storage("iot-mqtt")
@@ -234,6 +279,7 @@ def test_compose_has_three_of_what_must_not_be_one() -> None:
     assert set(SERVICES) == {
         *(f"{name}-{number}" for name in ("zookeeper", "ignite", "broker") for number in (1, 2, 3)),
         "kafka",
+        "certificates",
     }
     assert [name for name in SERVICES if SERVICES[name].get("profiles") == ["ensemble"]] == [
         "zookeeper-2",
@@ -242,7 +288,7 @@ def test_compose_has_three_of_what_must_not_be_one() -> None:
     ensemble = (CLUSTER / "compose" / "ensemble.env").read_text()
     assert "COMPOSE_PROFILES=ensemble\n" in ensemble
     for number in (1, 2, 3):
-        assert f"server.{number}=zookeeper-{number}:2888:3888;2181" in ensemble
+        assert f"server.{number}=zookeeper-{number}:2888:3888" in ensemble
         assert f"zookeeper-{number}:2181" in ensemble.partition("ZOOKEEPER_HOSTS=")[2]
 
 
@@ -260,7 +306,22 @@ def test_compose_addresses_are_those_of_its_services() -> None:
         assert environment["IGNITE_QUORUM"] == str(len(ignites) // 2 + 1)
 
 
-@pytest.mark.parametrize("name", SERVICES)
+def test_certificates_are_there_before_anybody_looks_for_them() -> None:
+    """Whoever makes them ends then, is alone with the authority's key, and is no server."""
+    maker = SERVICES["certificates"]
+    assert (maker["restart"], maker["network_mode"], "ports" in maker) == ("no", "none", False)
+    assert os.access(CLUSTER / "compose" / "certificates.sh", os.X_OK)
+    given = dict(volume.split(":")[:2] for volume in maker["volumes"] if volume.startswith("tls-"))
+    for name, service in SERVICES.items():
+        if name == "certificates":
+            continue
+        assert service["depends_on"]["certificates"] == {"condition": "service_completed_successfully"}
+        part = name.partition("-")[0]
+        assert f"tls-{part}:{TLS}:ro" in service["volumes"] and given[f"tls-{part}"] == f"/tls/{part}"
+        assert not any(volume.startswith("authority:") for volume in service["volumes"])
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"certificates"}))
 def test_a_compose_service_is_watched_restarted_and_out_of_reach(name: str) -> None:
     """Health, restart, volumes that exist, ports on the loopback interface only."""
     service = SERVICES[name]
@@ -389,15 +450,15 @@ def test_every_secret_and_configuration_that_is_named_is_described() -> None:
         text = path.read_text()
         for name, key in re.findall(r"secretKeyRef: {name: ([\w-]+), key: (\w+)}", text):
             assert key in secrets[name]
-        for name in re.findall(r"secretName: ([\w-]+)", text):
-            assert name in secrets
+        for name in re.findall(r"secretName: ([\w-]+)|secret: {name: ([\w-]+)}", text):
+            assert "".join(name) in secrets
     auth = broker_configurations()["k8s"]["auth"]
     assert {Path(auth[key]).name for key in ("users_file", "acl_file")} == secrets["iot-mqtt-auth"]
 
 
-@pytest.mark.parametrize("name", ["iot-mqtt", "ignite", "zookeeper"])
+@pytest.mark.parametrize("name", ["iot-mqtt", "ignite", "zookeeper", "kafka"])
 def test_each_part_has_certificates_and_no_port_without(name: str) -> None:
-    """Brokers, Ignite and ZooKeeper; Kafka's image reads no PEM files, and is behind its network policy only."""
+    """Brokers, Ignite, ZooKeeper and Kafka."""
     pod = of_kind("StatefulSet")[name]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert {"name": "tls", "mountPath": TLS, "readOnly": True} in container["volumeMounts"]
@@ -413,10 +474,8 @@ def test_each_part_has_certificates_and_no_port_without(name: str) -> None:
         told = set(environment["ZOO_CFG_EXTRA"].split())
         assert {"ssl.clientAuth=need", "ssl.quorum.clientAuth=need", "sslQuorum=true"} <= told
         assert f"secureClientPort={PORTS['zookeeper']['client']}" in told
-    else:
-        broker = broker_configurations()["k8s"]
-        sections = (broker["admin"], broker["grid"]["ignite"], broker["registry"]["zookeeper"])
-        assert all(section["tls"]["cert"] == f"{TLS}/tls.crt" for section in sections)
+    elif name == "kafka":
+        assert environment["KAFKA_SSL_TRUSTSTORE_LOCATION"] == f"{TLS}/ca.crt"
 
 
 def test_nobody_connects_to_what_is_not_for_him() -> None:
@@ -449,8 +508,8 @@ def test_an_image_is_made_of_pinned_ones_and_of_files_that_exist(path: Path) -> 
     assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
     assert re.search(r"^STOPSIGNAL SIGTERM$", text, re.MULTILINE)
     exposed = re.search(r"^EXPOSE (.+)$", text, re.MULTILINE)
-    expected = DEFAULT_PORTS if path.name.startswith("broker") else PORTS["ignite"]
-    assert exposed is not None and {int(port) for port in exposed[1].split()} == set(expected.values())
+    expected = IMAGE_PORTS if path.name.startswith("broker") else set(PORTS["ignite"].values())
+    assert exposed is not None and {int(port) for port in exposed[1].split()} == expected
     assert (path.parent / f"{path.name}.dockerignore").exists()
 
 
@@ -469,5 +528,5 @@ def test_the_ignite_image_sets_properties_that_are_read() -> None:
         re.findall(r"systemProperties\['(iot\.[\w.]+)'\]", (CLUSTER / "config" / "ignite-server.xml").read_text())
     )
     assert given <= read
-    documented = set(re.findall(r"^#   (\w+)", script.read_text(), re.MULTILINE))
+    documented = set(re.findall(r"^#   (\w+)", script.read_text(), re.MULTILINE)) | {"IOT_GATEWAY_TOKEN"}
     assert documented == set(re.findall(r"\$\{(I\w+):[-?]", script.read_text()))
