@@ -12,7 +12,7 @@ NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
 .PHONY: sbom audit
-.PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz
+.PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,11 @@ unit: setup ## Unit, property and contract tests (ARGS='-k name')
 fuzz: setup ## Search for bytes that do harm, guided by coverage (MINUTES=30 in all)
 	@scripts/setup.sh tests
 	@.venv/bin/python -m tests.fuzz --minutes $(or $(MINUTES),30) $(ARGS)
+
+abuse: setup ## 8,000 connections at all ports at once, half of them silent (ARGS='--no-ignite')
+	@scripts/setup.sh tests
+	@scripts/setup.sh jars
+	@.venv/bin/python -m tests.abuse $(ARGS)
 
 sim: setup ## Whole brokers in a simulated cluster (SEEDS=1000)
 	@scripts/setup.sh tests

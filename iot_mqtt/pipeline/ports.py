@@ -35,12 +35,14 @@ class CalmPort(tcp.Port):
     """A listening port that accepts in a short loop, and rests when the system can give it nothing."""
 
     factory: Any
+    #: Of one turn. Where the oldest gives way to the newest, a few: then each is read from before.
+    accepts = ACCEPTS_PER_TURN
     #: When the log was told last that some port rests.
     _said = -SAY_SECONDS
 
     def doRead(self) -> None:
         accept = self.socket._accept  # type: ignore[union-attr]
-        for _ in range(ACCEPTS_PER_TURN):
+        for _ in range(self.accepts):
             if self.disconnecting:
                 return
             try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from systemkit import wire
@@ -17,6 +20,8 @@ from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, ServerTls
 from systemkit.starting import brokers
 from systemkit.waiting import wait_until
+
+from tests.abuse import plans
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="these bounds are ours")
 
@@ -154,7 +159,11 @@ def test_who_has_no_token_sends_no_bodies(small: BrokerProcess) -> None:
 def broker(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[BrokerProcess]:
     """A broker with all the descriptors there are, TLS, and a log to replay."""
     cert, key = authority.server()
-    settings = {"mqtt.connect_timeout": CONNECT_TIMEOUT, "log.record": "['feed/#']"}
+    settings = {
+        "mqtt.connect_timeout": CONNECT_TIMEOUT,
+        "admin.request_timeout": CONNECT_TIMEOUT,
+        "log.record": "['feed/#']",
+    }
     with brokers(tmp_path_factory.mktemp("caps")) as start:
         yield start(settings=settings, tls=ServerTls(cert, key))
 
@@ -245,6 +254,57 @@ def test_a_connect_is_to_be_complete_in_time_on_every_way_in(broker: BrokerProce
             time.sleep(0.25)
         ends = [_closed(sock, 1.5) for sock in every]
         assert all(ends), f"closed: {ends}"
+
+
+def test_a_burst_of_silent_connections_closes_nobody_whose_request_is_there(broker: BrokerProcess) -> None:
+    """More of them than there are places, all at once and of the same addresses: who has asked is answered first."""
+
+    def come(count: int) -> list[socket.socket]:
+        where = "127.0.0.1", broker.ports["admin"]
+        sources = [(f"127.0.0.{2 + number % 8}", 0) for number in range(count)]
+        return [socket.create_connection(where, 5, source_address=source) for source in sources]
+
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        before, good, behind = come(24), come(8), come(90)
+        for sock in good:
+            sock.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        os.kill(broker.pid, signal.SIGCONT)
+        answers = [sock.recv(65_536) for sock in good]
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    for sock in before + good + behind:
+        sock.close()
+    assert [answer[:13] for answer in answers] == [b"HTTP/1.1 200 "] * len(good)
+
+
+def test_a_herd_at_all_ports_at_once_hurts_nobody(broker: BrokerProcess, authority: Authority) -> None:
+    """Silent clients and slow ones are closed in time, good ones are served beside them, and nothing is left of it."""
+    ports = {name: plans.PORTS[name](broker.ports[name]) for name in ("mqtt", "ws", "gateway", "admin")}
+    ports["mqtts"] = plans.mqtt(broker.ports["mqtts"], authority.file)
+    counts = {"good": 20, "silent": 60, "slow": 10}
+    plan: dict[str, Any] = {
+        "ports": {name: port | counts for name, port in ports.items()},
+        "seconds": 1.0,
+        "stay": CONNECT_TIMEOUT + 1.0,
+        "patience": 20.0,
+    }
+    # There the oldest one is closed for the 65th.
+    plan["ports"]["admin"] |= {"good": 10, "silent": 30}
+    before = broker.descriptors()
+    figures = plans.figures(plans.begin(plan), 60)
+    for name in ports:
+        found = figures[name]
+        good = found["good"]
+        assert good["count"] == plan["ports"][name]["good"], f"{name}: {good}"
+        assert good["p99"] < 3.0, f"{name}: {good}"
+        assert not found["again"]["faults"], f"{name}: {found}"
+        for kind in ("silent", "slow"):
+            bad = found[kind]
+            assert bad["count"] == plan["ports"][name][kind], f"{name}: {kind}: {bad}"
+            assert bad["longest"] < CONNECT_TIMEOUT + 2.0, f"{name}: {kind}: {bad}"
+            assert bad["shortest"] > CONNECT_TIMEOUT - 0.5, f"{name}: {kind}: {bad}"
+    wait_until(lambda: broker.descriptors() <= before + 5, 5)
 
 
 def test_many_replays_are_refused_and_share_what_there_is(broker: BrokerProcess) -> None:

@@ -32,6 +32,9 @@ from iot_mqtt.uplink.desk import UplinkDesk
 
 #: Connections that the kernel holds until they are accepted.
 BACKLOG = 128
+#: Connections that are accepted in one turn, a few: whoever has sent a request by then is answered before it may have
+#: to give way to others.
+ACCEPTS = 4
 #: Seconds for what jobs say of themselves.
 STATUS_PATIENCE = 5.0
 
@@ -104,6 +107,7 @@ class AdminPort:
             certificates.add("admin", context)
             factory = TlsSite(site, context)
         port: Any = CalmPort(admin.port, factory, BACKLOG, admin.host, self._reactor)
+        port.accepts = ACCEPTS
         port.startListening()
         self._port = port
         address = bound(port.getHost())
