@@ -24,6 +24,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -171,8 +172,9 @@ def _inputs(name: str, targets: tuple[str, ...]) -> Iterator[bytes]:
 class Storm:
     """The clients that mean harm."""
 
-    def __init__(self, broker: Broker, seed: int, *, each: int = 300) -> None:
+    def __init__(self, broker: Broker, seed: int, *, each: int = 300, seconds: float = inf) -> None:
         self._broker = broker
+        self._end = time.monotonic() + seconds
         self._dice = random.Random(seed)
         self._streams = streams_of(self._dice)
         self._each = each
@@ -188,7 +190,7 @@ class Storm:
 
     async def _client(self, packets: int) -> None:
         dice = self._dice
-        while self.tally.packets < packets and not self.tally.stuck:
+        while self.tally.packets < packets and not self.tally.stuck and time.monotonic() < self._end:
             if self._mutators and dice.random() < 0.1:
                 name = dice.choice(list(self._mutators))
                 self.tally.others += 1
@@ -272,7 +274,7 @@ class Outcome:
     faults: list[str]
 
 
-def storm(packets: int, seed: int, clients: int = 16, settings: tuple[str, ...] = ()) -> Outcome:
+def storm(packets: int, seed: int, clients: int = 16, settings: tuple[str, ...] = (), seconds: float = inf) -> Outcome:
     """One broker, one storm."""
     broker = Broker(settings)
     faults: list[str] = []
@@ -280,7 +282,7 @@ def storm(packets: int, seed: int, clients: int = 16, settings: tuple[str, ...] 
         healthy = Healthy(broker.ports["mqtt"])
         healthy.start()
         before, memory, began = broker.descriptors(), broker.memory(), time.monotonic()
-        blowing = Storm(broker, seed)
+        blowing = Storm(broker, seed, seconds=seconds)
         asyncio.run(blowing.blow(packets, clients))
         seconds, after_memory = time.monotonic() - began, broker.memory()
         healthy.end()
@@ -313,10 +315,11 @@ def main() -> int:
     parser.add_argument("--packets", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000_000))
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--minutes", type=float, default=inf, help="stop then, however many were sent")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     told = parser.parse_args()
     print(f"seed {told.seed}", flush=True)
-    came = storm(told.packets, told.seed, told.clients, tuple(told.set))
+    came = storm(told.packets, told.seed, told.clients, tuple(told.set), told.minutes * 60)
     tally = came.tally
     print(
         f"{tally.packets} packets sent on {tally.connections} connections, {came.read} read by the broker; "

@@ -57,6 +57,31 @@ SCRIPTS_THAT_FOUND: dict[str, list[Step]] = {
         Subscribe("cid", (("#", 46),), None),
         Leave("bob", "drop"),
     ],
+    "what is retained for a group that is asked for twice, with other options": [
+        Connect("ann", 5, clean=True, expiry=0, will=None, acks=True),
+        Publish("ann", "a/b", 1, retain=True, empty=False, extra=""),
+        Subscribe("ann", (("g:#", 18), ("g:#", 8), ("b", 2)), 1),
+    ],
+    "what is retained for a group, to one who does not acknowledge and comes back": [
+        Connect("ann", 5, clean=True, expiry=0, will=None, acks=True),
+        Publish("ann", "a/b", 1, retain=True, empty=False, extra=""),
+        Connect("cid", 5, clean=True, expiry=100, will=None, acks=False),
+        Subscribe("cid", (("g:a/b", 10),), None),
+        Connect("cid", 5, clean=False, expiry=100, will=None, acks=True),
+    ],
+    "what is retained for a filter that stands twice in one packet": [
+        Connect("ann", 5, clean=True, expiry=0, will=None, acks=True),
+        Publish("ann", "a/b", 1, retain=True, empty=False, extra=""),
+        Subscribe("ann", (("a/b", 9), ("a/b", 0), ("g:b", 0)), None),
+    ],
+    "wills of connections that are taken over, retained where a group was": [
+        Connect("cid", 5, clean=True, expiry=0, will=None, acks=True),
+        Connect("ann", 4, clean=False, expiry=0, will=Will("a/b", 1, retain=True), acks=True),
+        Connect("ann", 5, clean=True, expiry=100, will=Will("a/b", 0, retain=True), acks=True),
+        Subscribe("cid", (("g:a/+", 32),), 1),
+        Connect("ann", 5, clean=False, expiry=100, will=None, acks=True),
+        Subscribe("cid", (("a/+", 5),), 7),
+    ],
     "a client in a group and by itself": [
         Connect("ann", 4, clean=True, expiry=0, will=None, acks=True),
         Subscribe("ann", (("g:a", 1), ("a", 0)), None),

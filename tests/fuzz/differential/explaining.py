@@ -121,14 +121,19 @@ def _shared_by(step: Subscribe) -> list[str]:
 
 
 def retained_for_shared(ours: Note, theirs: Note, course: Course) -> Pair:
+    """What is retained and only mosquitto sends; who does not acknowledge it gets it again when it is back."""
     step = course.step
     if not isinstance(step, Subscribe) or not _shared_by(step):
         return ours, theirs
-    mine = _carried(ours)
+    mine, filters = _carried(ours), _shared_by(step)
 
     def unasked(event: Event) -> bool:
-        return event[0] == "PUBLISH" and event[RETAIN] and event[PAYLOAD] not in mine
+        if event[0] != "PUBLISH" or not event[RETAIN] or event[PAYLOAD] in mine:
+            return False
+        return any(matches(filter, event[TOPIC]) for filter in filters)
 
+    if course.is_slow(step.who):
+        course.apart |= {event[PAYLOAD] for events in theirs.values() for event in events if unasked(event)}
     return ours, _each(theirs, lambda event: None if unasked(event) else event)
 
 
@@ -182,6 +187,22 @@ def repeated_subscription(ours: Note, theirs: Note, course: Course) -> Pair:
     return plain(ours), plain(theirs)
 
 
+def repeated_in_one(ours: Note, theirs: Note, course: Course) -> Pair:
+    """Of who has just asked for a filter twice in one SUBSCRIBE: one copy of what is retained, of whichever QoS."""
+    step = course.step
+    names = [name for name, _ in step.requests] if isinstance(step, Subscribe) else []
+    twice = [name for name in names if names.count(name) > 1 and not name.startswith("g:")]
+    if not twice:
+        return ours, theirs
+
+    def plain(event: Event) -> Event:
+        if event[0] != "PUBLISH" or not event[RETAIN] or not any(matches(name, event[TOPIC]) for name in twice):
+            return event
+        return _put(event, QOS, 0)
+
+    return _one_copy(_each(ours, plain)), _one_copy(_each(theirs, plain))
+
+
 def lenient(ours: Note, theirs: Note, course: Course) -> Pair:
     """What is wrong on purpose, is refused by us and taken by mosquitto."""
     step = course.step
@@ -195,12 +216,13 @@ EXPLANATIONS: Final[dict[str, Explain]] = {
     "no-matching-subscribers": no_matching_subscribers,
     "unknown-release": unknown_release,
     "closed-without-disconnect": closed_without_disconnect,
+    "wills": wills,
+    "retained-for-shared": retained_for_shared,
+    "repeated-in-one": repeated_in_one,
     "overlapping": overlapping,
     "overlapping-before-5": overlapping_before_5,
     "own-will": own_will,
     "repeated-subscription": repeated_subscription,
-    "retained-for-shared": retained_for_shared,
     "shared-member": shared_member,
-    "wills": wills,
     "lenient": lenient,
 }
