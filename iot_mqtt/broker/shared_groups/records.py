@@ -113,6 +113,7 @@ class GroupRecords:
             segment.stored = True
             return
         cursor.segments.pop(segment, None)
+        segment.flights.clear()
         if segment.stored:
             store.remove_group_segment(name, segment.number)
             segment.stored = False
@@ -131,6 +132,9 @@ class GroupRecords:
         for segment, holder in cursor.segments.items():
             if segment.stored:
                 store.remove_group_segment(share_name(cursor.name, holder), segment.number)
+            # Flights refer to it and to the group: a cycle, and memory until everything is searched for such.
+            segment.flights.clear()
+        cursor.segments.clear()
 
 
 def left_of(flight: Flight | Lease) -> list[Reference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.broker.settings import LogUse, MqttSettings
+from iot_mqtt.broker.shared_groups.cursor import GroupCursor
 from iot_mqtt.codec import PacketType, Publish
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.grid import CacheName
@@ -347,3 +349,25 @@ def test_retention_takes_what_was_returned_and_what_waits() -> None:
     assert durable(node, "m0").drain() == numbers(5, 7)
     assert node.dropped() == {Drop.RETENTION: 5}
     check(node)
+
+
+def test_a_group_that_is_gone_is_freed_without_the_collector() -> None:
+    """Also where its last member had messages under way: what is old is collected rarely, and then all at once."""
+
+    def groups() -> int:
+        return sum(isinstance(one, GroupCursor) and one.filter == "$share/freed/t" for one in gc.get_objects())
+
+    node = Node()
+    client = durable(node, "m", 2)
+    client.subscribe("$share/freed/t", qos=1)
+    publish(node, 0, 10)
+    gc.disable()
+    try:
+        assert groups() == 1
+        assert len(client.payloads()) == 2
+        client.lose()
+        node.connect("m", clean=True).disconnect()
+        node.clients.clear()
+        assert groups() == 0
+    finally:
+        gc.enable()
