@@ -36,6 +36,9 @@ class Unvarying:
     def forms(self, topic: str) -> int:
         return ALL_FORMS if self.unrestricted else 0
 
+    def beside(self, topic: str) -> int:
+        return self.forms(topic)
+
 
 UNRESTRICTED = Unvarying(everything=True)
 #: For who could not be let in any more.
@@ -71,6 +74,10 @@ class RulePermissions:
         if siblings is not None and not siblings[1]:
             return siblings[0]
         return self._verdict(self._publish, Action.PUBLISH, topic)
+
+    def beside(self, topic: str) -> int:
+        siblings = self._publish.get(topic[: topic.rfind("/") + 1])
+        return 0 if siblings is None or siblings[1] else siblings[0]
 
     def _verdict(self, known: dict[str, Siblings], action: Action, topic: str) -> int:
         parent = topic[: topic.rfind("/") + 1]

@@ -31,10 +31,26 @@ _SIZES = {0x01: 1, 0x02: 4, 0x23: 2}
 _HEADS = frozenset(head for head in range(0x30, 0x40) if head & 6 != 6 and head & 14 != 8)
 
 
+class FormRoutes(Protocol):
+    """Topics → routes of one form. A topic that begins with ``free`` and has no further level may be looked up in
+    ``classes`` in its place, which says the same.
+    """
+
+    @property
+    def free(self) -> bytes: ...
+
+    @property
+    def classes(self) -> dict[bytes, Any]: ...
+
+    def __getitem__(self, topic: bytes, /) -> Any: ...
+
+    def __contains__(self, topic: object, /) -> bool: ...
+
+
 class RoutesByForm(Protocol):
     """Routes that differ by ``head & 7``: QoS and RETAIN."""
 
-    def __getitem__(self, form: int, /) -> dict[bytes, Any]: ...
+    def __getitem__(self, form: int, /) -> FormRoutes: ...
 
 
 class Scanner:

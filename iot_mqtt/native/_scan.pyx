@@ -355,14 +355,19 @@ cdef class Scanner:
         cdef Py_ssize_t last_at = 0, last_size = -1, length, block_at = 0, block_size = 0
         cdef int packet_id
         cdef PyObject* found
-        cdef object route = None, one, other
-        cdef bytes topic
+        cdef object route = None, one, other, table, asked
+        cdef bytes topic, free = b""
+        cdef Py_ssize_t free_size = 0
         cdef list ids = []
         cdef dict groups = None
         if head & 14 > 4:  # DUP, or no QoS
             return pos
+        table = routes
         if not isinstance(routes, dict):
-            routes = routes[head & 7]
+            # A table of what the client may publish; below ``free`` the routes themselves are that.
+            table = routes[head & 7]
+            routes, free = table.classes, table.free
+            free_size = len(free)
         while end - here >= 4 and p[here] == head:
             stop = packet(p, here, end, limit, five, &at)
             if stop < 0:
@@ -388,11 +393,18 @@ cdef class Scanner:
                     block_at, block_size = behind, length
             if topic_size != last_size or memcmp(p + at, p + last_at, topic_size):
                 topic = PyBytes_FromStringAndSize(<const char*>p + at, topic_size)
-                found = PyDict_GetItem(routes, topic)
+                asked = table
+                if free_size and topic_size > free_size and not memcmp(p + at, <const unsigned char*>free, free_size):
+                    if memchr(p + at + free_size, 47, topic_size - free_size) is NULL:
+                        asked = routes
+                found = PyDict_GetItem(asked, topic)
                 if found is not NULL:
                     one = <object>found
                 elif topic_size and self._is_topic(p + at, topic_size, topic):
-                    one = routes[topic]
+                    one = asked[topic]
+                    if asked is table and table is not routes and table.free != free:
+                        free = table.free
+                        free_size = len(free)
                 else:
                     break
                 if one is None:

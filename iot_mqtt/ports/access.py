@@ -126,6 +126,12 @@ class Permissions(Protocol):
         """In which forms the principal may publish to a topic (``form_of``)."""
         ...
 
+    def beside(self, topic: str) -> int:
+        """The same for all topics that differ from a topic which was asked for in the last level only; 0 where they are
+        told apart, or nobody knows.
+        """
+        ...
+
 
 class Authorizer(Protocol):
     """Hands out rights."""

@@ -14,6 +14,9 @@ class AnyForm:
     def allows(self, action: Action, asked: str) -> bool:
         raise NotImplementedError
 
+    def beside(self, topic: str) -> int:
+        return 0
+
     def forms(self, topic: str) -> int:
         return ALL_FORMS if self.allows(Action.PUBLISH, topic) else 0
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.auth.acl import parse_brought, parse_rules
+from iot_mqtt.auth.rights import RuleAuthorizer
+from iot_mqtt.auth.sections import Book
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.broker.publishing.steps import Step
@@ -241,6 +244,36 @@ def test_only_what_is_allowed_is_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
     writer.send(*mixed)
     assert not reader.payloads()
     assert node.counters.denied["publish"] == 6
+
+
+def test_topics_that_rules_do_not_tell_apart_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the rules are others, and not where one of them is named, at another QoS, or a level deeper."""
+    book = ["deny publish b/2\nallow publish a/+\nallow publish qos<=0 noretain c/+\nallow publish b/#\nallow read #"]
+    access = RuleAuthorizer(lambda: Book([parse_rules(f"[all]\n{book[0]}", "acl")], parse_brought))
+    node = Node(authorizer=access)
+    sizes = served(node, monkeypatch)
+    reader, writer = node.connect("reader"), node.connect("writer")
+    reader.subscribe("#", qos=1)
+
+    def sent(first: str, names: str) -> list[bytes]:
+        writer.send(*(Publish(f"{first}/{name}".encode(), name.encode()) for name in names.split()))
+        return reader.payloads()
+
+    assert sent("a", "0") == [b"0"]
+    asked = node.counters.denied["publish"]
+    for _ in range(2):
+        assert sent("a", "1 2 3") == [b"1", b"2", b"3"]
+        assert sent("a", "1 x/y 3") == [b"1", b"3"]
+        assert sent("b", "1 2 3") == [b"1", b"3"]
+        assert sent("c", "1 2") == [b"1", b"2"]
+        writer.send(*(Publish(b"c/%d" % number, b"no", 1, False, False, writer.next_id()) for number in range(3)))
+        assert not reader.payloads()
+    assert node.counters.denied["publish"] - asked == 2 * (1 + 1 + 3)
+    assert 3 in sizes
+    sent("a", "4")
+    book[0] = "deny publish a/5\nallow publish b/#\nallow read #"
+    access.renew()
+    assert sent("a", "4 5 6") == [] and sent("b", "1 2") == [b"1", b"2"]
 
 
 class Looking(Step):

@@ -53,12 +53,34 @@ def routes() -> dict[bytes, Any]:
     return defaultdict(lambda: None, known)
 
 
-def by_form(rng: Random) -> list[dict[bytes, Any]]:
+class Table(defaultdict[bytes, Any]):
+    """Some of the routes; or all of them, and then it may say so."""
+
+    def __init__(self, rng: Random) -> None:
+        self.classes = routes()
+        self.free = b"t/" if rng.random() < 0.3 else b""
+        share = 1.0 if self.free else 0.8
+        super().__init__(lambda: None, {topic: one for topic, one in self.classes.items() if rng.random() < share})
+
+
+def by_form(rng: Random) -> list[Any]:
     """For every form of PUBLISH some of them."""
-    return [
-        defaultdict(lambda: None, {topic: route for topic, route in routes().items() if rng.random() < 0.8})
-        for _ in range(8)
-    ]
+    return [Table(rng) for _ in range(8)]
+
+
+@TWINS
+def test_what_is_free_is_looked_up_in_the_routes() -> None:
+    """And nothing else is: not what begins otherwise, goes on with a level, or ends there."""
+    table = Table(Random(0))
+    table.clear()
+    table.classes = defaultdict(lambda: ONE)
+    table.free = b"t/"
+    native = build(next(module for name, module in MODULES.items() if module is not _pure).Scanner)
+    for topic, batched in ((b"t/new", True), (b"t/", False), (b"t/a/b", False), (b"u/new", False), (b"t", False)):
+        items: list[Any] = []
+        data = encode_publish(topic, b"x", five=True, qos=0, retain=False, dup=False, packet_id=0, properties=b"")
+        native.scan(data, 0, items, LIMIT, 3, [table] * 8)
+        assert isinstance(items[0], PublishBatch) is batched, topic
 
 
 #: One property each, or a part of one: right and passed on, right but for the broker to look at, wrong.
