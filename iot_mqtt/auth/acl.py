@@ -70,8 +70,10 @@ The pattern of ``[client PATTERN]`` is one of these. A client id is what a clien
 where rules about names say who may be called so. ``[address NETWORK]`` is an address or a network (``10.7.0.0/16``,
 ``fd00::/8``). Where nobody knows the address, its *allow* rules do not apply and its *deny* rules do.
 
-Rules come from several places: the ACL file, the grid (``ctl auth rules``), and what a client brought with its proof
-(claims of a token; rules without a section, for itself). They are read one behind the other, in this order.
+Rules come from several places: ACL files, the grid (``ctl auth rules``), and what a client brought with its proof
+(claims of a token; rules without a section, for itself). They are read one behind the other: what a client brought that
+denies, the files, the grid, what it brought that allows. So a token takes something away from what its user may, or
+adds what no rule speaks of.
 """
 
 from __future__ import annotations

@@ -36,12 +36,12 @@ class WatchedFile(Generic[T]):
     def reload(self) -> None:
         """Read the file again, whether it changed or not."""
         # Looked at first: a change while it is being read is then seen by the next check.
-        self._seen = _signature(self.path)
+        self._seen = signature_of(self.path)
         self.content: T = self._parse(read_text(self.path), self.path)
 
     def reload_if_changed(self) -> bool:
         """Read the file again if it is another than last time. A wrong text raises once, not at every check."""
-        if _signature(self.path) == self._seen:
+        if signature_of(self.path) == self._seen:
             return False
         self.reload()
         return True
@@ -59,7 +59,8 @@ def read_text(path: str) -> str:
         raise FileError(path, data.count(b"\n", 0, error.start) + 1, "is not UTF-8") from error
 
 
-def _signature(path: str) -> tuple[int, int, int] | None:
+def signature_of(path: str) -> tuple[int, int, int] | None:
+    """What is another when the file is; None while there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - every few seconds, for a path that is a str anyway
     except OSError:

@@ -134,7 +134,7 @@ class Book:
     __slots__ = ("sources", "_parse", "_lists")
 
     def __init__(self, sources: Iterable[Rules], brought: Callable[[tuple[str, ...]], Iterable[AnyRule]]) -> None:
-        """``brought`` reads rules that a client brought; they come last."""
+        """``brought`` reads rules that a client brought: what they deny is asked first, what they allow last."""
         self.sources = tuple(sources)
         self._parse = brought
         self._lists: WeakValueDictionary[_Chosen, RuleList] = WeakValueDictionary()
@@ -149,6 +149,10 @@ class Book:
             if len(lists) == 1 and not who.brought_rules:
                 known = lists[0]
             else:
-                known = RuleList([rule for one in lists for rule in one] + list(self._parse(who.brought_rules)))
+                brought = list(self._parse(who.brought_rules))
+                between = [rule for one in lists for rule in one]
+                known = RuleList(
+                    [rule for rule in brought if not rule.allow] + between + [rule for rule in brought if rule.allow]
+                )
             self._lists[chosen] = known
         return known

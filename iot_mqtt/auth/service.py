@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.auth.accounts import Accounts, Store
-from iot_mqtt.auth.acl import Rules, parse_brought, parse_rules
+from iot_mqtt.auth.acl import Rules, parse_brought
+from iot_mqtt.auth.acl_files import AclFiles
 from iot_mqtt.auth.building import VOUCHING, Builder, names_of
 from iot_mqtt.auth.chain import Chains, Link, Said
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.fair_queue import Allowance
-from iot_mqtt.auth.files import FileError, WatchedFile, read_text
+from iot_mqtt.auth.files import FileError, WatchedFile
 from iot_mqtt.auth.grid_rules import AclDesk, GridRules
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
@@ -53,9 +54,8 @@ class Access:
         web: Callable[[str | None], Web] | None = None,
     ) -> None:
         self._users = WatchedFile(settings.users_file, parse_users) if settings.users_file else None
-        self._rules: WatchedFile[Rules] | None = (
-            WatchedFile(settings.acl_file, parse_rules) if settings.acl_file else None
-        )
+        self._rules = AclFiles(settings.acl_file) if settings.acl_file else None
+        self._hook_token = WatchedFile(settings.http.token_file, _stripped) if settings.http.token_file else None
         self.pool = HashPool(
             crossing,
             clock,
@@ -132,7 +132,7 @@ class Access:
     @property
     def has_files(self) -> bool:
         """Whether there is anything to be looked at again."""
-        return bool(self._files())
+        return bool(self._files()) or self._rules is not None
 
     async def prepare(self) -> None:
         """The directory is there: have the key that all nodes share, or make it."""
@@ -164,8 +164,9 @@ class Access:
             from iot_mqtt.auth.links.hook import HookLink
 
             http, asked = settings.http, web(settings.http.ca)
-            token = None if http.token_file is None else read_text(http.token_file).strip()
-            makers["http"] = lambda accounts: HookLink(http, asked, accounts, self.pool, clock, token)
+            token = self._hook_token
+            shown = _no_token if token is None else lambda: token.content
+            makers["http"] = lambda accounts: HookLink(http, asked, accounts, self.pool, clock, shown)
         return makers
 
     def _stores(self, directory: Directory | None) -> dict[str, Store]:
@@ -179,7 +180,8 @@ class Access:
 
     def _bound(self) -> Book:
         """The rules of all sources, as they are now."""
-        sources = [] if self._rules is None else [self._rules.content]
+        # An empty directory of rules is one all the same: no rule, no right.
+        sources = [] if self._rules is None else [*(self._rules.content or (Rules(),))]
         return Book([*sources, *([] if self._grid_rules is None else self._grid_rules.sources())], parse_brought)
 
     def _rules_changed(self, _: frozenset[str]) -> None:
@@ -213,6 +215,7 @@ class Access:
                 file.reload_if_changed() if changed_only else file.reload()
             except FileError as error:
                 errors.append(error)
+        errors += self._rules.renew(changed_only=changed_only) if self._rules is not None else ()
         if self._rules and self._rules.content is not before:
             self._book = self._bound()
             self.authorizer.renew()
@@ -225,7 +228,7 @@ class Access:
 
     def _files(self) -> list[WatchedFile[Any]]:
         keys = () if self._keys is None else self._keys.files
-        return [file for file in (self._users, self._rules, *keys) if file is not None]
+        return [file for file in (self._users, self._hook_token, *keys) if file is not None]
 
 
 async def shared_key(directory: Directory, name: str) -> bytes:
@@ -255,6 +258,16 @@ def make_keys(settings: JwtSettings, clock: Clock, web: Callable[[str | None], W
     files = [WatchedFile(path, parse) for path, parse in parsers if path is not None]
     fetching = web(settings.jwks_ca) if web is not None and settings.jwks_url is not None else None
     return KeyRing(files, clock, fetching, settings.jwks_url, settings.jwks_refresh)
+
+
+def _stripped(text: str, path: str) -> str:
+    if not text.strip():
+        raise FileError(path, None, "is empty")
+    return text.strip()
+
+
+def _no_token() -> None:
+    """The service asks for none."""
 
 
 def _nobody_listens(_: frozenset[str]) -> None:

@@ -70,8 +70,8 @@ class AuthSettings:
     allow_anonymous: bool = True
     #: ``name:$argon2id$...`` per line; kept with ``iot-mqtt passwd``. None: nobody has a password.
     users_file: str | None = None
-    #: Rules about topics. None: whoever was let in may do everything.
-    acl_file: str | None = None
+    #: Rules about topics: files, or directories of them. None: whoever was let in may do everything.
+    acl_file: tuple[str, ...] | None = None
     #: Rules of the grid, behind those of the file. Where there are none at all, nobody may do anything.
     acl_grid: bool = False
     #: The common name of a verified client certificate stands for a user name and its password.

@@ -225,7 +225,7 @@ def _chains(loaded: LoadedConfig) -> Iterator[Problem]:
 
 
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:
-    keys = ["auth.users_file", "auth.acl_file"]
+    keys = ["auth.users_file"]
     keys += [f"auth.jwt.{part}" for part in ("secret_file", "public_key_file", "jwks_file", "jwks_ca")]
     keys += ["auth.http.token_file", "auth.http.ca"]
     if loaded.config.uplink.kind == "kafka":
@@ -236,8 +236,9 @@ def _files(loaded: LoadedConfig) -> Iterator[Problem]:
         keys += [f"registry.zookeeper.tls.{part}" for part in ("ca", "cert", "key")]
     for prefix in tls_sections(loaded):
         keys += [f"{prefix}.{part}" for part in ("cert", "key", "ca")]
-    for key in keys:
-        path = loaded.value(key)
+    named = [(key, loaded.value(key)) for key in keys]
+    named += [("auth.acl_file", path) for path in loaded.config.auth.acl_file or ()]
+    for key, path in named:
         if isinstance(path, str) and not os.access(path, os.R_OK):
             fix = f"; create it with: iot-mqtt passwd {path} USER" if key == "auth.users_file" else ""
             what = "is not readable" if Path(path).exists() else "does not exist"

@@ -18,7 +18,7 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -106,15 +106,15 @@ class HookLink:
         accounts: Accounts,
         guesses: Guesses,
         clock: Clock,
-        token: str | None = None,
+        token: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """``token`` is shown to the service."""
+        """``token`` says what is shown to the service now."""
         self._settings = settings
         self._web = web
         self._accounts = accounts
         self._guesses = guesses
         self._clock = clock
-        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._token = token
         self._gate = Gate(settings.at_once, settings.queue, clock)
         self._key = secrets.token_bytes(32)
         #: Digest of a question → when it is forgotten, and the answer; oldest first.
@@ -149,8 +149,10 @@ class HookLink:
     async def _ask(self, question: bytes) -> Answer:
         settings = self._settings
         assert settings.url is not None
+        token = self._token()
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
-            status, body = await self._web.post(settings.url, question, self._headers, settings.timeout, LARGEST)
+            status, body = await self._web.post(settings.url, question, headers, settings.timeout, LARGEST)
             if status != 200:
                 raise WebError(f"the answer was {status}")
             answer = read_answer(body, self._clock.wall())

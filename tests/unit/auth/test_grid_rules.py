@@ -31,7 +31,7 @@ class Site:
         grid = MemoryGrid()
         outcome(start(grid.open()))
         self.directory = GridDirectory(grid, ManualClock())
-        settings = AuthSettings(chain=("grid", "anonymous"), acl_file=str(acl), acl_grid=acl_grid)
+        settings = AuthSettings(chain=("grid", "anonymous"), acl_file=(str(acl),), acl_grid=acl_grid)
         self.access = Access(settings, Threads().cross, ManualClock(), self.directory)
         self.changes = 0
         self.access.on_changed = self._changed

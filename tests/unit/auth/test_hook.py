@@ -30,7 +30,9 @@ class Site:
         threads = Threads()
         pool = HashPool(threads.cross, self.clock, allowance=Allowance(burst), executor=threads)
         settings = {"url": "https://service/mqtt", "at_once": 2, "cache_seconds": 0.0, **settings}
-        self.link = HookLink(HttpSettings(**settings), self, Accounts([Kept(*accounts)]), pool, self.clock, "t0ken")
+        self.link = HookLink(
+            HttpSettings(**settings), self, Accounts([Kept(*accounts)]), pool, self.clock, lambda: "t0ken"
+        )
 
     async def post(self, url: str, body: bytes, headers: Any, patience: float, most: int) -> tuple[int, bytes]:
         assert (url, headers["Authorization"], patience) == ("https://service/mqtt", "Bearer t0ken", 3.0)

@@ -38,7 +38,7 @@ class Site:
         new.replace(path)
 
     def open(self, **settings: Any) -> Access:
-        settings = {"allow_anonymous": False, "users_file": str(self.users), "acl_file": str(self.acl), **settings}
+        settings = {"allow_anonymous": False, "users_file": str(self.users), "acl_file": (str(self.acl),), **settings}
         self.access = Access(AuthSettings(**settings), self.threads.cross, ManualClock())
         return self.access
 

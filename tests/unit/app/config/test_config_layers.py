@@ -110,7 +110,7 @@ def test_relative_paths_start_where_they_are_written(tmp_path: Path, monkeypatch
     path = write(tmp_path / "etc", "node: {data_dir: here}\nauth: {acl_file: acl}")
     config = read_config(f"etc/{path}", ("auth.acl_file=rules",), {}).config
     assert config.node.data_dir == str(tmp_path / "etc" / "here")
-    assert config.auth.acl_file == str(tmp_path / "rules")
+    assert config.auth.acl_file == (str(tmp_path / "rules"),)
 
 
 def test_tls_listeners_are_on_once_they_have_a_certificate(directory: Path) -> None:
