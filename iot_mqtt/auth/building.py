@@ -96,12 +96,14 @@ class Builder:
         stores: Mapping[str, Store],
         verifier: Verifier,
         further: Mapping[str, Callable[[Accounts], Link]],
+        generation: Callable[[str], int] = lambda _: 0,
     ) -> None:
-        """``further``: makers of links that are not made here, by name."""
+        """``further``: makers of links that are not made here, by name; ``generation``: which user of a name it is."""
         self._settings = settings
         self._stores = stores
         self._verifier = verifier
         self._further = further
+        self._generation = generation
         #: All users that are kept here, whichever chain asks for them.
         self.accounts = Accounts(tuple(stores.values()))
         self._made: dict[tuple[str, ...], Chain] = {}
@@ -110,7 +112,7 @@ class Builder:
         """The chain of these links; the same one for the same links."""
         key = tuple(names)
         if key not in self._made:
-            self._made[key] = Chain(tuple(self._links(key)))
+            self._made[key] = Chain(tuple(self._links(key)), self._generation)
         return self._made[key]
 
     def _links(self, names: tuple[str, ...]) -> Iterator[Link]:

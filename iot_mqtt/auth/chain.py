@@ -5,7 +5,7 @@ Each listener may have a chain of its own; the others share one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.errors import MqttError, ReasonCode
@@ -41,14 +41,16 @@ class Said(NamedTuple):
 class Chain:
     """An ``Authenticator`` made of links."""
 
-    def __init__(self, links: Sequence[Link]) -> None:
+    def __init__(self, links: Sequence[Link], generation: Callable[[str], int] = lambda _: 0) -> None:
+        """``generation``: which user of a name somebody is (``generations``)."""
         self.links = tuple(links)
+        self._generation = generation
 
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
         for link in self.links:
             verdict = await link.consider(attempt)
             if verdict is not None:
-                return _placed(verdict, attempt)
+                return self._placed(verdict, attempt)
         return Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
 
     async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]:
@@ -70,7 +72,14 @@ class Chain:
             decided = verdict
         if decided is None:
             decided = Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
-        return said, _placed(decided, attempt)
+        return said, self._placed(decided, attempt)
+
+    def _placed(self, verdict: Principal | Denied, attempt: ConnectAttempt) -> Principal | Denied:
+        if isinstance(verdict, Denied):
+            return verdict
+        address = address_of(attempt.peer)
+        generation = self._generation(verdict.owner) if verdict.owner else 0
+        return verdict._replace(address="" if address is None else str(address), generation=generation)
 
 
 class Chains:
@@ -85,13 +94,6 @@ class Chains:
 
     def of(self, listener: str) -> Chain:
         return self._of_listeners.get(listener, self._general)
-
-
-def _placed(verdict: Principal | Denied, attempt: ConnectAttempt) -> Principal | Denied:
-    if isinstance(verdict, Denied):
-        return verdict
-    address = address_of(attempt.peer)
-    return verdict._replace(address="" if address is None else str(address))
 
 
 def _words(verdict: Principal | Denied | None) -> tuple[str, str]:

@@ -64,25 +64,39 @@ class Scram:
 
     name = "SCRAM-SHA-256"
 
-    def __init__(self, accounts: AccountsOf, guesses: Guesses, key: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        accounts: AccountsOf,
+        guesses: Guesses,
+        key: Callable[[], bytes],
+        generation: Callable[[str], int] = lambda _: 0,
+    ) -> None:
         self._accounts = accounts
         self._guesses = guesses
         self._key = key
+        self._generation = generation
 
     def begin(self, attempt: ConnectAttempt) -> Exchange:
-        return _Exchange(attempt, self._accounts(attempt.listener), self._guesses, self._key)
+        accounts = self._accounts(attempt.listener)
+        return _Exchange(attempt, accounts, self._guesses, self._key, self._generation)
 
 
 class _Exchange:
     """One exchange: the first message, the proof, and no more."""
 
     def __init__(
-        self, attempt: ConnectAttempt, accounts: Accounts | None, guesses: Guesses, key: Callable[[], bytes]
+        self,
+        attempt: ConnectAttempt,
+        accounts: Accounts | None,
+        guesses: Guesses,
+        key: Callable[[], bytes],
+        generation: Callable[[str], int],
     ) -> None:
         self._attempt = attempt
         self._accounts = accounts
         self._guesses = guesses
         self._key = key
+        self._generation = generation
         self._name = ""
         self._keys: ScramKeys | None = None
         #: What both sides have said and the proof is about, without its end.
@@ -143,7 +157,12 @@ class _Exchange:
         if not account.may_be(self._attempt.client_id):
             return NOT_HIS
         address = address_of(self._attempt.peer)
-        principal = Principal(self._attempt.client_id, account.name, address="" if address is None else str(address))
+        principal = Principal(
+            self._attempt.client_id,
+            account.name,
+            address="" if address is None else str(address),
+            generation=self._generation(account.name),
+        )
         return Granted(principal, f"v={signature}".encode())
 
 

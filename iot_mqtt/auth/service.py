@@ -14,6 +14,7 @@ from iot_mqtt.auth.chain import Chains, Link, Said
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.files import FileError, WatchedFile
+from iot_mqtt.auth.generations import Generations
 from iot_mqtt.auth.grid_rules import AclDesk, GridRules
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
@@ -27,9 +28,9 @@ from iot_mqtt.auth.users import FileStore, parse_users
 from iot_mqtt.auth.verdicts import Verifier
 from iot_mqtt.auth.web import Web
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.access import AuthenticationMethod, ConnectAttempt, Denied, Principal
+from iot_mqtt.ports.access import AuthenticationMethod, ConnectAttempt, Denied, Principal, generation_of, user_of
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.directory import RULES, SECRETS, USERS, Conflict, Directory
+from iot_mqtt.ports.directory import RETIRED, RULES, SECRETS, USERS, Conflict, Directory
 
 if TYPE_CHECKING:
     from iot_mqtt.auth.key_ring import KeyRing
@@ -69,8 +70,12 @@ class Access:
         chains = {name: names_of(settings, chain) for name, chain in (of_listeners or {}).items() if chain}
         general = names_of(settings)
         self._links = frozenset(general).union(*chains.values())
+        self._generation: Callable[[str], int] = _first
         self._keys = make_keys(settings.jwt, clock, web) if "jwt" in self._links else None
-        builder = Builder(settings, self._stores(directory), self._verifier, self._further(settings, clock, web))
+        further = self._further(settings, clock, web)
+        if directory is not None and "grid" in self._links:
+            self._generation = Generations(directory).of
+        builder = Builder(settings, self._stores(directory), self._verifier, further, self._generation)
         self.accounts = builder.accounts
         self.authenticator = Chains(
             builder.chain(general), {name: builder.chain(links) for name, links in chains.items()}
@@ -80,7 +85,7 @@ class Access:
         self._key = secrets.token_bytes(32)
         self.methods: dict[str, AuthenticationMethod] = {}
         if settings.scram:
-            self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key)
+            self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key, self._generation)
         self._grid_rules = GridRules(directory) if settings.acl_grid and directory is not None else None
         self._book = self._bound()
         self.authorizer = RuleAuthorizer(lambda: self._book, self._may_come, self.groups_of)
@@ -88,6 +93,7 @@ class Access:
         self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
         if directory is not None and "grid" in self._links:
             directory.watch(USERS, self._grid_changed)
+            directory.watch(RETIRED, self._retired)
         if directory is not None and self._grid_rules is not None:
             directory.watch(RULES, self._rules_changed)
 
@@ -123,7 +129,7 @@ class Access:
 
     def may(self, who: Principal, question: Question) -> Answer:
         """Whether a client may do something, and by which rule. ``ValueError``: the question makes no sense."""
-        return self.authorizer.explain(who, question)
+        return self.authorizer.explain(who._replace(generation=self._generation(who.owner)), question)
 
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""
@@ -190,10 +196,13 @@ class Access:
         self.authorizer.renew()
         self.on_changed(frozenset())
 
-    def _may_come(self, owner: str) -> bool:
+    def _may_come(self, identity: str) -> bool:
         """Whether somebody of this identity could be let in now."""
+        owner = user_of(identity)
         if not owner:
             return "anonymous" in self._links
+        if generation_of(identity) != self._generation(owner):
+            return False
         if self._is_kept(owner) or not self._links & {"file", "grid"}:
             return True
         return not self.accounts.is_disabled(owner) and any(link in self._links for link in VOUCHING)
@@ -205,6 +214,12 @@ class Access:
         """Users of the directory are others now, here or at another node."""
         self.authorizer.renew()
         self.on_changed(frozenset(name for name in names if not self._is_kept(name)))
+
+    def _retired(self, names: frozenset[str]) -> None:
+        """Users of these names were deleted: whoever is in by one of them is not who has the name now."""
+        assert self._directory is not None
+        self.authorizer.renew()
+        self.on_changed(names.intersection(self._directory.of(RETIRED)))
 
     def _renew(self, *, changed_only: bool) -> list[FileError]:
         before = self._rules and self._rules.content
@@ -268,6 +283,11 @@ def _stripped(text: str, path: str) -> str:
 
 def _no_token() -> None:
     """The service asks for none."""
+
+
+def _first(_: str) -> int:
+    """Where nobody is known to have been deleted."""
+    return 0
 
 
 def _nobody_listens(_: frozenset[str]) -> None:

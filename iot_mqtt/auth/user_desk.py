@@ -8,6 +8,7 @@ from typing import Any
 
 from iot_mqtt.auth import argon, kinds, scram_keys
 from iot_mqtt.auth.accounts import Account
+from iot_mqtt.auth.generations import Generations
 from iot_mqtt.auth.grid_users import account_of, body_of, names
 from iot_mqtt.auth.hashing import HashPool
 from iot_mqtt.auth.users import check_name
@@ -60,6 +61,7 @@ class UserDesk:
         self._directory = directory
         self._pool = pool
         self._asked = asked
+        self._generations = Generations(directory)
 
     def page(self, after: str | None, limit: int) -> list[UserInfo]:
         """By name."""
@@ -72,6 +74,9 @@ class UserDesk:
     async def put(self, name: str, changes: Changes, *, new: bool) -> UserInfo:
         """Add a user, or change one that is there. What the user has and the changes do not speak of stays."""
         check_name(name)
+        if new:
+            # Of a user who was deleted elsewhere a moment ago this node is to know.
+            await self._directory.refresh()
         document = self._directory.get(USERS, name)
         if new and document is not None:
             raise Conflict(f"there is a user {name!r} already")
@@ -88,7 +93,11 @@ class UserDesk:
         return self._info(await self._directory.put(USERS, name, body_of(account), version))
 
     async def delete(self, name: str) -> bool:
-        """False if there is no such user."""
+        """False if there is no such user. What is kept for him is not the next one's of his name."""
+        await self._directory.refresh()
+        if self._directory.get(USERS, name) is None:
+            return False
+        await self._generations.end(name)
         return await self._directory.delete(USERS, name)
 
     async def _with_password(self, account: Account, password: str, *, scram: bool) -> Account:

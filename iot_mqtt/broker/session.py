@@ -157,7 +157,7 @@ class Session:
         self.version = version
         #: As the client called itself; nobody need have verified it.
         self.username: str | None = None
-        #: Who began it (``Principal.owner``); None: nobody knows, it was kept before there were owners.
+        #: Who began it (``Principal.identity``); None: nobody knows, it was kept before there were owners.
         self.owner: str | None = None
         self.created_at = created_at
         self.connection: ClientConnection | None = None

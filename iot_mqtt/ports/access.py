@@ -40,6 +40,9 @@ OF_NAMES = frozenset({Action.CLIENT, Action.GATEWAY})
 #: Of a client without a certificate.
 NO_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
+#: Between a name and its generation; no name has it.
+_LIVES: Final = "\0"
+
 #: Forms of PUBLISH: one bit for each QoS, retained and not.
 ALL_FORMS: Final = 0x3F
 
@@ -82,16 +85,33 @@ class Principal(NamedTuple):
     brought_rules: tuple[str, ...] = ()
     #: Seconds since 1970 after which its proof is worth nothing; None: it does not end.
     expires_at: float | None = None
+    #: How many users of this name were deleted before: it is another user's each time.
+    generation: int = 0
 
     @property
     def owner(self) -> str:
-        """The identity that owns sessions: the verified user name, or "" for everybody who has none."""
+        """The verified user name, or "" for everybody who has none."""
         return "" if self.anonymous else self.username or ""
+
+    @property
+    def identity(self) -> str:
+        """What owns sessions: the name, and which of its users, if there were others before."""
+        return f"{self.owner}{_LIVES}{self.generation}" if self.generation and self.owner else self.owner
 
     @property
     def standing(self) -> Standing:
         """What of it is kept with a will."""
         return Standing(self.groups, self.address, self.brought_rules)
+
+
+def user_of(identity: str) -> str:
+    """The name in an identity (``Principal.identity``)."""
+    return identity.partition(_LIVES)[0]
+
+
+def generation_of(identity: str) -> int:
+    """Which user of its name an identity is."""
+    return int(identity.partition(_LIVES)[2] or 0)
 
 
 @dataclass(frozen=True, slots=True)

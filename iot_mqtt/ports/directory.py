@@ -16,6 +16,8 @@ from iot_mqtt.errors import ReasonCode, Refused
 
 USERS: Final = "users"
 RULES: Final = "rules"
+#: Of names whose users were deleted: how many.
+RETIRED: Final = "retired"
 #: What nodes must share and nobody else may know.
 SECRETS: Final = "secrets"
 

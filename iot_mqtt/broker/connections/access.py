@@ -113,7 +113,7 @@ class Access:
         if connection.session is None:
             self._admitted(connection, verdict.principal, permissions, verdict.data)
             return
-        if is_foreign(connection.session, verdict.principal.owner):
+        if is_foreign(connection.session, verdict.principal.identity):
             # It began as somebody's, and stays that.
             raise Refused("re-authentication cannot make another user of a client", ReasonCode.NOT_AUTHORIZED)
         connection.principal, connection.permissions = verdict.principal, permissions

@@ -24,7 +24,7 @@ from iot_mqtt.broker.sessions.owners import may_be_called, whose
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import Action, Authorizer, Permissions, Principal
+from iot_mqtt.ports.access import Action, Authorizer, Permissions, Principal, generation_of, user_of
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import parse_replay, parse_shared
 from iot_mqtt.values import Standing
@@ -129,8 +129,10 @@ class Rights:
         failed: Callable[[BaseException], None],
     ) -> None:
         """Call ``then`` with the rights that a session's owner has now, connected or not."""
-        owner = session.owner or ""
-        principal = Principal(session.client_id, owner or None, anonymous=not owner)._replace(**standing._asdict())
+        owner = user_of(session.owner or "")
+        principal = Principal(
+            session.client_id, owner or None, anonymous=not owner, generation=generation_of(session.owner or "")
+        )._replace(**standing._asdict())
         drive(self._authorizer.permissions(principal), then, failed)
 
 

@@ -12,7 +12,7 @@ from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.session import Session
 from iot_mqtt.pipeline import TimingWheel
-from iot_mqtt.ports.access import Permissions, form_of
+from iot_mqtt.ports.access import Permissions, form_of, user_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import Store, StoredWill
@@ -110,7 +110,7 @@ class WillPublishing:
         self.counters.denied["will"] += 1
         logger.warning(
             "a will was not published: the right to it is gone",
-            extra={"client": client_id, "user": owner or None, "topic": topic},
+            extra={"client": client_id, "user": user_of(owner) or None, "topic": topic},
         )
 
     def _not_judged(self, client_id: str, error: BaseException) -> None:
@@ -118,7 +118,7 @@ class WillPublishing:
         logger.error("a will was not published: nobody says who may: %s", error, extra={"client": client_id})
 
     def _send(self, client_id: str, will: Will, owner: str) -> None:
-        self.publishing.send(will_message(will, client_id, self.clock.wall()), owner)
+        self.publishing.send(will_message(will, client_id, self.clock.wall()), user_of(owner))
 
 
 def will_message(will: Will, client_id: str, now: float) -> Message:

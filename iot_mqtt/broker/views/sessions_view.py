@@ -14,6 +14,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.views.backlog import Backlogs, here_of, lag_of, waiting_elsewhere
 from iot_mqtt.broker.views.paging import by_client, page
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.access import user_of
 from iot_mqtt.ports.endings import by_node
 
 
@@ -93,7 +94,7 @@ class SessionsView:
     def _session(self, session: Session) -> SessionInfo:
         return SessionInfo(
             client_id=session.client_id,
-            owner=session.owner,
+            owner=None if session.owner is None else user_of(session.owner),
             connected=session.connection is not None,
             durable=session.durable,
             expiry_interval=session.expiry_interval,

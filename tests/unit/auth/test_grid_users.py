@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.auth import hashing
+from iot_mqtt.auth import generations, hashing
+from iot_mqtt.auth.generations import Generations
 from iot_mqtt.auth.service import Access, shared_key
-from iot_mqtt.auth.settings import AuthSettings
+from iot_mqtt.auth.settings import AuthSettings, JwtSettings
 from iot_mqtt.auth.user_desk import Changes, UserDesk
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.directory import GridDirectory
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
-from iot_mqtt.ports.access import Action, Denied, Principal
+from iot_mqtt.ports.access import Action, Denied, Principal, generation_of, user_of
 from iot_mqtt.ports.directory import USERS, Conflict
 from tests.unit.auth.authkit import Threads, attempt, cheap_hash, outcome, start
 
@@ -50,6 +51,9 @@ class Site:
         outcome(putting)
         outcome(start(self.here.refresh()))
 
+    def may(self, who: Principal) -> bool:
+        return bool(outcome(start(self.access.authorizer.permissions(who))).unrestricted)
+
     def connect(self, name: str | None, password: bytes | None = b"pw", client: str = "c1", **more: Any) -> Any:
         asked = start(
             self.access.authenticator.authenticate(attempt(name, password, **more)._replace(client_id=client))
@@ -82,7 +86,52 @@ def test_a_user_of_the_grid_is_let_in_everywhere_until_disabled_or_deleted(site:
     outcome(start(site.desk.delete("ann")))
     outcome(start(site.here.refresh()))
     assert site.connect("ann") is WRONG
-    assert site.gone[1:] == [frozenset({"ann"}), frozenset(), frozenset({"ann"})]
+    assert site.gone[1:3] == [frozenset({"ann"}), frozenset()] and set(site.gone[3:]) == {frozenset({"ann"})}
+
+
+def test_a_user_with_the_name_of_a_deleted_one_is_another(site: Site) -> None:
+    """Nothing is done in the old one's name, whoever else may vouch for the name; both nodes know."""
+    site.open("jwt", "grid", jwt=JwtSettings(secret_file=secret(site.folder)))
+    site.put("ann", password="pw")
+    old = identity(site)
+    assert old.identity == "ann" and site.may(old)
+    outcome(start(site.desk.delete("ann")))
+    outcome(start(site.here.refresh()))
+    assert not site.may(old)
+    site.gone.clear()
+    site.put("ann", password="pw")
+    new = identity(site)
+    assert (user_of(new.identity), new.generation) == ("ann", 1) and new.identity != old.identity
+    assert site.may(new) and not site.may(old)
+    assert not outcome(start(site.desk.delete("nobody")))
+    outcome(start(site.desk.delete("ann")))
+    site.put("ann", password="pw")
+    assert generation_of(identity(site).identity) == 2
+
+
+def test_names_of_the_deleted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest are forgotten, and nobody is kept from deleting users."""
+    monkeypatch.setattr(generations, "FORGOTTEN_AT_ONCE", 1)
+    grid = MemoryGrid()
+    outcome(start(grid.open()))
+    directory = GridDirectory(grid, ManualClock(), max_of_kind=2)
+    known = Generations(directory)
+    for name in ("a", "b", "a", "c"):
+        outcome(start(known.end(name)))
+    assert [known.of(name) for name in ("a", "b", "c")] == [2, 0, 1]
+
+
+def secret(folder: Path) -> str:
+    (folder / "secret").write_text("s" * 32)
+    return str(folder / "secret")
+
+
+def identity(site: Site, name: str = "ann") -> Principal:
+    asked = start(site.access.authenticator.authenticate(attempt(name, b"pw")))
+    site.threads.turn()
+    principal = outcome(asked)
+    assert isinstance(principal, Principal)
+    return principal
 
 
 def test_who_is_gone_has_no_rights(site: Site) -> None:
