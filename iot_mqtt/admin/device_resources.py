@@ -74,8 +74,16 @@ class DeviceResources(Resource):
         await self._shadows.desire(call.path["target"], values, version)
         return await self._get(call)
 
+    @delete("shadows/{target}", "Forget what a device reported, and whose device it is.")
+    async def _forget(self, call: Call) -> None:
+        existing(await self._shadows.forget_reported(call.path["target"]) or None, _no_shadow(call))
+
     def schemas(self) -> Schemas:
         return device_schemas()
+
+
+def _no_shadow(call: Call) -> str:
+    return f"nothing was reported of {call.path['target']!r}"
 
 
 def _no_command(call: Call) -> str:

@@ -82,7 +82,7 @@ class Accompanied:
         self.states = States(book, changes, publishing, clock)
         self._departures = Departures(book, Fetching(store, elsewhere, outflow, changes, clock), changes, clock)
         self.devices = Devices(store, changes, sessions, clock, settings)
-        self.shadows = Shadows(store, changes, publishing, clock, settings)
+        self.shadows = Shadows(store, changes, publishing, sessions, clock, settings)
         self.devices.on_values = self.shadows.report
         self._next_look = 0.0
         #: What takes commands from Kafka, if something does.

@@ -3,6 +3,9 @@
 The two halves are records of their own, because they have different writers: what is reported belongs to the node
 that the device is connected to, and is written lazily; what is desired is swapped in the grid by whoever sets it, with
 the version that he saw. The difference is published on ``shadow/<target>/delta`` when it changes.
+
+What is reported belongs to the user whose device reported it first, as a session does, but for longer: whoever has the
+name of the device later, and is another user, reports nothing of it, until an operator has it forgotten.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
+from iot_mqtt.ports.access import generation_of, user_of
 from iot_mqtt.ports.devices import DeviceStore, StoredShadow, owner_of
 from iot_mqtt.values import Message
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.publication import Publication
     from iot_mqtt.broker.publishing.path import Publishing
     from iot_mqtt.broker.publishing.steps import Sender
+    from iot_mqtt.broker.sessions.sessions import Sessions
     from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -44,16 +49,23 @@ class Shadows:
     """Of the devices that report here."""
 
     def __init__(
-        self, store: DeviceStore, changes: Changes, publishing: Publishing, clock: Clock, settings: DevicesSettings
+        self,
+        store: DeviceStore,
+        changes: Changes,
+        publishing: Publishing,
+        sessions: Sessions,
+        clock: Clock,
+        settings: DevicesSettings,
     ) -> None:
         self._store = store
         self._changes = changes
         self._publishing = publishing
         self._clock = clock
         self._settings = settings
+        self._sessions = sessions
         self._reported: dict[str, StoredShadow] = {}
-        #: Reported since the last write: tag → (value, milliseconds).
-        self._pending: dict[str, dict[str, tuple[Any, int]]] = {}
+        #: Reported since the last write: tag → (value, milliseconds); and by whose device.
+        self._pending: dict[str, tuple[dict[str, tuple[Any, int]], str | None]] = {}
         self._writing = False
         self._next_write = 0.0
         #: The last difference that was published, of those that have one.
@@ -63,11 +75,18 @@ class Shadows:
 
     # Reporting.
 
-    def report(self, target: str, values: Mapping[str, Any], at: int) -> None:
+    def report(self, target: str, values: Mapping[str, Any], at: int, owner: str | None = None) -> None:
         """A device says how it is; ``at`` in milliseconds since 1970. An older value does not replace a newer one."""
-        pending = self._pending.get(target)
-        if pending is None:
-            pending = self._pending[target] = {}
+        found = self._pending.get(target)
+        if found is None:
+            if owner is None:
+                session = self._sessions.get(owner_of(target))
+                owner = None if session is None else session.owner
+            found = self._pending[target] = {}, owner
+        elif owner is not None and found[1] is not None and owner != found[1]:
+            self._refuse(target, owner, len(values))
+            return
+        pending = found[0]
         for tag, value in values.items():
             known = pending.get(tag)
             if known is None or known[1] <= at:
@@ -93,12 +112,16 @@ class Shadows:
     async def _write(self, targets: list[str]) -> None:
         for target in targets:
             before = self._reported.get(target)
-            if before is None:
+            owner = self._pending[target][1] if target in self._pending else None
+            if before is None or _is_anothers(before, owner):
                 before = await self._store.reported(target)
-            pending = self._pending.pop(target, None)
-            if pending is None:
+            found = self._pending.pop(target, None)
+            if found is None:
                 continue
-            after = self._merged(before, pending)
+            if _is_anothers(before, owner):
+                self._refuse(target, owner, len(found[0]))
+                continue
+            after = self._merged(before, *found)
             if after is not before:
                 self._remember(target, after)
                 self._changes.reported(target, after)
@@ -106,17 +129,25 @@ class Shadows:
                 if desired.values or target in self._deltas:
                     self._compare(target, after, desired)
 
-    def _merged(self, before: StoredShadow, pending: Mapping[str, tuple[Any, int]]) -> StoredShadow:
+    def _refuse(self, target: str, owner: str | None, count: int) -> None:
+        self.refused += count
+        log.warning("another user's device was reported for", extra={"target": target, "user": user_of(owner or "")})
+        self._tell_refused(target, "it is another user's device")
+
+    def _merged(
+        self, before: StoredShadow, pending: Mapping[str, tuple[Any, int]], owner: str | None = None
+    ) -> StoredShadow:
+        owner = before.owner if owner is None else owner
         values, times = dict(before.values), dict(before.times)
         for tag, (value, at) in pending.items():
             if times.get(tag, 0) <= at:
                 values[tag], times[tag] = value, at
-        if values == before.values and times == before.times:
+        if values == before.values and times == before.times and owner == before.owner:
             return before
         if _size(values) > self._settings.max_shadow_bytes:
             self.refused += len(pending)
             return before
-        return StoredShadow(before.version + 1, values, times)
+        return StoredShadow(before.version + 1, values, times, owner)
 
     def _remember(self, target: str, shadow: StoredShadow) -> None:
         self._reported.pop(target, None)
@@ -128,6 +159,19 @@ class Shadows:
         """Its devices report elsewhere from now on."""
         for target in [target for target in self._reported if owner_of(target) == client_id]:
             del self._reported[target]
+
+    async def forget_reported(self, target: str) -> bool:
+        """From now on nothing was reported of it, and another user's device may; False if so it was before. Committed
+        with this turn.
+        """
+        before = await self._store.reported(target)
+        if before == StoredShadow() and target not in self._pending:
+            return False
+        self._pending.pop(target, None)
+        empty = StoredShadow(before.version + 1)
+        self._reported.pop(target, None)
+        self._changes.reported(target, empty)
+        return True
 
     # Desiring.
 
@@ -171,7 +215,9 @@ class Shadows:
         """(reported, desired)"""
         reported = self._reported.get(target) or await self._store.reported(target)
         if target in self._pending:
-            reported = self._merged(reported, self._pending[target])
+            pending, owner = self._pending[target]
+            if not _is_anothers(reported, owner):
+                reported = self._merged(reported, pending)
         return reported, await self._store.desired(target)
 
     # By MQTT.
@@ -187,7 +233,8 @@ class Shadows:
                 self.refused += 1
                 log.warning("a shadow is not understood", extra={"client": publication.publisher, "target": target})
             elif what == "reported" and owner_of(target) == publication.publisher:
-                self.report(target, body, round(self._clock.wall() * 1000))
+                owner = None if connection.session is None else connection.session.owner
+                self.report(target, body, round(self._clock.wall() * 1000), owner)
             elif what == "desired":
                 version = body.pop("version", None) if "desired" in body else None
                 values = body.get("desired", body)
@@ -196,9 +243,21 @@ class Shadows:
 
     def _not_desired(self, target: str, error: BaseException) -> None:
         """Whoever set it is told where differences are told, too."""
-        detail = error.detail if isinstance(error, MqttError) else "the store does not answer"
+        self._tell_refused(target, error.detail if isinstance(error, MqttError) else "the store does not answer")
+
+    def _tell_refused(self, target: str, detail: str) -> None:
         payload = json.dumps({"error": detail}).encode()
         self._publishing.send(Message(SHADOW + target.encode() + b"/refused", payload, 1))
+
+
+def _is_anothers(shadow: StoredShadow, owner: str | None) -> bool:
+    """Whether a device of this owner may not report there. What is nobody's in particular is for everybody, and what
+    was a deleted user's for who has his name.
+    """
+    known = shadow.owner
+    if not known or owner is None or known == owner:
+        return False
+    return user_of(known) != user_of(owner) or generation_of(known) > generation_of(owner)
 
 
 def difference(reported: StoredShadow, desired: StoredShadow) -> Delta:

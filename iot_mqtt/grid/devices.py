@@ -209,13 +209,15 @@ def decode_device(value: bytes) -> StoredDevice:
 
 
 def encode_shadow(shadow: StoredShadow) -> bytes:
-    return _written({"version": shadow.version, "values": dict(shadow.values), "times": dict(shadow.times)})
+    whose = {} if shadow.owner is None else {"owner": shadow.owner}
+    return _written({"version": shadow.version, "values": dict(shadow.values), "times": dict(shadow.times), **whose})
 
 
 def decode_shadow(value: bytes) -> StoredShadow:
     record = _object(value)
     try:
-        return StoredShadow(int(record["version"]), dict(record["values"]), dict(record.get("times", {})))
+        values, times = dict(record["values"]), dict(record.get("times", {}))
+        return StoredShadow(int(record["version"]), values, times, record.get("owner"))
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"a shadow: {error!r}") from error
 

@@ -122,6 +122,8 @@ class StoredShadow:
     values: Mapping[str, Any] = field(default_factory=dict)
     #: Milliseconds since 1970, by tag.
     times: Mapping[str, int] = field(default_factory=dict)
+    #: Of what is reported: whose device it is (``Principal.identity``). None: nobody knows.
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,15 @@ def shadow_set(node: Node, as_json: bool, target: str, values: tuple[str, ...], 
     _print_shadow(node.post("shadows", target, body=order), as_json)
 
 
+@shadow.command("forget")
+@click.argument("target")
+@on_node
+def shadow_forget(node: Node, as_json: bool, target: str) -> None:
+    """Forget what TARGET reported, and whose device it is: another user's may report from then on."""
+    node.delete("shadows", target)
+    print_done({"forgotten": target}, as_json)
+
+
 def _pair(text: str) -> tuple[str, Any]:
     tag, equals, value = text.partition("=")
     if not tag or not equals:

@@ -109,3 +109,41 @@ def test_a_target_names_a_device(target: str) -> None:
     """Nothing else."""
     with pytest.raises(Refused, match="target"):
         run(DeviceNode().accompanied.shadows.desire(target, {}, None))
+
+
+def test_a_shadow_is_of_the_user_whose_device_reported_first() -> None:
+    """In the same interval, later, and after a restart; an operator may have it forgotten."""
+    node = DeviceNode()
+    client = node.connect("c")
+    client.subscribe("shadow/+/refused", qos=1)
+    node.accompanied.shadows.report("d", {"t": 1}, 1000, "ann")
+    node.accompanied.shadows.report("d", {"t": 9}, 2000, "bob")
+    node.pass_time(2)
+    assert shadow(node, "d")[0] == StoredShadow(1, {"t": 1}, {"t": 1000}, "ann")
+    node.restart()
+    shadows = node.accompanied.shadows
+    shadows.report("d", {"t": 9}, 3000, "bob")
+    assert shadow(node, "d")[0].values == {"t": 1}
+    node.pass_time(2)
+    assert (shadow(node, "d")[0].values, shadows.refused) == ({"t": 1}, 1)
+    shadows.report("d", {"t": 2}, 4000, "ann\0001")
+    node.pass_time(2)
+    shadows.report("d", {"t": 9}, 5000, "ann")
+    node.pass_time(2)
+    assert (shadow(node, "d")[0].values, shadow(node, "d")[0].owner) == ({"t": 2}, "ann\0001")
+    assert run(shadows.forget_reported("d")) and not run(shadows.forget_reported("other"))
+    node.turn()
+    shadows.report("d", {"t": 9}, 6000, "bob")
+    node.pass_time(2)
+    assert (shadow(node, "d")[0].values, shadow(node, "d")[0].owner) == ({"t": 9}, "bob")
+    assert len(client.messages()) == 1
+
+
+def test_what_nobody_in_particular_reported_is_for_everybody() -> None:
+    """Of before there were users, or before shadows had owners."""
+    node = DeviceNode()
+    shadows = node.accompanied.shadows
+    for number, owner in enumerate((None, "", "ann", "")):
+        shadows.report("d", {"t": number}, 1000 + number, owner)
+        node.pass_time(2)
+    assert (shadow(node, "d")[0].values, shadow(node, "d")[0].owner) == ({"t": 2}, "ann")
