@@ -1,6 +1,6 @@
-"""What one user tries to gain of what is another's: alice has it, bob asks. A new way to try is a new row.
+"""What one user tries to gain of what is another's: anna has it, bert asks. A new way to try is a new row.
 
-Where alice and bob connect is the tests' affair: the rows that need no rules hold at one node and at two of a cluster.
+Where anna and bert connect is the tests' affair: every row holds at one node, and at three of a cluster.
 """
 
 from __future__ import annotations
@@ -11,31 +11,39 @@ from typing import NamedTuple
 RULES = """[user feeder]
 allow all #
 allow all $edge/#
-[user alice]
-allow client alice-*
+[user anna]
+allow gateway anna-*
+allow gateway same-*
+allow all up/+/press
+allow subscribe down/#
+allow client anna-*
 allow client same-*
-allow all alice/#
+allow all anna/#
 allow all both/#
-[user bob]
-allow client bob*
+allow all shadow/%c/#
+[user bert]
+allow gateway bert-*
+allow gateway same-*
+allow client bert*
 allow client same-*
 allow client +
 allow client #
 allow client a/b
 allow client $SYS
 allow client %%u
-allow all bob/#
+allow all bert/#
 allow all both/#
+allow all shadow/%c/#
 [all]
 allow all names/%c/#
 allow all %c/own
 allow publish qos<=1 noretain limited/%u
-allow command bob-gw/#
+allow command bert-gw/#
 """.replace("%%u", "%u")
 
 
 class Take(NamedTuple):
-    """bob connects with the client id of alice's session, which is in some state."""
+    """bert connects with the client id of anna's session, which is in some state."""
 
     state: str
     version: int
@@ -54,7 +62,7 @@ TAKES = [
 
 
 class Name(NamedTuple):
-    """bob, by a client id with signs that mean something, asks for a filter: it is refused."""
+    """bert, by a client id with signs that mean something, asks for a filter: it is refused."""
 
     client_id: str
     filter: str
@@ -62,53 +70,53 @@ class Name(NamedTuple):
 
 NAMES = [
     Name("+", "names/+/x"),
-    Name("+", "names/alice-1/x"),
+    Name("+", "names/anna-1/x"),
     Name("#", "names/#"),
     Name("#", "names/#/x"),
     Name("a/b", "names/a/b/x"),
     Name("a/b", "names/a/x"),
     Name("$SYS", "$SYS/own"),
     Name("$SYS", "$SYS/broker/x"),
-    Name("bob-%c", "names/alice-1/#"),
-    Name("bob-%u", "names/bob/#"),
-    Name("bob+", "names/bob+/x"),
-    Name("bob-1", "names/bob-2/#"),
-    Name("bob-1", "names/+/#"),
+    Name("bert-%c", "names/anna-1/#"),
+    Name("bert-%u", "names/bert/#"),
+    Name("bert+", "names/bert+/x"),
+    Name("bert-1", "names/bert-2/#"),
+    Name("bert-1", "names/+/#"),
 ]
 
 #: Topics where only the broker speaks; nobody may publish there in any way.
 FORGED = [
     "$SYS/broker/uptime",
     "$SYS",
-    "status/alice-gw/press/1",
+    "status/anna-gw/press/1",
     "status",
-    "shadow/alice-1/delta",
-    "shadow/alice-gw/press/refused",
-    "$share/g/alice/x",
-    "$replay/1h/alice/x",
+    "shadow/anna-1/delta",
+    "shadow/anna-gw/press/refused",
+    "$share/g/anna/x",
+    "$replay/1h/anna/x",
 ]
 
-#: Filters by which bob would get what is alice's.
+#: Filters by which bert would get what is anna's.
 READS = [
-    "alice/#",
-    "alice/+",
-    "alice/x",
+    "anna/#",
+    "anna/+",
+    "anna/x",
     "#",
     "+/x",
     "+/#",
-    "$share/g/alice/#",
-    "$share/alice/#",
-    "$replay/1h/alice/#",
+    "$share/g/anna/#",
+    "$share/anna/#",
+    "$replay/1h/anna/#",
     "$replay/1h/#",
     "$SYS/#",
     "status/#",
-    "shadow/alice-1/+",
-    "down/alice-1/#",
+    "shadow/anna-1/+",
+    "down/anna-1/#",
 ]
 
 
 class Write(NamedTuple):
-    """bob publishes to a topic in a form, and is refused."""
+    """bert publishes to a topic in a form, and is refused."""
 
     topic: str
     qos: int
@@ -116,19 +124,47 @@ class Write(NamedTuple):
 
 
 WRITES = [
-    Write("alice/x", 0),
-    Write("alice/x", 1),
-    Write("alice/x", 2),
-    Write("alice/x", 0, retain=True),
-    Write("alice/x", 1, retain=True),
-    Write("up/alice-gw/press", 1),
-    Write("down/alice-gw/press", 1),
-    Write("down/bob-gw/press", 0),
-    Write("down/bob-gw/press", 1, retain=True),
-    Write("shadow/alice-1/desired", 1),
-    Write("shadow/alice-1/reported", 1),
+    Write("anna/x", 0),
+    Write("anna/x", 1),
+    Write("anna/x", 2),
+    Write("anna/x", 0, retain=True),
+    Write("anna/x", 1, retain=True),
+    Write("up/anna-gw/press", 1),
+    Write("down/anna-gw/press", 1),
+    Write("down/bert-gw/press", 0),
+    Write("down/bert-gw/press", 1, retain=True),
+    Write("shadow/anna-1/desired", 1),
+    Write("shadow/anna-1/reported", 1),
     Write("reply/0123", 1),
-    Write("limited/bob", 2),
-    Write("limited/bob", 1, retain=True),
-    Write("limited/alice", 1),
+    Write("limited/bert", 2),
+    Write("limited/bert", 1, retain=True),
+    Write("limited/anna", 1),
 ]
+
+
+class GatewayTake(NamedTuple):
+    """bert asks, by some door, for what anna has by another: a gateway's name and its commands, or a session."""
+
+    hers: str
+    state: str
+    by: str
+
+    def __str__(self) -> str:
+        return f"her-{self.hers}-{self.state}-by-{self.by}"
+
+
+GATEWAY_TAKES = [
+    *(
+        GatewayTake("gateway", state, by)
+        for state in ("connected", "away", "a command waits")
+        for by in ("gateway", "mqtt")
+    ),
+    *(GatewayTake("mqtt", state, "gateway") for state in ("connected", "away", "messages wait")),
+]
+
+#: Names that bert asks for at the gateway port and the rules do not give him.
+GATEWAY_NAMES = ["anna-gw", "free-gw", "bert", "bert+", "ANNA-gw", "%u-gw", "bert-/x"]
+
+#: What is taken back, and where it must have an effect.
+KINDS = ("disabled", "deleted", "group", "rule", "token")
+PLACES = ("publisher", "subscriber", "member", "away", "will", "gateway")

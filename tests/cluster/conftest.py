@@ -17,12 +17,15 @@ from tests.enginekit.servers import Servers, running
 sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
 
 from systemkit.access import password_of
+from systemkit.cross import access_settings, prepare, set_rules
 
 from iot_mqtt.auth.passwd import set_password
 from tests.cluster.nodes import Nodes, cluster
 
 #: Who may have a name at the nodes that all tests share.
 USERS = ("alice", "bob")
+#: Who is not in the table of cross-user cases may do everything.
+EVERYBODY = "[all]\nallow all #\nallow all $SYS/#\nallow all $edge/#\n"
 
 StartServers = Callable[..., Servers]
 
@@ -57,8 +60,10 @@ def _three_nodes(engines: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
     for user in USERS:
         set_password(str(users), user, password_of(user).encode())
     # Anonymous clients are let in as without users.
-    settings = {"auth.users_file": users, "auth.chain": "[file, grid, anonymous]"}
+    settings = {"auth.users_file": users, **access_settings(folder, "file", "anonymous")}
     with cluster(folder, engines, settings=settings) as nodes:
+        prepare(nodes[0])
+        set_rules(nodes[0], "public", EVERYBODY)
         yield nodes
 
 

@@ -1,16 +1,20 @@
-"""A session of another user is refused where it is not at home, too: the rows of the table at three nodes."""
+"""The table of what one user gains of another's, at three nodes: hers, his, and one that is nobody's."""
 
 from __future__ import annotations
 
 import pytest
-from systemkit.cross import taken
+from systemkit.cross import Place, places
+from systemkit.cross_suite import CrossUserSuite
 
-from tests.cases.cross_users import TAKES, Take
 from tests.cluster.nodes import Nodes
 
 
-@pytest.mark.parametrize("take", TAKES, ids=str)
-def test_a_session_is_its_users_on_every_node(nodes: Nodes, take: Take) -> None:
-    """Hers at one node, asked for at another, looked at from the third."""
-    number = TAKES.index(take)
-    taken(take, (nodes[0], nodes[1], nodes[2]), f"cross-{number}", f"cross/{number}")
+@pytest.fixture(scope="module")
+def place(_three_nodes: Nodes) -> Place:
+    """The nodes that all tests share; users and rules are in the grid since they were started."""
+    _three_nodes.mend()
+    return places(list(_three_nodes))
+
+
+class TestCrossUsersOfNodes(CrossUserSuite):
+    """Each row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -12,13 +11,13 @@ from typing import Any
 import pytest
 from systemkit import wire
 from systemkit.access import attempt, enter, password_of
+from systemkit.gateways import Gateway
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
 from systemkit.starting import brokers
 from systemkit.waiting import wait_until
 
 from iot_mqtt.auth.passwd import set_password
-from iot_mqtt.custom_protocols.gateway.wire import Code, Type
 from tests.doubles import gateway as client
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no gateways")
@@ -64,54 +63,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     }
     with brokers(folder) as start:
         yield start(settings=settings)
-
-
-class Gateway:
-    """One connection to the gateway port, on which a login was sent."""
-
-    def __init__(self, broker: BrokerProcess, name: str, user: str, secret: str | None = None) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", broker.ports["gateway"]), timeout=5)
-        host, port = self.socket.getsockname()
-        self.address = f"{host}:{port}"
-        self._inbox = client.Inbox()
-        self._came: list[client.Message] = []
-        secret = password_of(user) if secret is None else secret
-        self.socket.sendall(client.login(name, user=user, secret=secret.encode(), heartbeat=30))
-
-    def __enter__(self) -> Gateway:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def receive(self) -> client.Message | None:
-        """The next message; None once the broker has closed."""
-        while not self._came:
-            try:
-                data = self.socket.recv(65_536)
-            except ConnectionError:
-                data = b""
-            if not data:
-                return None
-            self._came += self._inbox.feed(data)
-        return self._came.pop(0)
-
-    def let_in(self) -> Gateway:
-        answer = self.receive()
-        assert isinstance(answer, client.LoginAnswer) and answer.code is Code.WELCOME, answer
-        return self
-
-    def refused(self) -> str:
-        """Why; and the connection is closed."""
-        answer = self.receive()
-        assert isinstance(answer, client.LoginAnswer) and answer.code is Code.REFUSED, answer
-        assert self.receive() is None
-        return answer.detail
-
-    def post(self, number: int, device: str = "press") -> None:
-        """One reading, and wait until it is safe."""
-        self.socket.sendall(client.data([(device, [("temp", Type.U32, number)])], sequence=number, wants_ack=True))
-        assert self.receive() == client.Ack(number)
 
 
 def command(broker: BrokerProcess, target: str, body: bytes) -> None:
