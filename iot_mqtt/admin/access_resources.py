@@ -44,7 +44,10 @@ class TokenResources(Resource):
         new: Json = {
             "name": _TEXT,
             "role": {**_TEXT, "enum": [one.word for one in Role]},
-            "scope": {**items_of(_TEXT), "description": "Paths below /api/v1 that it may call; none: all."},
+            "scope": {
+                **items_of(_TEXT),
+                "description": "Paths below /api/v1 that it may call; none: all. as:NAME: in his name.",
+            },
             "seconds": {**maybe("integer"), "description": "After which it ends; null: never."},
         }
         return {

@@ -27,6 +27,8 @@ class Call:
     body: bytes = b""
     #: The name of who calls.
     who: str = ""
+    #: In whose name it is, if what is sent needs a user's right.
+    user: str | None = None
 
     @property
     def after(self) -> str | None:

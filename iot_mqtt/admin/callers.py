@@ -26,6 +26,10 @@ from iot_mqtt.ports.directory import Directory, Document
 TOKENS: Final = "tokens"
 #: The first part of a token, by which people and scanners know what they have found.
 PREFIX: Final = "iot"
+#: Before the name of a user, in a scope: what it sends needs that user's right.
+AS: Final = "as:"
+#: The paths that ask for it.
+OF_USERS: Final = frozenset({"commands", "shadows", "publish"})
 #: Nobody needs more; each is looked at by its id, so the number costs nothing.
 MAX_TOKENS: Final = 1000
 _LONGEST: Final = 256
@@ -60,9 +64,15 @@ class Caller:
     role: Role
     scope: tuple[str, ...] = ()
 
+    @property
+    def user(self) -> str | None:
+        """In whose name it acts: an entry of the scope, ``as:NAME``."""
+        return next((one.removeprefix(AS) for one in self.scope if one.startswith(AS)), None)
+
     def may(self, role: Role, path: str) -> bool:
         """Whether a call at a path that asks for a role is his to make."""
-        within = not self.scope or any(path == one or path.startswith(f"{one}/") for one in self.scope)
+        paths = [one for one in self.scope if not one.startswith(AS)]
+        within = not paths or any(path == one or path.startswith(f"{one}/") for one in paths)
         return self.role >= role and within
 
 
@@ -137,6 +147,10 @@ class Tokens:
             raise ValueError(f"a token is good for up to {_LIFE:.0f} seconds, or without end")
         if len(scope) > 32 or not all(one and not one.startswith("/") and len(one) <= 128 for one in scope):
             raise ValueError("a scope is up to 32 paths below /api/v1, such as clients or retained")
+        named = [one for one in scope if one.startswith(AS)]
+        paths = [one.partition("/")[0] for one in scope if one not in named]
+        if len(named) > 1 or AS in named or (named and not (paths and OF_USERS.issuperset(paths))):
+            raise ValueError(f"as:NAME stands once in a scope, beside some of {', '.join(sorted(OF_USERS))}")
         if len(self._directory.of(TOKENS)) >= MAX_TOKENS:
             raise Refused(f"there are {MAX_TOKENS} tokens already", ReasonCode.QUOTA_EXCEEDED)
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from iot_mqtt.admin.call import Call, pair
 from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device
@@ -11,6 +12,7 @@ from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.devices.order import read_order
 from iot_mqtt.devices.shadows import difference
 from iot_mqtt.ports.devices import State
@@ -23,11 +25,13 @@ class DeviceResources(Resource):
         self._commands = devices.commands
         self._devices = devices.devices
         self._shadows = devices.shadows
+        self._lets = devices.lets
         self._now = now
 
     @listing("commands", "Commands, those that are over for a time.", "Command", "target", "state")
     async def _list(self, call: Call) -> Json:
         limit, state = call.limit, call.query.get("state")
+        self._check(call, "command", call.query.get("target", ""))
         if state is not None and state not in {one.value for one in State}:
             raise bad_request(f"state must be one of {', '.join(State)}")
         found = await self._commands.page(call.query.get("target"), state, call.after_pair, limit + 1)
@@ -35,15 +39,23 @@ class DeviceResources(Resource):
 
     @post("commands", "Send a command; answered once it is committed.", "Command", "CommandOrder")
     async def _send(self, call: Call) -> Json:
-        return of_command(await self._commands.submit(read_order(call.json(), self._now())))
+        new = read_order(call.json(), self._now())
+        if call.user is not None:
+            new = replace(new, users=(call.user, *new.users))
+        return of_command(await self._commands.submit(new))
 
     @get("commands/{command}", "One command.", "CommandWithBody")
     async def _show(self, call: Call) -> Json:
         command = await self._commands.find(call.path["command"])
-        return of_command(existing(command, _no_command(call)), with_body=True)
+        found = existing(command, _no_command(call))
+        self._check(call, "command", found.target)
+        return of_command(found, with_body=True)
 
     @delete("commands/{command}", "Take back a command that was not sent.")
     async def _cancel(self, call: Call) -> None:
+        if call.user is not None:
+            command = existing(await self._commands.find(call.path["command"]), _no_command(call))
+            self._check(call, "command", command.target)
         existing(await self._commands.cancel(call.path["command"]), _no_command(call))
 
     @listing("devices", "Gateways and the devices behind them.", "Device", "gateway")
@@ -60,6 +72,7 @@ class DeviceResources(Resource):
     @get("shadows/{target}", "What a device reported and what is desired.", "Shadow")
     async def _get(self, call: Call) -> Json:
         target = call.path["target"]
+        self._check(call, "shadow-read", target)
         reported, desired = await self._shadows.get(target)
         return {"target": target, "reported": reported, "desired": desired, "delta": difference(reported, desired)}
 
@@ -71,15 +84,22 @@ class DeviceResources(Resource):
         fields.finish()
         if values is None:
             raise bad_request("desired is missing: an object of values by tag")
+        self._check(call, "shadow-write", call.path["target"])
         await self._shadows.desire(call.path["target"], values, version)
         return await self._get(call)
 
     @delete("shadows/{target}", "Forget what a device reported, and whose device it is.")
     async def _forget(self, call: Call) -> None:
+        self._check(call, "shadow-write", call.path["target"])
         existing(await self._shadows.forget_reported(call.path["target"]) or None, _no_shadow(call))
 
     def schemas(self) -> Schemas:
         return device_schemas()
+
+    def _check(self, call: Call, action: str, target: str) -> None:
+        """Raise unless the user in whose name the call is has the right; the operator's own calls need none."""
+        if call.user is not None and not self._lets(call.user, action, target):
+            raise NotHis(f"{call.user} may not {action} {target!r}")
 
 
 def _no_shadow(call: Call) -> str:

@@ -78,6 +78,7 @@ def device_schemas() -> Json:
         "id": _TEXT,
         "idempotency_key": _TEXT,
         "response_topic": _TEXT,
+        "user": {**_TEXT, "description": "In whose name: his rules must allow it, too."},
     }
     desired: Json = {
         "desired": {"type": "object", "description": "By tag; null takes one away, others stay."},

@@ -22,6 +22,7 @@ from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.uplink_resources import UplinkResources
 from iot_mqtt.broker.facade import BacklogInfo, BrokerView, ClientInfo
 from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import Captures
 from iot_mqtt.plugins.info import PluginPart
@@ -152,6 +153,10 @@ class Resources(Resource):
     @post("publish", "Publish as the node; answered once the message is committed.", "Published", "Publication")
     async def _publish(self, call: Call) -> Json:
         message = read_message(call.json(), self._now())
+        if call.user is not None:
+            topic, lets = message.topic.decode(), None if self._devices is None else self._devices.lets
+            if lets is None or not lets(call.user, "publish", topic, message.qos, retain=message.retain):
+                raise NotHis(f"{call.user} may not publish to {topic!r}")
         return {"matched": await self._view.publish(message)}
 
 

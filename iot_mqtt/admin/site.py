@@ -194,7 +194,7 @@ class _Root(Resource):
             raise errors.too_large(self._max_body)
         query = read_query(request.uri.partition(b"?")[2], route.query)
         body = request.content.read() if request.content is not None else b""
-        call = Call(values, query, body, caller.name)
+        call = Call(values, query, body, caller.name, caller.user)
         if route.method != "GET" and self._auditor is not None:
             address = str(getattr(request.getClientAddress(), "host", ""))
             change = Change(caller, address, route.method, "/".join(segments), body)

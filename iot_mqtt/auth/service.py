@@ -131,6 +131,13 @@ class Access:
         """Whether a client may do something, and by which rule. ``ValueError``: the question makes no sense."""
         return self.authorizer.explain(who._replace(generation=self._generation(who.owner)), question)
 
+    def lets(self, user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
+        """Whether a user may do something who is no client: nothing is known of it but the name."""
+        try:
+            return self.may(Principal("", user), Question(action, asked, qos, retain)).allowed
+        except ValueError:
+            return False
+
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""
         return self.accounts.groups_of(owner)

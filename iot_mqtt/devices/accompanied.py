@@ -12,6 +12,7 @@ from iot_mqtt.broker.publishing.accompanying import Accompanying
 from iot_mqtt.broker.sending.commands import DOWN, Leave
 from iot_mqtt.codec import Properties
 from iot_mqtt.devices.accepting import Accepting
+from iot_mqtt.devices.asked import Lets
 from iot_mqtt.devices.book import Book
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.commands import Commands
@@ -63,10 +64,14 @@ class Accompanied:
         sessions: Sessions,
         outflow: Outflow,
         max_levels: int,
+        lets: Lets,
     ) -> None:
-        """``commits``: what the batches of the node go through; ``max_levels``: of topics."""
+        """``commits``: what the batches of the node go through; ``max_levels``: of topics; ``lets``: rights of users in
+        whose name somebody acts who is no client.
+        """
         self._store = store
         self.settings = settings
+        self.lets = lets
         self._clock = clock
         self._sessions = sessions
         self._changes = changes = Changes(turn, commits, store)
@@ -77,7 +82,15 @@ class Accompanied:
         self._looking = Looking(store, accepting, elsewhere, turn, clock)
         #: What the API asks and says of commands, and what links to gateways do.
         self.commands = Commands(
-            book, accepting, elsewhere, store, changes, budget, enabled=settings.commands, max_levels=max_levels
+            book,
+            accepting,
+            elsewhere,
+            store,
+            changes,
+            budget,
+            lets=lets,
+            enabled=settings.commands,
+            max_levels=max_levels,
         )
         self.states = States(book, changes, publishing, clock)
         self._departures = Departures(book, Fetching(store, elsewhere, outflow, changes, clock), changes, clock)

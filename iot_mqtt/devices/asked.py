@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.codec import Properties
+from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.values import Message
 
 #: User properties of a command.
@@ -41,9 +42,23 @@ class NewCommand:
     response_topic: str = ""
     correlation: bytes = b""
     qos: int = 1
+    #: In whose name it is sent, where that is not a client's: each of these users must have the right to it.
+    users: tuple[str, ...] = ()
     #: Raw properties that are passed on to the device; ``carried``: the id is among them.
     properties: bytes = b""
     carried: bool = False
+
+
+class Lets(Protocol):
+    """Says whether the rules of this moment let a user do something (``auth.explaining.QUESTIONS``)."""
+
+    def __call__(self, user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool: ...
+
+
+class NotHis(Refused):
+    """The user in whose name it is has no right to it."""
+
+    default = ReasonCode.NOT_AUTHORIZED
 
 
 def bad_id(command_id: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iot_mqtt.devices.asked import NewCommand
+from iot_mqtt.devices.asked import Lets, NewCommand, NotHis
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of, replace
 
@@ -35,11 +35,12 @@ class Commands:
         changes: Changes,
         budget: Budget,
         *,
+        lets: Lets,
         enabled: bool,
         max_levels: int,
     ) -> None:
-        """``enabled``: whether there are commands at all; if not, what is published to ``down/…`` is a message like
-        others. ``max_levels``: of topics.
+        """``lets`` knows the rights of users in whose name commands are sent. ``enabled``: whether there are commands
+        at all; if not, what is published to ``down/…`` is a message like others. ``max_levels``: of topics.
         """
         self._book = book
         self._accepting = accepting
@@ -47,6 +48,7 @@ class Commands:
         self._store = store
         self._changes = changes
         self._budget = budget
+        self._lets = lets
         self._enabled = enabled
         self._max_levels = max_levels
 
@@ -55,6 +57,7 @@ class Commands:
         _check_target(new.target, self._max_levels)
         if not self._enabled:
             raise Refused("commands are turned off here: devices.commands is false")
+        self._check_rights(new)
         before = await self._accepted_elsewhere(new)
         if before is not None:
             return before
@@ -64,6 +67,13 @@ class Commands:
         await self._changes.settled()
         tracked = self._book.get(record.id)
         return record if tracked is None else tracked.record
+
+    def _check_rights(self, new: NewCommand) -> None:
+        for user in new.users:
+            if not self._lets(user, "command", new.target):
+                raise NotHis(f"{user} may not send commands to {new.target!r}")
+            if new.response_topic and not self._lets(user, "subscribe", new.response_topic):
+                raise NotHis(f"{user} may not subscribe to {new.response_topic!r}")
 
     async def _accepted_elsewhere(self, new: NewCommand) -> StoredCommand | None:
         """The same command, whose target is at home on another node, or was. Nothing is awaited on a sole node."""

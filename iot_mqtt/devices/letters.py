@@ -113,13 +113,18 @@ class LettersInfo:
 class Letters:
     """One node's. ``begin`` when the node is ready, so that every target's session is there."""
 
-    def __init__(self, commands: Commands, inbox: Inbox, turn: Turn, clock: Clock, max_age: float) -> None:
-        """``max_age``: a letter that is older is not done any more; in seconds."""
+    def __init__(
+        self, commands: Commands, inbox: Inbox, turn: Turn, clock: Clock, max_age: float, user: str | None = None
+    ) -> None:
+        """``max_age``: a letter that is older is not done any more; in seconds. ``user``: in whose name all of them are
+        sent; None: the operator's.
+        """
         self._commands = commands
         self._inbox = inbox
         self._turn = turn
         self._clock = clock
         self._max_age = max_age
+        self._user = user
         self._lanes: dict[int, _Lane] = {}
         #: By target: the one that is under way, and those behind it.
         self._chains: dict[str, deque[_Entry]] = {}
@@ -234,6 +239,8 @@ class Letters:
         new = read_order(Fields(read_object(letter.value)), written)
         if not new.id:
             new = replace(new, id=place_id(letter))
+        if self._user is not None:
+            new = replace(new, users=(self._user, *new.users))
         if written + self._max_age <= now:
             oldest = written + self._max_age
             new = replace(new, deadline=oldest if new.deadline is None else min(new.deadline, oldest))

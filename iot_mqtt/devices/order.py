@@ -1,4 +1,7 @@
-"""A command as JSON, as the API takes it and as it stands in Kafka: ``{"target": "gw7/press", "body": …}``."""
+"""A command as JSON, as the API takes it and as it stands in Kafka: ``{"target": "gw7/press", "body": …}``.
+
+With ``"user"`` it is sent in that user's name: it needs his right, beside whatever its sender needs.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ def read_order(fields: Fields, at: float) -> NewCommand:
     target = fields.text("target")
     if not target:
         raise fields.wrong("target is missing")
+    user = fields.text("user")
+    if user == "":
+        raise fields.wrong("user is empty")
     new = NewCommand(
         target=target,
         body=_body(fields),
@@ -22,6 +28,7 @@ def read_order(fields: Fields, at: float) -> NewCommand:
         id=fields.text("id") or "",
         idempotency_key=fields.text("idempotency_key") or "",
         response_topic=fields.text("response_topic") or "",
+        users=() if user is None else (user,),
     )
     fields.finish()
     return new

@@ -194,6 +194,7 @@ class UplinkCommandsConfig:
     group: str = "iot-mqtt"
     dead_letters: str | None = "iot.dead"
     max_age: float = 3600.0
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,15 +47,28 @@ def tokens_list(node: Node, as_json: bool, limit: int | None) -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), default="viewer", show_default=True)
 @click.option("--scope", multiple=True, help="A path below /api/v1 that it may call, such as clients; repeat. All.")
+@click.option("--as", "user", help="What it sends (commands, shadows, messages) needs the right of this user.")
 @click.option("--days", type=click.IntRange(1, 366), default=90, show_default=True, help="It is good for.")
 @click.option("--without-end", is_flag=True, help="It is good until somebody deletes it.")
 @on_node
 def tokens_make(
-    node: Node, as_json: bool, name: str, role: str, scope: tuple[str, ...], days: int, without_end: bool
+    node: Node,
+    as_json: bool,
+    name: str,
+    role: str,
+    scope: tuple[str, ...],
+    user: str | None,
+    days: int,
+    without_end: bool,
 ) -> None:
     """Make a token and print it, this once."""
     seconds = None if without_end else days * 24 * 3600
-    body: dict[str, Any] = {"name": name, "role": role, "scope": list(scope), "seconds": seconds}
+    body: dict[str, Any] = {
+        "name": name,
+        "role": role,
+        "scope": [*scope, *([f"as:{user}"] if user else [])],
+        "seconds": seconds,
+    }
     made = node.post("tokens", body=body)
     if as_json:
         print_json(made)

@@ -32,4 +32,4 @@ def make_letters(
         max_age=told.max_age,
     )
     inbox = KafkaInbox(settings, cross, clock.monotonic, clock.wall)
-    return Letters(commands, inbox, turn, clock, told.max_age)
+    return Letters(commands, inbox, turn, clock, told.max_age, told.user or None)

@@ -14,6 +14,7 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
+from iot_mqtt.devices.asked import Lets
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import GridLog, LogSettings
@@ -79,8 +80,8 @@ def log_settings(config: LogConfig) -> LogSettings:
     )
 
 
-def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesSettings) -> Accompanied:
-    """Commands, devices and shadows beside a broker."""
+def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesSettings, lets: Lets) -> Accompanied:
+    """Commands, devices and shadows beside a broker; ``lets``: rights of users in whose name somebody acts."""
     return Accompanied(
         store=store,
         settings=settings,
@@ -92,6 +93,7 @@ def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesS
         sessions=broker.sessions,
         outflow=broker.outflow,
         max_levels=broker.settings.max_topic_levels,
+        lets=lets,
     )
 
 

@@ -226,7 +226,7 @@ class Service:
             call_soon=self._reactor.call_at_turn_end,
         )
         self._access.on_changed = self.broker.rights.changed
-        self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices)
+        self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access.lets)
         self.view = make_view(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
 
     async def _config_now(self) -> Config:

@@ -135,6 +135,38 @@ class CrossUserSuite:
             _report(anna, name, 2)
             soon(lambda: _reported(place, name) == {"temp": 2})
 
+    def test_the_api_sends_in_a_users_name_what_he_may_send(self, place: Place) -> None:
+        """Commands, shadows and messages, by a token that is for him, or where the order names him."""
+        name = unique("same")
+        scope = ["commands", "shadows", "publish", "as:bert"]
+        made = call(place.third, "POST", "tokens", {"name": "of bert", "role": "operator", "scope": scope})[1]
+        soon(lambda: call(place.his, "GET", "tokens?limit=1000")[1]["items"] != [])
+
+        def asks(method: str, path: str, body: object = None) -> int:
+            return call(place.his, method, path, body, token=made["token"])[0]
+
+        with enter(place.hers, "anna", name, kept=True) as anna:
+            anna.subscribe((f"down/{name}", 1), ("both/api", 1))
+            order = {"target": name, "body": "x"}
+            soon(lambda: asks("POST", "publish", {"topic": "both/api", "payload": "his"}) == 200)
+            assert anna.expect_publication().payload == b"his"
+            for path, body in (
+                ("commands", order),
+                ("commands", {**order, "user": "anna"}),
+                ("shadows/anna-1", {"desired": {"mode": "his"}}),
+                ("publish", {"topic": "anna/x", "payload": "his"}),
+            ):
+                assert asks("POST", path, body) == 403, path
+            assert asks("DELETE", "clients/anna-1") == 403
+            assert asks("GET", f"commands?target={name}") == asks("GET", f"shadows/{name}") == 403
+            assert call(place.his, "POST", "commands", {**order, "user": "bert"})[0] == 403
+            status, sent = call(place.his, "POST", "commands", order)
+            assert status == 200, sent
+            assert asks("GET", f"commands/{sent['id']}") == asks("DELETE", f"commands/{sent['id']}") == 403
+            assert anna.expect_publication().payload == b"x"
+        with Gateway(place.hers, "bert-gw", "bert").let_in():
+            assert asks("POST", "commands", {"target": "bert-gw/press", "body": "x"}) == 200
+
     # What the rules give.
 
     @pytest.mark.parametrize("filter", READS)

@@ -11,12 +11,14 @@ from iot_mqtt.admin.token import read_token
 from systemkit.process import BrokerProcess
 
 
-def call(broker: BrokerProcess, method: str, path: str, body: object = None) -> tuple[int, Any]:
-    """Status and answer of the API."""
+def call(
+    broker: BrokerProcess, method: str, path: str, body: object = None, *, token: str | None = None
+) -> tuple[int, Any]:
+    """Status and answer of the API; without a token by that of the data directory."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{broker.ports['admin']}/api/v1/{path}",
         None if body is None else json.dumps(body).encode(),
-        {"Authorization": f"Bearer {read_token(str(broker.data_dir))}"},
+        {"Authorization": f"Bearer {token or read_token(str(broker.data_dir))}"},
         method=method,
     )
     try:

@@ -166,6 +166,10 @@ def test_nothing_like_a_token_is_taken_for_one(site: Site) -> None:
         {"name": "t", "role": "viewer", "seconds": 10**10},
         {"name": "t", "role": "viewer", "scope": ["/clients"]},
         {"name": "t", "role": "viewer", "more": 1},
+        {"name": "t", "role": "operator", "scope": ["as:ann"]},
+        {"name": "t", "role": "operator", "scope": ["commands", "as:"]},
+        {"name": "t", "role": "operator", "scope": ["commands", "as:ann", "as:bob"]},
+        {"name": "t", "role": "admin", "scope": ["tokens", "commands", "as:ann"]},
     ],
 )
 def test_a_token_that_makes_no_sense_is_refused(site: Site, body: dict[str, object]) -> None:

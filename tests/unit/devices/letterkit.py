@@ -85,13 +85,15 @@ class MemoryInbox:
 class LetterNode(DeviceNode):
     """A node that takes commands from such an inbox."""
 
-    def __init__(self, **rest: Any) -> None:
+    def __init__(self, *, letters_of: str | None = None, **rest: Any) -> None:
         self.inbox = MemoryInbox()
+        self.letters_of = letters_of
         super().__init__(**rest)
 
     def _begin(self) -> None:
         super()._begin()
-        self.letters = Letters(self.accompanied.commands, self.inbox, self.broker.turn, self.clock, MAX_AGE)
+        commands, turn = self.accompanied.commands, self.broker.turn
+        self.letters = Letters(commands, self.inbox, turn, self.clock, MAX_AGE, self.letters_of)
         self.letters.begin()
 
     def order(self, target: str = "d1", body: object = None, *, partition: int = 0, **fields: object) -> Letter:

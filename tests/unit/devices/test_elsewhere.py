@@ -93,7 +93,7 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
     node.broker.accompaniment.by = Unaccompanied()
     del node.store._participants[CommitOrder.DEVICES]
     store = Meanwhile(node.kept, lambda: node.broker.moving.hand_over(node.kept_session("d1")))
-    starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings)
+    starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings, node.lets)
     starting.join(Other())
     run(starting.load(node.broker.accompany))
     node.accompanied = starting

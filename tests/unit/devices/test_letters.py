@@ -96,6 +96,9 @@ def test_positions_move_only_over_what_is_settled_without_a_gap() -> None:
         ({"target": "d1/" + "x" * 70_000}, "the target is too long"),
         ({"target": "d1" + "/x" * 200}, "the target is too long"),
         ({"target": "ghost"}, "ghost has no session here"),
+        ({"target": "d1", "user": "x"}, "x may not send commands to 'd1'"),
+        ({"target": "d1", "user": "d", "response_topic": "t"}, "d may not subscribe to 't'"),
+        ({"target": "d1", "user": ""}, "user is empty"),
         (b"x" * (MAX_LETTER + 1), f"it has {MAX_LETTER + 1} bytes"),
     ],
     ids=lambda value: None,
@@ -113,6 +116,23 @@ def test_what_nobody_can_do_is_buried_with_its_reason(value: object, reason: str
     assert node.inbox.kept == {0: 2}
     assert [command_of(message) for message in device.messages()] == ["good"]
     assert (node.letters.info().buried, node.letters.info().accepted) == (1, 1)
+
+
+def test_all_letters_may_need_a_users_right() -> None:
+    """Beside that of whom a letter names."""
+    node = LetterNode(letters_of="d")
+    device = node.device()
+    node.device("e1")
+    node.order(id="good")
+    node.order(id="both", user="d1")
+    node.order(id="one", user="e")
+    node.order("e1", id="other")
+    node.bring()
+    assert [command_of(message) for message in device.messages()] == ["good", "both"]
+    assert sorted(why for _, why in node.inbox.buried) == [
+        "d may not send commands to 'e1'",
+        "e may not send commands to 'd1'",
+    ]
 
 
 def test_what_nobody_can_do_is_buried_though_its_record_was_there_before() -> None:
