@@ -42,16 +42,23 @@ class Auditor:
 
     async def write(self, change: Change, status: int) -> None:
         """It was answered with this status. Raises ``Unavailable``."""
+        who, role = change.caller.name, change.caller.role.word
+        await self.note(who, role, change.address, change.method, change.path, status, shown(change.body))
+
+    async def note(
+        self, who: str, role: str, address: str, method: str, path: str, status: int, body: str = ""
+    ) -> None:
+        """The same about somebody who was not let in. Raises ``Unavailable``."""
         record: Record = {
             "time": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds"),
             "node": self._node,
-            "who": change.caller.name,
-            "role": change.caller.role.word,
-            "address": change.address,
-            "method": change.method,
-            "path": change.path[:_BODY],
+            "who": who,
+            "role": role,
+            "address": address,
+            "method": method,
+            "path": path[:_BODY],
             "status": status,
-            "body": shown(change.body),
+            "body": body,
         }
         await self._log.write(record)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
 
+from iot_mqtt.admin.callers import Caller
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.devices import fields
 
@@ -25,10 +26,20 @@ class Call:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    #: The name of who calls.
-    who: str = ""
-    #: In whose name it is, if what is sent needs a user's right.
-    user: str | None = None
+    #: Who calls; None where anybody may.
+    caller: Caller | None = None
+    #: Where from.
+    address: str = ""
+
+    @property
+    def who(self) -> str:
+        """The name of who calls."""
+        return "" if self.caller is None else self.caller.name
+
+    @property
+    def user(self) -> str | None:
+        """In whose name it is, if what is sent needs a user's right."""
+        return None if self.caller is None else self.caller.user
 
     @property
     def after(self) -> str | None:

@@ -58,11 +58,18 @@ def role_of(word: str) -> Role:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``scope``: paths below ``/api/v1`` that it may call, and what is below them; none for all."""
+    """``scope``: paths below ``/api/v1`` that it may call, and what is below them; none for all.
+
+    Who has logged in has the name of the login's document, what the page has to show besides the cookie, and perhaps a
+    password that he must change before anything else.
+    """
 
     name: str
     role: Role
     scope: tuple[str, ...] = ()
+    login: str = ""
+    csrf: str = ""
+    must_change: bool = False
 
     @property
     def user(self) -> str | None:

@@ -62,6 +62,13 @@ class Resources(Resource):
         schemas = {name: schema for part in (self, *parts) for name, schema in part.schemas().items()}
         self._description = describe(self.table, schemas, view.info().version)
 
+    def is_for_anybody(self, method: str, segments: Sequence[str]) -> bool:
+        """Whether a call is answered without knowing who calls."""
+        return any(
+            route.asks == "anybody" and route.method == method and route.match(segments) is not None
+            for route in self.table
+        )
+
     def schemas(self) -> Schemas:
         return message_schemas()
 

@@ -4,9 +4,10 @@ of the same.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, Literal, TypeVar
 
 from iot_mqtt.admin.call import PAGE, Call
 from iot_mqtt.admin.callers import Role
@@ -17,6 +18,15 @@ from iot_mqtt.admin.schemas import Schemas
 Answer = object | None
 Handler = Callable[[Call], Answer | Awaitable[Answer]]
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer that is more than a value with status 200."""
+
+    value: Answer
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,9 @@ class Route:
     body: str | None = None
     #: Who may call it.
     role: Role = Role.VIEWER
+    #: "caller": it is about who calls himself, so his role and scope do not matter, nor whether he has to change his
+    #: password. "anybody": nobody has to be known.
+    asks: Literal["role", "caller", "anybody"] = "role"
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -78,6 +91,18 @@ def post(
 ) -> Callable[[Method], Method]:
     """The method answers POST."""
     return _marked(Route("POST", path, summary, answer=answer, body=body, role=role))
+
+
+def own(
+    method: Literal["GET", "POST"], path: str, summary: str, answer: str | None, body: str | None = None
+) -> Callable[[Method], Method]:
+    """The method answers whoever is known, about himself."""
+    return _marked(Route(method, path, summary, answer=answer, body=body, asks="caller"))
+
+
+def unknown(path: str, summary: str, answer: str, body: str) -> Callable[[Method], Method]:
+    """The method answers POST of anybody."""
+    return _marked(Route("POST", path, summary, answer=answer, body=body, asks="anybody"))
 
 
 def delete(path: str, summary: str, *, role: Role = Role.OPERATOR) -> Callable[[Method], Method]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,10 @@ class AdminSettings:
     request_timeout: float = 10.0
     #: Seconds that a connection may wait for its next request.
     idle_timeout: float = 30.0
+    #: Who may read ``/metrics``: everybody, who shows a token (or has logged in), nobody.
+    metrics: Literal["open", "token", "off"] = "open"
+    #: Names that requests may have in Host; none: those of this machine.
+    hosts: tuple[str, ...] = ()
+    #: Seconds after which a login is over: unused, and in any case.
+    login_idle: float = 1800.0
+    login_longest: float = 43_200.0

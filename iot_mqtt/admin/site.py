@@ -1,36 +1,37 @@
-"""The admin port: ``/health``, ``/ready`` and ``/metrics`` for all, ``/api/v1`` for who shows a token with the rights.
+"""The admin port: ``/health``, ``/ready`` and (unless ``admin.metrics`` says no) ``/metrics`` for all, ``/api/v1`` for
+who shows a token, or the cookie of a login, with the rights.
 
-This file and ``connections`` are the only ones of the package that know Twisted. Whatever happens inside a resource
-ends in an answer: an ``ApiError`` in its own words, the broker's errors translated, anything else as 500 and a line of
-the log.
+This file, ``answers`` and ``connections`` are the only ones of the package that know the web server of Twisted.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IAddress
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from iot_mqtt.admin import errors
+from iot_mqtt.admin.answers import answer_later, failed, status_of, write
 from iot_mqtt.admin.auditing import Auditor, Change
 from iot_mqtt.admin.call import Call, path_segments, read_query
-from iot_mqtt.admin.callers import Caller, Callers, RootToken
+from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
+from iot_mqtt.admin.cross_site import Hosts, check_csrf, check_origin, misdirected
 from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.login_resources import Cookie, must_change
+from iot_mqtt.admin.logins import Logins
 from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.resources import Resources
+from iot_mqtt.admin.routes import Answered, Route, find
 from iot_mqtt.admin.routes import Resource as ResourcePart
-from iot_mqtt.admin.routes import Route, find
 from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.broker.facade import BrokerView
 from iot_mqtt.devices import Accompanied
@@ -46,9 +47,10 @@ WebRequest = Any
 
 #: Enough for a payload of a megabyte in base64.
 MAX_BODY = 2 * 1024 * 1024
+#: Of somebody who is not known (yet): enough to log in, and for a page whose login this node has not heard of.
+UNKNOWN_BODY = 16 * 1024
 
 _API = ("api", "v1")
-_JSON = "application/json"
 
 
 class MetricsText(Protocol):
@@ -57,6 +59,19 @@ class MetricsText(Protocol):
     content_type: str
 
     def render(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Who is let in. ``logins`` and ``cookie`` go together; without them there are tokens only."""
+
+    callers: Callers
+    auditor: Auditor | None = None
+    logins: Logins | None = None
+    cookie: Cookie | None = None
+    hosts: Hosts | None = None
+    #: As ``admin.metrics``.
+    metrics: Literal["open", "token", "off"] = "open"
 
 
 def make_site(
@@ -76,10 +91,11 @@ def make_site(
     doorkeeper: Doorkeeper | None = None,
     callers: Callers | None = None,
     auditor: Auditor | None = None,
+    gate: Gate | None = None,
 ) -> Site:
     """The site of the admin port, to be given to a port of the reactor. ``further``: more resources."""
     resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further)
-    root = _Root(view, metrics, callers or RootToken(token), auditor, resources, max_body)
+    root = _Root(view, metrics, gate or Gate(callers or RootToken(token), auditor), resources, max_body)
     return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 
 
@@ -101,13 +117,13 @@ class _Body(BytesIO):
 
 
 class _Request(Request):
-    """A request whose body is kept only if it comes from a holder of the token."""
+    """A request whose body is kept only as far as it is known who sends it."""
 
     def gotLength(self, length: int | None) -> None:
         """The headers are there: make what the body is written to, never a temporary file."""
         channel: Any = self.channel
         site = channel.site
-        self.content = _Body(site.max_body if site.root.caller_of(self) is not None else 0)
+        self.content = _Body(0 if length == 0 else site.root.room_for(self))
 
 
 class _Site(Site):
@@ -137,74 +153,105 @@ class _Site(Site):
 class _Root(Resource):
     isLeaf = True  # noqa: N815 - Twisted asks for this name
 
-    def __init__(
-        self,
-        view: BrokerView,
-        metrics: MetricsText,
-        callers: Callers,
-        auditor: Auditor | None,
-        resources: Resources,
-        max_body: int,
-    ) -> None:
+    def __init__(self, view: BrokerView, metrics: MetricsText, gate: Gate, resources: Resources, max_body: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._view = view
         self._metrics = metrics
-        self._callers = callers
-        self._auditor = auditor
+        self._gate = gate
         self._resources = resources
         self._max_body = max_body
-        self._open: dict[str, Callable[[WebRequest], bytes]] = {
+        self._open: dict[str, Callable[[WebRequest], Answered | bytes]] = {
             "health": self._health,
             "ready": self._ready,
             "metrics": self._render_metrics,
         }
 
-    def caller_of(self, request: WebRequest) -> Caller | None:
-        """Who has sent a request."""
-        return self._callers.known(request.getHeader(b"authorization") or b"")
+    def room_for(self, request: WebRequest) -> int:
+        """Bytes of a body that are kept. Who it is from is asked again when all of it is here: that may take seconds,
+        in which a right may be withdrawn.
+        """
+        if self._caller_of(request) is not None:
+            return self._max_body
+        return 0 if self._gate.logins is None else UNKNOWN_BODY
+
+    def _caller_of(self, request: WebRequest) -> Caller | None:
+        """Who has sent a request. What is shown in a header decides, and no cookie beside it."""
+        authorization = request.getHeader(b"authorization")
+        if authorization is not None or self._gate.logins is None:
+            return self._gate.callers.known(authorization or b"")
+        return self._gate.logins.known(self._cookie_of(request))
+
+    def _cookie_of(self, request: WebRequest) -> bytes:
+        cookie = self._gate.cookie
+        return b"" if cookie is None else request.getCookie(cookie.name.encode()) or b""
 
     def render(self, request: WebRequest) -> bytes | int:
         """Answer at once, or later where the broker has to commit first."""
         try:
             outcome = self._answer(request)
-            if isinstance(outcome, bytes):
-                return outcome
-            _answer_later(request, outcome)
+            if not isinstance(outcome, Awaitable):
+                return write(request, outcome)
+            answer_later(request, outcome)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the caller gets an answer
-            return _failed(request, error)
+            return failed(request, error)
         return NOT_DONE_YET
 
-    def _answer(self, request: WebRequest) -> bytes | Awaitable[object]:
+    def _answer(self, request: WebRequest) -> object | Awaitable[object]:
         segments = path_segments(request.path)
         method = request.method.decode("latin-1")
+        caller = self._caller_of(request)
+        by_token = caller is not None and not caller.login
+        if self._gate.hosts is not None and not by_token and not self._gate.hosts.accepts(_header(request, "host")):
+            raise misdirected()
         if tuple(segments[:2]) == _API:
-            return self._call(request, method, segments[2:])
+            return self._call(request, method, segments[2:], caller)
         if len(segments) != 1 or segments[0] not in self._open:
             raise errors.not_found("there is /health, /ready, /metrics and /api/v1/")
         if method not in ("GET", "HEAD"):
             raise errors.method_not_allowed(method, "GET")
         return self._open[segments[0]](request)
 
-    def _call(self, request: WebRequest, method: str, segments: list[str]) -> bytes | Awaitable[object]:
-        caller = self.caller_of(request)
+    def _call(
+        self, request: WebRequest, method: str, segments: list[str], caller: Caller | None
+    ) -> object | Awaitable[object]:
+        if caller is None and not self._resources.is_for_anybody(method, segments):
+            logins = self._gate.logins
+            if logins is None or request.getHeader(b"authorization") or not logins.may_be(self._cookie_of(request)):
+                raise errors.unauthorized()
+            return self._call_of_late(logins, request, method, segments)
+        return self._call_of(caller, request, method, segments)
+
+    async def _call_of_late(self, logins: Logins, request: WebRequest, method: str, segments: list[str]) -> object:
+        """Another node may have let somebody in a moment ago."""
+        await logins.look()
+        caller = self._caller_of(request)
         if caller is None:
             raise errors.unauthorized()
+        outcome = self._call_of(caller, request, method, segments)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    def _call_of(
+        self, caller: Caller | None, request: WebRequest, method: str, segments: list[str]
+    ) -> object | Awaitable[object]:
+        if caller is None or caller.login:
+            origin, fetch_site = _header(request, "origin"), _header(request, "sec-fetch-site")
+            check_origin(method, _header(request, "host"), origin, fetch_site)
         route, values = find(self._resources.table, method, segments)
+        if caller is not None and route.asks != "anybody":
+            check_csrf(method, caller, _header(request, "x-csrf-token"))
+        if caller is not None and caller.must_change and route.asks == "role":
+            raise must_change(caller)
         if getattr(request.content, "overflowed", False):
-            raise errors.too_large(self._max_body)
+            raise errors.too_large(self._max_body if caller is not None else UNKNOWN_BODY)
         query = read_query(request.uri.partition(b"?")[2], route.query)
         body = request.content.read() if request.content is not None else b""
-        call = Call(values, query, body, caller.name, caller.user)
-        if route.method != "GET" and self._auditor is not None:
-            address = str(getattr(request.getClientAddress(), "host", ""))
+        address = str(getattr(request.getClientAddress(), "host", ""))
+        call = Call(values, query, body, caller, address)
+        if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
             change = Change(caller, address, route.method, "/".join(segments), body)
-            return self._changed(self._auditor, change, route, call)
-        if not caller.may(route.role, "/".join(segments)):
-            raise errors.forbidden(route.role.word, caller.name)
-        outcome = route.handler(call)
-        if isinstance(outcome, Awaitable):
-            return outcome
-        return _write_json(request, HTTPStatus.OK, outcome)
+            return self._changed(self._gate.auditor, change, route, call)
+        _check_rights(caller, route, "/".join(segments))
+        return route.handler(call)
 
     @staticmethod
     async def _changed(auditor: Auditor, change: Change, route: Route, call: Call) -> object:
@@ -212,11 +259,10 @@ class _Root(Resource):
         await auditor.check()
         status = HTTPStatus.INTERNAL_SERVER_ERROR
         try:
-            if not change.caller.may(route.role, change.path):
-                raise errors.forbidden(route.role.word, change.caller.name)
+            _check_rights(change.caller, route, change.path)
             outcome = route.handler(call)
             value = await outcome if isinstance(outcome, Awaitable) else outcome
-            status = HTTPStatus.NO_CONTENT if value is None else HTTPStatus.OK
+            status = status_of(value)
         except MqttError as error:
             translated = errors.of_broker(error)
             status = translated.status
@@ -228,70 +274,36 @@ class _Root(Resource):
             await auditor.write(change, status)
         return value
 
-    def _health(self, request: WebRequest) -> bytes:
+    def _health(self, request: WebRequest) -> Answered:
         # An alarm is no reason to be killed: the status stays 200, the words are for people.
         alarms = self._view.alarms
-        health = {"status": "alarm", "alarms": alarms} if alarms else {"status": "ok"}
-        return _write_json(request, HTTPStatus.OK, health)
+        return Answered({"status": "alarm", "alarms": alarms} if alarms else {"status": "ok"})
 
-    def _ready(self, request: WebRequest) -> bytes:
+    def _ready(self, request: WebRequest) -> Answered:
         # Whoever asks is about to send clients here.
         ready = self._view.serving
         draining = self._view.cluster.progress().refusing
         status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return _write_json(request, status, {"ready": ready, "draining": True} if draining else {"ready": ready})
+        return Answered({"ready": ready, "draining": True} if draining else {"ready": ready}, status)
 
     def _render_metrics(self, request: WebRequest) -> bytes:
+        if self._gate.metrics == "off":
+            raise errors.not_found("admin.metrics is off")
+        if self._gate.metrics == "token":
+            caller = self._caller_of(request)
+            if caller is None:
+                raise errors.unauthorized()
+            if caller.must_change or not caller.may(Role.VIEWER, "metrics"):
+                raise errors.forbidden(Role.VIEWER.word, caller.name)
         request.setHeader("content-type", self._metrics.content_type)
         return self._metrics.render()
 
 
-def _answer_later(request: WebRequest, outcome: Awaitable[object]) -> None:
-    gone: list[bool] = []
-    request.notifyFinish().addErrback(lambda _: gone.append(True))
-
-    async def answer() -> None:
-        try:
-            value = await outcome
-            body = _write_json(request, HTTPStatus.NO_CONTENT if value is None else HTTPStatus.OK, value)
-        except Exception as error:  # noqa: BLE001 - as in render
-            body = _failed(request, error)
-        if not gone:
-            request.write(body)
-            request.finish()
-
-    finished: Deferred[None] = ensureDeferred(answer())
-    finished.addErrback(lambda failure: log.error("an answer could not be written: %s", failure.value))
+def _header(request: WebRequest, name: str) -> str | None:
+    value = request.getHeader(name.encode())
+    return None if value is None else str(value.decode("latin-1"))
 
 
-def _failed(request: WebRequest, error: Exception) -> bytes:
-    if isinstance(error, MqttError):
-        error = errors.of_broker(error)
-    if not isinstance(error, ApiError):
-        log.error("unexpected error in the API", exc_info=error)
-        detail = "the node's log says more"
-        error = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
-    return _write_json(request, error.status, {"error": error.error, "detail": error.detail}, error.headers)
-
-
-def _write_json(
-    request: WebRequest, status: HTTPStatus, value: object, headers: Mapping[str, str] | None = None
-) -> bytes:
-    """Set status and headers; returns the body that has still to be written."""
-    request.setResponseCode(status)
-    for name, text in (headers or {}).items():
-        request.setHeader(name, text)
-    request.setHeader("cache-control", "no-store")
-    request.setHeader("x-content-type-options", "nosniff")
-    if status is HTTPStatus.NO_CONTENT:
-        request.responseHeaders.removeHeader("content-type")
-        return b""
-    body = json.dumps(value, ensure_ascii=False, default=_fields_of).encode("utf-8", "replace") + b"\n"
-    request.setHeader("content-type", _JSON)
-    request.setHeader("content-length", str(len(body)))
-    return body
-
-
-def _fields_of(value: Any) -> object:
-    """What is no JSON by itself."""
-    return dict(value) if isinstance(value, Mapping) else asdict(value)
+def _check_rights(caller: Caller | None, route: Route, path: str) -> None:
+    if route.asks == "role" and (caller is None or not caller.may(route.role, path)):
+        raise errors.forbidden(route.role.word, "" if caller is None else caller.name)

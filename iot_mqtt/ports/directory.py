@@ -20,6 +20,9 @@ RULES: Final = "rules"
 RETIRED: Final = "retired"
 #: What nodes must share and nobody else may know.
 SECRETS: Final = "secrets"
+#: Who may log in at the admin port, and who has: no users of MQTT.
+ADMINS: Final = "admins"
+LOGINS: Final = "logins"
 
 #: Told the names of a kind whose documents have changed, after they have.
 Listener = Callable[[frozenset[str]], None]

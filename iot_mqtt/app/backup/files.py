@@ -26,9 +26,13 @@ def kept_files(config: Config) -> Iterator[tuple[str, bytes]]:
         for path in sorted((data_dir / folder).rglob("*")):
             if path.is_file() and not path.is_symlink():
                 yield from _read(path, path.relative_to(data_dir).as_posix())
-    for key, name in (("auth.users_file", config.auth.users_file), ("auth.acl_file", config.auth.acl_file)):
-        if name:
-            yield from _read(Path(name), f"{_NAMED}/{key}/{Path(name).name}")
+    named = [("auth.users_file", config.auth.users_file)] if config.auth.users_file else []
+    named += [("auth.acl_file", name) for name in config.auth.acl_file or ()]
+    for key, name in named:
+        place = Path(name)
+        for path in sorted(place.iterdir()) if place.is_dir() else [place]:
+            if not path.is_dir():
+                yield from _read(path, f"{_NAMED}/{key}/{path.name}")
 
 
 class Restored:

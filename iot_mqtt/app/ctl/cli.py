@@ -9,6 +9,11 @@ from iot_mqtt.app.lazy import LazyCommand, LazyGroup
 
 #: Name, module and attribute, help.
 _COMMANDS = (
+    (
+        "admins",
+        "admins:admins",
+        "Users of the admin port, with a role: they log in with a browser.",
+    ),
     ("audit", "access:audit", "What was changed through a node, and by whom."),
     ("auth", "auth:auth", "Who is let in, and why."),
     ("capture", "capture:capture", "Captures of what gateways say and are told; `iot-mqtt frames` reads them."),

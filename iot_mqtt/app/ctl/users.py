@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.passwords import ask_password, password_stdin_option
 from iot_mqtt.app.terminal import Column, Json, field, fields, plain, print_done, print_form, print_items, print_json
 
 _USERS = (
@@ -20,7 +20,7 @@ _USERS = (
 )
 
 _password_options = (
-    click.option("--password-stdin", is_flag=True, help="Read the password from the first line of standard input."),
+    password_stdin_option,
     click.option("--scram", is_flag=True, help="Let the user log in by SCRAM-SHA-256, too."),
 )
 
@@ -76,7 +76,7 @@ def users_add(
     if encoded is not None:
         body["hash"] = encoded
     elif not without_password:
-        body |= {"password": _password(password_stdin), "scram": scram}
+        body |= {"password": ask_password(password_stdin), "scram": scram}
     _show(node.post("users", body=body), as_json)
 
 
@@ -86,7 +86,7 @@ def users_add(
 @on_node
 def users_passwd(node: Node, as_json: bool, user: str, password_stdin: bool, scram: bool) -> None:
     """Set the password of USER. It is asked for at the next CONNECT; clients that are connected stay."""
-    _show(node.post("users", user, body={"password": _password(password_stdin), "scram": scram}), as_json)
+    _show(node.post("users", user, body={"password": ask_password(password_stdin), "scram": scram}), as_json)
 
 
 @users.command("enable")
@@ -139,13 +139,3 @@ def _show(user: Json, as_json: bool) -> None:
     print_form((column.title.lower(), column.text(user)) for column in _USERS)
     if not user["in_chain"]:
         click.echo("! no listener asks for users of the grid: auth.chain has no link grid", err=True)
-
-
-def _password(from_stdin: bool) -> str:
-    if from_stdin:
-        text = sys.stdin.readline().rstrip("\r\n")
-    else:
-        text = click.prompt("Password", hide_input=True, confirmation_prompt=True)
-    if not text:
-        raise click.UsageError("the password is empty")
-    return str(text)

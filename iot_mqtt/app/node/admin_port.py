@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,9 +25,11 @@ from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
+from iot_mqtt.metrics.admin import LoginFacts
 from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.pipeline import CalmPort, Share, TlsContext
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import Directory
 from iot_mqtt.uplink.desk import UplinkDesk
 
@@ -39,15 +42,24 @@ ACCEPTS = 4
 STATUS_PATIENCE = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """``LoginFacts`` of a port that is open."""
+
+    outcomes: Mapping[str, int]
+    logins: int
+
+
 class AdminPort:
     """Raises what ``AdminAccess`` raises, and ``CannotListenError``, when it is opened."""
 
     def __init__(
-        self, config: Config, reactor: Any, directory: Directory, access: Access, copies: Copies | None
+        self, config: Config, reactor: Any, clock: Clock, directory: Directory, access: Access, copies: Copies | None
     ) -> None:
         """``copies``: of a grid that is this node's alone."""
         self._config = config
         self._reactor = reactor
+        self._clock = clock
         self._directory = directory
         self._access = access
         self._copies = copies
@@ -58,6 +70,16 @@ class AdminPort:
     def number(self) -> int | None:
         """Of the port that was bound; None while it is closed."""
         return None if self._port is None else int(self._port.getHost().port)
+
+    @property
+    def facts(self) -> LoginFacts | None:
+        """What is counted of logins; None while the port is closed."""
+        callers = self._callers
+        return None if callers is None else PortFacts(callers.sign_in.outcomes, callers.logins.count)
+
+    async def first_password(self) -> str | None:
+        """Of the user that the first start of all has just made."""
+        return None if self._callers is None else await self._callers.first_password()
 
     def open(
         self,
@@ -74,7 +96,7 @@ class AdminPort:
         config = self._config
         status = pipeline_dir(config) / "status"
         doorkeeper = Doorkeeper(config.admin, room)
-        self._callers = callers = AdminAccess(config, self._directory, self._reactor)
+        self._callers = callers = AdminAccess(config, self._directory, self._reactor, self._clock, self._access.pool)
         site = make_site(
             view,
             metrics(ListenerCounts("admin", doorkeeper)),
@@ -93,8 +115,7 @@ class AdminPort:
             ),
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
-            callers=callers.callers,
-            auditor=callers.auditor,
+            gate=callers.gate,
         )
         return self._listen(site, certificates)
 
@@ -119,5 +140,6 @@ class AdminPort:
         port, self._port = self._port, None
         if port is not None:
             await port.stopListening()
-        if self._callers is not None:
-            self._callers.close()
+        callers, self._callers = self._callers, None
+        if callers is not None:
+            callers.close()

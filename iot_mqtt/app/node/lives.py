@@ -12,7 +12,8 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TextIO
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.process import reapAllProcesses
@@ -21,7 +22,7 @@ from twisted.python.failure import Failure
 
 from iot_mqtt.app.config.private_files import narrow, set_umask
 from iot_mqtt.app.config.reading import Reread
-from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.config.sections import Config, LogConfig
 from iot_mqtt.app.logging import configure_logging, reopen_log
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.pipeline.descriptors import raise_limit
@@ -56,7 +57,14 @@ class Lives:
         except Exception:  # noqa: BLE001 - every failure to start ends in one line and exit code 1
             self._failed(Failure())
             return
-        ensureDeferred(service.start()).addCallbacks(_say_ready, self._failed)
+        started: Deferred[str] = ensureDeferred(service.start())
+        started.addCallback(_say_ready).addCallbacks(lambda _: self._say_first_password(service), self._failed)
+
+    def _say_first_password(self, service: Service) -> None:
+        stream = terminal(self._config.log)
+        making: Deferred[str | None] = ensureDeferred(service.first_password())
+        making.addCallback(partial(say_first_password, stream))
+        making.addErrback(lambda failure: log.warning("no first admin user: %s", failure.getErrorMessage()))
 
     def _life(self, config: Config) -> Service:
         service = Service(config, self._reactor, self._over)
@@ -143,6 +151,20 @@ def run(config: Config, reread: Reread | None = None) -> int:
 
 def _say_ready(line: str) -> None:
     print(line, flush=True)  # the contract's one line on standard output
+
+
+def terminal(config: LogConfig) -> TextIO:
+    """Where people read and no log is: standard error, unless that is what collects JSON."""
+    return sys.stdout if config.format == "json" and config.file is None else sys.stderr
+
+
+def say_first_password(stream: TextIO, password: str | None) -> None:
+    """This once: nothing keeps it."""
+    if password is not None:
+        text = (
+            "the admin port's first user is `admin`, the password (shown this once, to be changed at the first login)"
+        )
+        print(f"iot-mqtt: {text}: {password}", file=stream, flush=True)
 
 
 def _stop_on_signals(reactor: Any) -> None:

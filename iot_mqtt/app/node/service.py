@@ -59,6 +59,7 @@ from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
+from iot_mqtt.metrics.admin import AdminCollector
 from iot_mqtt.metrics.certificates import CertificatesCollector
 from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.devices import DevicesCollector
@@ -131,7 +132,7 @@ class Service:
         self._listening: list[Listening] = []
         grid, folder = self._grid, copies_dir(config)
         copies = GridCopies(grid, folder, reactor, self.clock) if isinstance(grid, EmbeddedGrid) else None
-        self._admin = AdminPort(config, reactor, self.directory, self._access, copies)
+        self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, copies)
         self._periodic: list[LoopingCall] = []
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
@@ -189,6 +190,10 @@ class Service:
         if letters is not None:
             letters.begin()
         return " ".join(["ready", *ports])
+
+    async def first_password(self) -> str | None:
+        """Of the first admin user, if this start has made one."""
+        return await self._admin.first_password()
 
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
@@ -375,6 +380,7 @@ class Service:
             LinksCollector(self.gateways.facts),
             InboxCollector(self._letters_info),
             CertificatesCollector(self._certificates.facts),
+            AdminCollector(lambda: self._admin.facts),
             lag=self._lag,
             listeners=lambda: [*self._listening, admin],
             log=self.view.log.info,

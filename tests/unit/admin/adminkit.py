@@ -490,8 +490,8 @@ _make_transport: Any = StringTransport
 class Connection:
     """One connection to a site, in memory."""
 
-    def __init__(self, site: Any) -> None:
-        peer = IPv4Address("TCP", "127.0.0.1", 1)
+    def __init__(self, site: Any, host: str = "127.0.0.1") -> None:
+        peer = IPv4Address("TCP", host, 1)
         self._transport: Any = _make_transport(peerAddress=peer)
         self._protocol: Any = site.buildProtocol(peer)
         self._protocol.makeConnection(self._transport)

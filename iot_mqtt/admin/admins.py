@@ -1,0 +1,154 @@
+"""Admin users: names, roles and passwords of those who log in at the admin port, the same on every node.
+
+They are documents of the directory, apart from the users of MQTT: who may publish may not therefore look in here, nor
+the other way round. A *generation* is made anew with the password and the role; logins of another one are over.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from iot_mqtt.admin.callers import Role, role_of
+from iot_mqtt.auth import argon
+from iot_mqtt.auth.hashing import HashPool
+from iot_mqtt.auth.users import check_name
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.directory import ADMINS, Conflict, Directory, Document
+
+#: People, not machines; each name is at most this long.
+MAX_ADMINS: Final = 1000
+LONGEST_NAME: Final = 64
+#: Bytes of a password. The shortest is NIST's.
+SHORTEST_PASSWORD: Final = 8
+LONGEST_PASSWORD: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class AdminInfo:
+    """An admin user as others see him: never the hash."""
+
+    name: str
+    role: str
+    #: Must set another password before anything else.
+    must_change: bool
+    made_at: float
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """The same as the node needs him."""
+
+    name: str
+    role: Role
+    hash: str
+    generation: str
+    must_change: bool
+
+
+class AdminDesk:
+    """Writes raise ``ValueError``, ``Conflict``, ``TooMuch``, ``Refused`` and ``Unavailable``. ``now``: wall clock."""
+
+    def __init__(self, directory: Directory, pool: HashPool, now: Callable[[], float]) -> None:
+        self._directory = directory
+        self._pool = pool
+        self._now = now
+
+    def page(self, after: str | None, limit: int) -> list[AdminInfo]:
+        """By name."""
+        return [_info(one) for one in self._directory.page(ADMINS, after or "", limit)]
+
+    def find(self, name: str) -> AdminInfo | None:
+        found = self._directory.get(ADMINS, name)
+        return None if found is None else _info(found)
+
+    def admin(self, name: str) -> Admin | None:
+        """Who may log in by a name; None as well where what is kept cannot be read."""
+        found = self._directory.get(ADMINS, name)
+        try:
+            return None if found is None else _admin(found)
+        except (KeyError, ValueError):
+            return None
+
+    async def add(self, name: str, password: str, role: Role, *, must_change: bool) -> AdminInfo:
+        """``Conflict`` if there is such a user."""
+        check_name(name)
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"a name has at most {LONGEST_NAME} characters")
+        if len(self._directory.of(ADMINS)) >= MAX_ADMINS:
+            raise Refused(f"there are {MAX_ADMINS} admin users already", ReasonCode.QUOTA_EXCEEDED)
+        if self._directory.get(ADMINS, name) is not None:
+            raise Conflict(f"there is an admin user {name!r} already")
+        body = {
+            "hash": await self._hashed(password),
+            "role": role.word,
+            "generation": secrets.token_hex(8),
+            "must_change": must_change,
+            "made_at": self._now(),
+        }
+        return _info(await self._directory.put(ADMINS, name, body, 0))
+
+    async def change(
+        self, name: str, *, password: str | None = None, role: Role | None = None, must_change: bool | None = None
+    ) -> AdminInfo:
+        """What is not named stays; his logins end. ``KeyError``: there is none."""
+        document = self._existing(name)
+        changes: dict[str, Any] = {"generation": secrets.token_hex(8)}
+        if role is not None:
+            changes["role"] = role.word
+        if must_change is not None:
+            changes["must_change"] = must_change
+        if password is not None:
+            changes["hash"] = await self._hashed(password)
+        return await self._put(document, changes)
+
+    async def unlock(self, name: str) -> AdminInfo:
+        """Every node that sees this forgets wrong passwords at the name. ``KeyError``: there is none."""
+        return await self._put(self._existing(name), {"unlocked_at": self._now()})
+
+    async def delete(self, name: str) -> bool:
+        """His logins end. False if there is none."""
+        return await self._directory.delete(ADMINS, name)
+
+    def _existing(self, name: str) -> Document:
+        document = self._directory.get(ADMINS, name)
+        if document is None:
+            raise KeyError(name)
+        return document
+
+    async def _put(self, document: Document, changes: Mapping[str, Any]) -> AdminInfo:
+        # At the version that was read: nobody's change is lost, and nobody who was removed comes back.
+        put = self._directory.put(ADMINS, document.name, {**document.body, **changes}, document.version)
+        return _info(await put)
+
+    async def _hashed(self, password: str) -> str:
+        secret = password.encode("utf-8", "surrogatepass")
+        if not SHORTEST_PASSWORD <= len(secret) <= LONGEST_PASSWORD:
+            raise ValueError(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} bytes")
+        return await self._pool.run(lambda: argon.hash_password(secret))
+
+
+def _admin(document: Document) -> Admin:
+    body = document.body
+    argon.check(str(body["hash"]))
+    return Admin(
+        document.name,
+        role_of(str(body["role"])),
+        str(body["hash"]),
+        str(body["generation"]),
+        bool(body.get("must_change")),
+    )
+
+
+def _info(document: Document) -> AdminInfo:
+    body = document.body
+    return AdminInfo(
+        name=document.name,
+        role=str(body.get("role")),
+        must_change=bool(body.get("must_change")),
+        made_at=float(body.get("made_at", 0.0)),
+        version=document.version,
+    )

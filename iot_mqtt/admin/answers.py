@@ -1,0 +1,95 @@
+"""What a resource answered, as a response: an ``ApiError`` in its own words, the broker's errors translated, anything
+else as 500 and a line of the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from iot_mqtt.admin import errors
+from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.routes import Answered
+from iot_mqtt.errors import MqttError
+
+log = logging.getLogger(__name__)
+
+#: ``twisted.web.server.Request``, whose methods have no annotations.
+WebRequest = Any
+
+_JSON = "application/json"
+
+
+def status_of(value: object) -> HTTPStatus:
+    """204 where there is nothing to say."""
+    if isinstance(value, Answered) and value.status is not HTTPStatus.OK:
+        return value.status
+    empty = value is None or (isinstance(value, Answered) and value.value is None)
+    return HTTPStatus.NO_CONTENT if empty else HTTPStatus.OK
+
+
+def write(request: WebRequest, outcome: object) -> bytes:
+    """The body of what was answered; status and headers are set. Bytes are a page that has its headers."""
+    if isinstance(outcome, bytes):
+        return outcome
+    if isinstance(outcome, Answered):
+        return _write_json(request, status_of(outcome), outcome.value, outcome.headers)
+    return _write_json(request, status_of(outcome), outcome)
+
+
+def answer_later(request: WebRequest, outcome: Awaitable[object]) -> None:
+    """Write what it will be, unless whoever asked is gone by then."""
+    gone: list[bool] = []
+    request.notifyFinish().addErrback(lambda _: gone.append(True))
+
+    async def answer() -> None:
+        try:
+            body = write(request, await outcome)
+        except Exception as error:  # noqa: BLE001 - as in render
+            body = failed(request, error)
+        if not gone:
+            request.write(body)
+            request.finish()
+
+    finished: Deferred[None] = ensureDeferred(answer())
+    finished.addErrback(lambda failure: log.error("an answer could not be written: %s", failure.value))
+
+
+def failed(request: WebRequest, error: Exception) -> bytes:
+    """The body of the answer to what could not be done."""
+    if isinstance(error, MqttError):
+        error = errors.of_broker(error)
+    if not isinstance(error, ApiError):
+        log.error("unexpected error in the API", exc_info=error)
+        detail = "the node's log says more"
+        error = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
+    return _write_json(request, error.status, {"error": error.error, "detail": error.detail}, error.headers)
+
+
+def _write_json(
+    request: WebRequest, status: HTTPStatus, value: object, headers: Mapping[str, str] | None = None
+) -> bytes:
+    """Set status and headers; returns the body that has still to be written."""
+    request.setResponseCode(status)
+    for name, text in (headers or {}).items():
+        request.setHeader(name, text)
+    request.setHeader("cache-control", "no-store")
+    request.setHeader("x-content-type-options", "nosniff")
+    if status is HTTPStatus.NO_CONTENT:
+        request.responseHeaders.removeHeader("content-type")
+        return b""
+    body = json.dumps(value, ensure_ascii=False, default=_fields_of).encode("utf-8", "replace") + b"\n"
+    request.setHeader("content-type", _JSON)
+    request.setHeader("content-length", str(len(body)))
+    return body
+
+
+def _fields_of(value: Any) -> object:
+    """What is no JSON by itself."""
+    return dict(value) if isinstance(value, Mapping) else asdict(value)

@@ -1,0 +1,74 @@
+"""What a browser lets pages of other sites do with this port, and what is done about it.
+
+* A page may rename its own address to this one by DNS (rebinding), and then read answers: the Host that it believes in
+  is a name that nobody here goes by. An address in figures cannot be renamed.
+* A page may send forms here, with the cookie of whoever is logged in. SameSite keeps that cookie at home; and the page
+  cannot say what the login was told besides, nor that it comes from here (Origin, Sec-Fetch-Site).
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import Sequence
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from iot_mqtt.admin.callers import Caller
+from iot_mqtt.admin.errors import ApiError
+
+_SAFE = ("GET", "HEAD")
+
+
+class Hosts:
+    """The names that this port goes by: those of this machine and of the address that it is bound to, unless others
+    are named. ``*.example.org`` is every name below, ``*`` any name.
+    """
+
+    def __init__(self, names: Sequence[str], bound: str) -> None:
+        own = ("localhost", "*.localhost", socket.gethostname(), bound)
+        self._names = frozenset(one.lower().rstrip(".") for one in (names or own))
+
+    def accepts(self, host: str | None) -> bool:
+        """Whether a request may name this Host. None: it names none, so it is no browser's."""
+        if host is None or "*" in self._names:
+            return True
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        if name in self._names or _is_address(name):
+            return True
+        parts = name.split(".")
+        return any(f"*.{'.'.join(parts[at:])}" in self._names for at in range(1, len(parts)))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def check_origin(method: str, host: str | None, origin: str | None, fetch_site: str | None) -> None:
+    """Raise 403 for what a page of another site has sent; what is no browser says nothing of it."""
+    if method in _SAFE:
+        return
+    if fetch_site is not None and fetch_site != "same-origin":
+        raise foreign(f"Sec-Fetch-Site is {fetch_site}")
+    if origin is not None and (not host or urlsplit(origin).netloc.lower() != host.lower()):
+        raise foreign("Origin is another one than Host")
+
+
+def check_csrf(method: str, caller: Caller, shown: str | None) -> None:
+    """Raise 403 for a change by a cookie without what its page was told at the login."""
+    if caller.login and method not in _SAFE and not hmac.compare_digest((shown or "").encode(), caller.csrf.encode()):
+        raise foreign("X-CSRF-Token is not what the login was answered with")
+
+
+def foreign(detail: str) -> ApiError:
+    return ApiError(HTTPStatus.FORBIDDEN, "cross_site", f"another site's page may have sent this: {detail}")
+
+
+def misdirected() -> ApiError:
+    detail = "this port does not go by the name in Host; admin.hosts lists names that it does"
+    return ApiError(HTTPStatus.MISDIRECTED_REQUEST, "unknown_host", detail)
