@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iot_mqtt.admin.audit import AuditLog, Verified
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing
+from iot_mqtt.admin.call import PAGE, Call
 from iot_mqtt.admin.callers import MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
@@ -58,28 +58,33 @@ class TokenResources(Resource):
 
 
 class AuditResources(Resource):
-    """What was changed at this node, by whom."""
+    """What was changed, by whom, at all nodes."""
 
-    def __init__(self, audit: AuditLog) -> None:
+    def __init__(self, audit: AuditEverywhere) -> None:
         self._audit = audit
 
-    @listing("audit", "What was changed through this node, the last first.", "AuditRecord", role=Role.ADMIN)
-    async def _list(self, call: Call) -> Json:
-        before = call.after
-        if before is not None and not before.isdecimal():
-            raise bad_request("after must be what the page before gave")
-        found = await self._audit.latest(None if before is None else int(before), call.limit + 1)
-        return dict(call.page(found, lambda one: str(one["seq"])))
+    @get(
+        "audit",
+        "What was changed through all nodes that answer, the last first.",
+        "AuditPage",
+        query=("node", *PAGE),
+        role=Role.ADMIN,
+    )
+    async def _list(self, call: Call) -> AuditPage:
+        try:
+            return await self._audit.page(call.after, call.limit, call.query.get("node"))
+        except ValueError as error:
+            raise bad_request("after must be what the page before gave") from error
 
-    @get("audit/verify", "Whether the log of changes is whole.", "AuditVerified", query=("hash",), role=Role.ADMIN)
-    async def _verify(self, call: Call) -> Verified:
+    @get("audit/verify", "Whether the logs of changes are whole.", "AuditVerified", query=("hash",), role=Role.ADMIN)
+    async def _verify(self, call: Call) -> AllVerified:
         return await self._audit.verify(call.query.get("hash"))
 
     def schemas(self) -> Schemas:
         record: Json = {
             "seq": {"type": "integer"},
             "time": {**_TEXT, "description": "UTC."},
-            "node": _TEXT,
+            "node": {**_TEXT, "description": "That was asked for the change."},
             "who": _TEXT,
             "role": _TEXT,
             "address": _TEXT,
@@ -90,4 +95,9 @@ class AuditResources(Resource):
             "previous": _TEXT,
             "hash": _TEXT,
         }
-        return {"AuditRecord": object_of(record), "AuditVerified": schema_of(Verified)}
+        page: Json = {
+            "items": items_of(object_of(record)),
+            "after": maybe("string"),
+            "missing": items_of(schema_of(Missing)),
+        }
+        return {"AuditPage": object_of(page), "AuditVerified": schema_of(AllVerified)}

@@ -53,6 +53,8 @@ class Verified:
     head: str
     #: What is wrong, and where, or "".
     fault: str
+    #: Whether the hash is there that was asked for; None: none was.
+    found: bool | None
 
 
 class AuditLog:
@@ -92,7 +94,7 @@ class AuditLog:
         return await self._aside(lambda: list(islice(backwards(self._folder, before), limit)))
 
     async def verify(self, expected: str | None = None) -> Verified:
-        """Read all of it. ``expected``: a hash that was the last one once, and has to be there."""
+        """Read all of it. ``expected``: a hash that was the last one once, perhaps of another node's log."""
         return await self._aside(lambda: verify(self._folder, expected))
 
     def _open(self) -> None:
@@ -203,7 +205,7 @@ def verify(folder: Path, expected: str | None = None) -> Verified:
     """Hold every record against its hash, its number and the one before."""
     records = first = last = 0
     head = fault = ""
-    found = expected is None
+    found = None if expected is None else False
     try:
         for record in read(folder):
             if record["hash"] != hash_of(record):
@@ -211,9 +213,7 @@ def verify(folder: Path, expected: str | None = None) -> Verified:
             if records and (record["previous"] != head or record["seq"] != last + 1):
                 raise ValueError(f"record {record['seq']} does not follow record {last}")
             records, first, last, head = records + 1, first or record["seq"], record["seq"], record["hash"]
-            found = found or head == expected
+            found = found if found is None else found or head == expected
     except (OSError, ValueError) as error:
         fault = str(error)
-    if not fault and not found:
-        fault = f"no record has the hash {expected}"
-    return Verified(whole=not fault, records=records, first=first, last=last, head=head, fault=fault)
+    return Verified(whole=not fault, records=records, first=first, last=last, head=head, fault=fault, found=found)

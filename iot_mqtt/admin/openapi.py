@@ -19,6 +19,7 @@ _PARAMETERS: dict[str, Json] = {
     "generation": {"description": "Only of this generation.", "schema": {"type": "integer"}},
     "target": {"description": "Only of this client, gateway or GATEWAY/DEVICE.", "schema": {"type": "string"}},
     "state": {"description": "Only in this state.", "schema": {"type": "string"}},
+    "node": {"description": "Only of this node.", "schema": {"type": "string"}},
     "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
 }

@@ -1,16 +1,16 @@
 """What nodes ask each other beside homes and interest, by name: one asks, every other member answers.
 
-The answers are made at once, from memory. A node that does not know a name, or does not answer in time, is told of as
-text: whoever asked decides what that means.
+Most answers are made at once, from memory; those in ``later`` take their time. A node that does not know a name, or
+does not answer in time, is told of as text: whoever asked decides what that means.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.cluster.links import LinkError, Links, Request
 
@@ -28,10 +28,15 @@ class Questions:
         self._flush_soon = flush_soon
         #: Name → what makes the answer of the body; whatever it raises goes back as a refusal.
         self.answers: dict[str, Callable[[bytes], bytes]] = {}
+        #: The same of answers that are waited for.
+        self.later: dict[str, Callable[[bytes], Awaitable[bytes]]] = {}
 
     def take(self, peer: int, request: Request) -> bool:
         """Answer a peer; False if nobody here knows the name."""
-        answer = self.answers.get(request.name)
+        later, answer = self.later.get(request.name), self.answers.get(request.name)
+        if later is not None:
+            ensureDeferred(self._take_later(peer, request, later))
+            return True
         if answer is None:
             return False
         try:
@@ -44,7 +49,26 @@ class Questions:
         self._flush_soon()
         return True
 
-    def ask_all(self, name: str, body: bytes) -> Deferred[Mapping[int, bytes | str]]:
+    async def _take_later(self, peer: int, request: Request, later: Callable[[bytes], Awaitable[bytes]]) -> None:
+        boot = self._boot(peer)
+        try:
+            body: bytes | str = await later(request.body)
+        except Exception as error:  # as above
+            log.error("a question of node %d cannot be answered", peer, exc_info=error)
+            body = f"it failed there: {error}"
+        # A peer that has begun anew meanwhile counts its questions anew.
+        if boot is not None and self._boot(peer) == boot:
+            if isinstance(body, str):
+                self._links.refuse(peer, request, body)
+            else:
+                self._links.reply(peer, request, body)
+            self._flush_soon()
+
+    def _boot(self, peer: int) -> int | None:
+        link = self._links.links.get(peer)
+        return None if link is None else link.peer_boot
+
+    def ask_all(self, name: str, body: bytes, within: float = ANSWERS_WITHIN) -> Deferred[Mapping[int, bytes | str]]:
         """Ask every other member; fires with the answers by number, or why there is none, in words."""
         found: dict[int, bytes | str] = {}
         asked: Deferred[Mapping[int, bytes | str]] = Deferred()
@@ -56,7 +80,7 @@ class Questions:
                 asked.callback(found)
 
         for number in peers:
-            self._links.request(number, name, body, ANSWERS_WITHIN, partial(answered, number))
+            self._links.request(number, name, body, within, partial(answered, number))
         if peers:
             self._flush_soon()
         else:

@@ -1,12 +1,17 @@
-"""Users of the grid are the same on every node: added at one, let in at all; disabled at another, out at all."""
+"""Users of the grid are the same on every node: added at one, let in at all; disabled at another, out at all. So are
+those of the admin port.
+"""
 
 from __future__ import annotations
 
+import json
 import time
+from http.client import HTTPConnection
+from typing import Any
 
 from systemkit import wire
 from systemkit.plain import Plain
-from systemkit.users import delete_user, put_user
+from systemkit.users import call, delete_user, put_user
 
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
 
@@ -40,3 +45,38 @@ def test_a_user_who_is_changed_at_one_node_is_changed_at_all(nodes: Nodes) -> No
     for node in nodes:
         assert _reason(node, "grid-ann") != 0
     delete_user(nodes[1], "grid-ann")
+
+
+def _page(node: BrokerNode, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any, str]:
+    """What a browser does: status, answer, and the cookie that came with it."""
+    asked = HTTPConnection("127.0.0.1", node.ports["admin"], timeout=20)
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    asked.request(method, f"/api/v1/{path}", None if body is None else json.dumps(body), named)
+    answer = asked.getresponse()
+    text = answer.read()
+    return answer.status, json.loads(text) if text else None, (answer.getheader("Set-Cookie") or "").partition(";")[0]
+
+
+def test_a_login_and_the_log_of_changes_are_of_all_nodes(nodes: Nodes) -> None:
+    """Logged in at one node, known at once at another, out at all; and any node shows what was changed at each."""
+    status, answer = call(nodes[0], "POST", "admins", {"name": "eve", "role": "operator", "password": "of-eve-12"})
+    assert status == 200, answer
+    status, me, cookie = _page(nodes[0], "POST", "login", {"name": "eve", "password": "of-eve-12"})
+    assert (status, me["role"]) == (200, "operator")
+    for node in nodes:
+        status, _, _ = _page(node, "DELETE", f"clients/by-{node.name}", Cookie=cookie, X_CSRF_Token=me["csrf"])
+        assert status == 404
+        assert _page(node, "DELETE", "clients/nobody", Cookie=cookie)[0] == 403
+    assert call(nodes[2], "DELETE", "admins/eve")[0] == 204
+    began = time.monotonic()
+    assert eventually(lambda: all(_page(one, "GET", "me", Cookie=cookie)[0] == 401 for one in nodes), PROMISED + AIR)
+    assert time.monotonic() - began < PROMISED + AIR
+    for node in nodes:
+        page = call(node, "GET", "audit?limit=20")[1]
+        assert page["missing"] == []
+        shown = [(one["node"], one["who"], one["path"]) for one in page["items"]]
+        changes = [("eve", f"clients/by-{one.name}", one.name) for one in reversed(nodes.all)]
+        wanted = [(nodes[2].name, "admin.token", "admins/eve"), *((name, who, path) for who, path, name in changes)]
+        assert [one for one in shown if one in wanted] == wanted
+        found = call(node, "GET", "audit/verify")[1]
+        assert (found["whole"], [one["node"] for one in found["items"]]) == (True, sorted(one.name for one in nodes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -24,7 +25,9 @@ _TOKENS = (
     field("made_by", "MADE BY"),
 )
 _RECORDS = (
-    *fields(seq="SEQ", time="TIME", who="WHO", role="ROLE", address="ADDRESS", method="METHOD", path="PATH"),
+    *fields(
+        time="TIME", node="NODE", seq="SEQ", who="WHO", role="ROLE", address="ADDRESS", method="METHOD", path="PATH"
+    ),
     field("status", "STATUS"),
     field("body", "BODY"),
 )
@@ -87,22 +90,30 @@ def tokens_delete(node: Node, as_json: bool, id: str) -> None:
 
 @click.group()
 def audit() -> None:
-    """What was changed through a node, and by whom."""
+    """What was changed through the nodes, and by whom."""
 
 
 @audit.command("list")
 @limit_option
+@click.option("--node", "of", help="Only what was asked of this one.")
 @on_node
-def audit_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List changes, the last first; refused ones, too."""
-    print_items(_RECORDS, node.items("audit", query={}, limit=limit), as_json)
+def audit_list(node: Node, as_json: bool, limit: int | None, of: str | None) -> None:
+    """List changes at all nodes, the last first; refused ones, too. Who does not answer is named on standard error."""
+    missing: dict[str, str] = {}
+
+    def heard(page: Json) -> None:
+        missing.update((one["node"], one["reason"]) for one in page["missing"])
+
+    query = {} if of is None else {"node": of}
+    print_items(_RECORDS, node.items("audit", query=query, limit=limit, heard=heard), as_json)
+    _say_missing(missing)
 
 
 @audit.command("verify")
 @click.option("--hash", "expected", help="The last one that you have noted; it has to be in the chain.")
 @on_node
 def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
-    """Say whether the log is whole; the exit code is 1 if it is not.
+    """Say whether the log of each node is whole; the exit code is 1 if one is not, or does not answer.
 
     Each record has the hash of the one before. Note the last one in another place: who can write the node's files
     could write all of them anew.
@@ -110,10 +121,24 @@ def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
     found = node.get("audit", "verify", query={} if expected is None else {"hash": expected})
     if as_json:
         print_json(found)
-    elif found["whole"]:
-        count, first, last = found["records"], found["first"], found["last"]
-        click.echo(f"whole: {count} records, {first} to {last}; the last has the hash {found['head'] or '-'}")
     else:
-        click.echo(f"NOT whole: {plain(found['fault'])}")
-    if not found["whole"]:
+        for one in found["items"]:
+            click.echo(f"{plain(one['node'])}: {_verdict(one)}")
+        if not found["whole"]:
+            click.echo(f"NOT whole: {plain(found['fault'])}")
+        _say_missing({one["node"]: one["reason"] for one in found["missing"]})
+    if found["missing"] or not found["whole"]:
         raise SystemExit(1)
+
+
+def _verdict(one: Json) -> str:
+    if not one["whole"]:
+        return f"NOT whole: {plain(one['fault'])}"
+    return (
+        f"whole: {one['records']} records, {one['first']} to {one['last']}; the last has the hash {one['head'] or '-'}"
+    )
+
+
+def _say_missing(missing: Mapping[str, str]) -> None:
+    for name, reason in sorted(missing.items()):
+        click.echo(f"! without {plain(name)}: {plain(reason)}", err=True)

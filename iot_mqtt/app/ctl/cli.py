@@ -14,7 +14,7 @@ _COMMANDS = (
         "admins:admins",
         "Users of the admin port, with a role: they log in with a browser.",
     ),
-    ("audit", "access:audit", "What was changed through a node, and by whom."),
+    ("audit", "access:audit", "What was changed through the nodes, and by whom."),
     ("auth", "auth:auth", "Who is let in, and why."),
     ("capture", "capture:capture", "Captures of what gateways say and are told; `iot-mqtt frames` reads them."),
     ("clients", "clients:clients", "Connected clients."),

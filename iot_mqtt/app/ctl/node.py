@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 from itertools import islice
 from typing import Any
@@ -50,14 +50,23 @@ class Node:
         """A page outside the API, as it is."""
         return self._send("GET", path).decode()
 
-    def items(self, *path: str, query: Mapping[str, str], limit: int | None) -> Iterator[Json]:
-        """The items of all pages, fetched as they are needed."""
-        return islice(self._pages(path, query, min(PAGE, limit or PAGE)), limit)
+    def items(
+        self,
+        *path: str,
+        query: Mapping[str, str],
+        limit: int | None,
+        heard: Callable[[Json], None] = lambda _: None,
+    ) -> Iterator[Json]:
+        """The items of all pages, fetched as they are needed; ``heard`` is told each page, before its items."""
+        return islice(self._pages(path, query, min(PAGE, limit or PAGE), heard), limit)
 
-    def _pages(self, path: tuple[str, ...], query: Mapping[str, str], size: int) -> Iterator[Json]:
+    def _pages(
+        self, path: tuple[str, ...], query: Mapping[str, str], size: int, heard: Callable[[Json], None]
+    ) -> Iterator[Json]:
         after: dict[str, str] = {}
         while True:
             page = self.get(*path, query={**query, **after, "limit": str(size)})
+            heard(page)
             yield from page["items"]
             if page["after"] is None:
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.admin_resources import AdminResources
 from iot_mqtt.admin.admins import AdminDesk
 from iot_mqtt.admin.audit import AuditLog
+from iot_mqtt.admin.audit_everywhere import Asking, AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import TOKENS, Role, RootToken, Tokens
 from iot_mqtt.admin.cross_site import Hosts
@@ -24,6 +26,7 @@ from iot_mqtt.admin.site import Gate
 from iot_mqtt.admin.token import load_token, read_token
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.auth.hashing import HashPool
+from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import ADMINS, Conflict, Directory
 
@@ -37,7 +40,17 @@ FIRST: Final = "admin"
 class AdminAccess:
     """Raises ``OSError`` if the token or the audit log can't be read, and ``ValueError`` if the latter is none."""
 
-    def __init__(self, config: Config, directory: Directory, reactor: Any, clock: Clock, pool: HashPool) -> None:
+    def __init__(
+        self,
+        config: Config,
+        directory: Directory,
+        reactor: Any,
+        clock: Clock,
+        pool: HashPool,
+        members: Callable[[], Iterable[MemberInfo]] = tuple,
+        asking: Asking | None = None,
+    ) -> None:
+        """``members`` and ``asking``: the other nodes, whose logs of changes are shown here, too."""
         admin, data_dir = config.admin, config.node.data_dir
         self._directory = directory
         self._first = read_token(data_dir) is None
@@ -56,7 +69,7 @@ class AdminAccess:
         self.gate = Gate(tokens, auditor, self.logins, cookie, Hosts(admin.hosts, admin.host), admin.metrics)
         self.resources: tuple[Resource, ...] = (
             TokenResources(tokens),
-            AuditResources(audit),
+            AuditResources(AuditEverywhere(audit, config.node.id, members, asking)),
             AdminResources(self._desk),
             LoginResources(self.sign_in, self.logins, self._desk, auditor, cookie),
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from iot_mqtt.admin.audit_everywhere import Asking
 from iot_mqtt.admin.backup_resources import BackupResources, Copies
 from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.rule_resources import RuleResources
@@ -91,12 +92,21 @@ class AdminPort:
         devices: Accompanied,
         uplink: UplinkDesk | None,
         certificates: Certificates,
+        asking: Asking | None,
     ) -> str:
         """Listen; returns where. ``metrics`` makes the text of ``/metrics``, this port's connections included."""
         config = self._config
         status = pipeline_dir(config) / "status"
         doorkeeper = Doorkeeper(config.admin, room)
-        self._callers = callers = AdminAccess(config, self._directory, self._reactor, self._clock, self._access.pool)
+        self._callers = callers = AdminAccess(
+            config,
+            self._directory,
+            self._reactor,
+            self._clock,
+            self._access.pool,
+            lambda: view.cluster.info().members,
+            asking,
+        )
         site = make_site(
             view,
             metrics(ListenerCounts("admin", doorkeeper)),

@@ -368,6 +368,7 @@ class Service:
             devices=self.accompanied,
             uplink=self._desk,
             certificates=self._certificates,
+            asking=None if self._cluster is None else self._cluster.questions,
         )
 
     def _metrics(self, admin: ListenerCounts) -> Metrics:

@@ -14,6 +14,7 @@ from iot_mqtt.admin.access_resources import AuditResources
 from iot_mqtt.admin.admin_resources import AdminResources
 from iot_mqtt.admin.admins import AdminDesk
 from iot_mqtt.admin.audit import AuditLog
+from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.cross_site import Hosts
@@ -83,7 +84,7 @@ class LoginNode:
             token=None,
             further=(
                 AdminResources(desk),
-                AuditResources(audit),
+                AuditResources(AuditEverywhere(audit, name, tuple)),
                 LoginResources(self.sign_in, self.logins, desk, auditor, self.cookie),
             ),
             gate=Gate(tokens, auditor, self.logins, self.cookie, **gate),

@@ -15,6 +15,7 @@ import pytest
 from iot_mqtt.admin import audit as audit_module
 from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.audit import AuditLog, paths, verify
+from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.resources import Resources
@@ -54,7 +55,7 @@ class Site:
 
         self.browser = make_browser(
             FakeView(),
-            further=(TokenResources(self.tokens), AuditResources(self.log)),
+            further=(TokenResources(self.tokens), AuditResources(AuditEverywhere(self.log, "node-1", tuple))),
             callers=self.tokens,
             auditor=Auditor(self.log, "node-1", lambda: self.now),
         )

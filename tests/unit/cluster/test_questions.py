@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from twisted.internet.defer import Deferred
+
 from tests.unit.cluster.nodekit import World
 
 
@@ -63,3 +65,27 @@ def test_a_node_that_is_paused_does_not_hold_up_the_rest() -> None:
     answers = ask(world, "a")
     assert answers[world["c"].number] == b"?c"
     assert "gave no answer" in str(answers[world["b"].number])
+
+
+def test_an_answer_may_take_its_time() -> None:
+    """It fails there as others do."""
+    world = three()
+    waiting: list[Deferred[bytes]] = []
+
+    async def later(body: bytes) -> bytes:
+        waiting.append(Deferred())
+        return body + await waiting[-1]
+
+    async def fail(body: bytes) -> bytes:
+        raise ValueError("out of cheese")
+
+    world["b"].cluster.questions.later["slow"] = later
+    world["c"].cluster.questions.later["slow"] = fail
+    found: list[Mapping[int, bytes | str]] = []
+    world["a"].cluster.questions.ask_all("slow", b"?", 20.0).addCallback(found.append)
+    world.until(lambda: bool(waiting), 30.0)
+    world.pass_time(10.0)
+    assert not found
+    waiting[0].callback(b"!")
+    world.until(lambda: bool(found), 30.0)
+    assert found[0] == {world["b"].number: b"?!", world["c"].number: "it failed there: out of cheese"}

@@ -1,0 +1,203 @@
+"""The logs of changes of all nodes as one: each node keeps its own, and is asked for it.
+
+::
+
+    ctl ─▶ one node ─ "audit.page" ─▶ every other member
+             │           │   its records before what was shown of it, the last first
+             └── merged by time ◀─┘
+
+A page ends where the records of a node do that has more of them. The cursor says for each node what was shown last. Who
+did not answer is named beside the records: its are missing, not there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+from iot_mqtt.admin.audit import AuditLog, Record, Verified
+from iot_mqtt.broker.facade import MemberInfo
+
+Answer = TypeVar("Answer")
+
+PAGE, VERIFY = "audit.page", "audit.verify"
+#: Seconds for the answers.
+PAGE_WITHIN, VERIFY_WITHIN = 5.0, 20.0
+#: Bytes of the records of one answer, about.
+ANSWER_BYTES = 256 * 1024
+
+
+class Asking(Protocol):
+    """How to ask the other nodes; ``cluster.questions`` is one."""
+
+    #: Name → what makes the answer of a question's body, in time.
+    later: dict[str, Callable[[bytes], Awaitable[bytes]]]
+
+    def ask_all(self, name: str, body: bytes, within: float) -> Awaitable[Mapping[int, bytes | str]]:
+        """Answers by number, or why there is none, in words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A node whose log is not in an answer."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """Records of all nodes, the last first."""
+
+    items: tuple[Record, ...]
+    after: str | None
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerified(Verified):
+    """One node's chain."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllVerified:
+    """What came of looking at the chains of all nodes that answered."""
+
+    whole: bool
+    #: What is wrong, and where, or "".
+    fault: str
+    items: tuple[NodeVerified, ...]
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one node has to show: its records, and whether there are more before them."""
+
+    node: str
+    records: list[Record]
+    more: bool
+
+
+class AuditEverywhere:
+    """One node's log, and those of the others where there are any."""
+
+    def __init__(
+        self, log: AuditLog, node: str, members: Callable[[], Iterable[MemberInfo]], asking: Asking | None = None
+    ) -> None:
+        self._log = log
+        self._node = node
+        self._members = members
+        self._asking = asking
+        if asking is not None:
+            asking.later[PAGE] = self._answer_page
+            asking.later[VERIFY] = self._answer_verify
+
+    async def page(self, cursor: str | None, limit: int, node: str | None = None) -> AuditPage:
+        """Records before those that were shown. ``node``: only its. ``ValueError`` for no cursor of ours."""
+        shown = _read_cursor(cursor)
+        question = json.dumps({"before": shown, "limit": limit, "node": node}).encode()
+        parts, missing = await self._ask(PAGE, question, PAGE_WITHIN, _read_part, node)
+        items, more = merged([await self._part(question), *parts], limit)
+        shown |= {str(item["node"]): int(item["seq"]) for item in items}
+        return AuditPage(tuple(items), urlencode(shown) if more else None, missing)
+
+    async def verify(self, expected: str | None) -> AllVerified:
+        """Look at every record of every node. ``expected``: a hash that was one's last, and has to be there."""
+        question = json.dumps({"hash": expected}).encode()
+        found, missing = await self._ask(VERIFY, question, VERIFY_WITHIN, _read_verified)
+        items = [await self._verified(expected), *found]
+        faults = [f"{one.node}: {one.fault}" for one in items if one.fault]
+        if expected is not None and not any(one.found for one in items):
+            faults.append(f"no record has the hash {expected}")
+        ordered = tuple(sorted(items, key=lambda one: one.node))
+        return AllVerified(not faults, "; ".join(faults), ordered, missing)
+
+    # Of this node.
+
+    async def _part(self, question: bytes) -> _Part:
+        asked = json.loads(question)
+        limit, before = int(asked["limit"]), asked["before"].get(self._node)
+        if asked["node"] not in (None, self._node):
+            return _Part(self._node, [], more=False)
+        found = await self._log.latest(None if before is None else int(before), limit + 1)
+        records: list[Record] = []
+        size = 0
+        for record in found[:limit]:
+            size += len(json.dumps(record))
+            if records and size > ANSWER_BYTES:
+                break
+            # A copied data directory may name another node; the cursor goes by ours.
+            records.append({**record, "node": self._node})
+        return _Part(self._node, records, more=len(found) > len(records))
+
+    async def _verified(self, expected: str | None) -> NodeVerified:
+        return NodeVerified(**asdict(await self._log.verify(expected)), node=self._node)
+
+    async def _answer_page(self, body: bytes) -> bytes:
+        return json.dumps(asdict(await self._part(body))).encode()
+
+    async def _answer_verify(self, body: bytes) -> bytes:
+        expected = json.loads(body)["hash"]
+        return json.dumps(asdict(await self._verified(None if expected is None else str(expected)))).encode()
+
+    # Of the others.
+
+    async def _ask(
+        self, name: str, question: bytes, within: float, read: Callable[[Any], Answer], node: str | None = None
+    ) -> tuple[list[Answer], tuple[Missing, ...]]:
+        if self._asking is None or node == self._node:
+            return [], ()
+        members = {one.number: one for one in self._members() if one.state != "self"}
+        answers = await self._asking.ask_all(name, question, within)
+        found: list[Answer] = []
+        missing: list[Missing] = []
+        for number, answer in sorted(answers.items()):
+            named = members[number].node_id if number in members else ""
+            reason = answer if isinstance(answer, str) else "its answer cannot be understood"
+            try:
+                found.append(read(json.loads(answer) if isinstance(answer, bytes) else None))
+            except (ValueError, KeyError, TypeError):
+                missing.append(Missing(named or f"number {number}", reason))
+        # Who has left is not asked; a node that is known by its number only has nothing to be missed.
+        gone = (one for number, one in members.items() if number not in answers and one.node_id)
+        missing += [Missing(one.node_id, f"it is {one.state}") for one in gone]
+        return found, tuple(one for one in missing if node in (None, one.node))
+
+
+def merged(parts: Iterable[_Part], limit: int) -> tuple[list[Record], bool]:
+    """The last records of all, the last first, each node's in their order; and whether there are more."""
+    waiting = [(part, list(reversed(part.records))) for part in parts]
+    items: list[Record] = []
+    while len(items) < limit:
+        if any(part.more and not records for part, records in waiting):
+            return items, True
+        heads = [records for _, records in waiting if records]
+        if not heads:
+            return items, False
+        items.append(max(heads, key=lambda records: str(records[-1].get("time"))).pop())
+    return items, any(records or part.more for part, records in waiting)
+
+
+def _read_part(said: Any) -> _Part:
+    records = [{**record, "seq": int(record["seq"]), "node": str(said["node"])} for record in said["records"]]
+    return _Part(str(said["node"]), records, bool(said["more"]))
+
+
+def _read_verified(said: Any) -> NodeVerified:
+    return NodeVerified(**{one.name: said[one.name] for one in fields(NodeVerified)})
+
+
+def _read_cursor(cursor: str | None) -> dict[str, int]:
+    if cursor is None:
+        return {}
+    pairs = parse_qsl(cursor, strict_parsing=True, max_num_fields=1000)
+    if not all(seq.isdecimal() and len(seq) < 16 for _, seq in pairs):
+        raise ValueError("no cursor")
+    return {node: int(seq) for node, seq in pairs}
