@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 #: Wrong passwords that cost no waiting, and seconds: the longest, and after which all are forgotten.
 FREE = 5
@@ -22,6 +23,7 @@ LONGEST = 900.0
 FORGOTTEN = 3600.0
 #: Pairs that are remembered; those that failed longest ago make room.
 MAX_PAIRS = 10_000
+_LOOKED_AT = 64
 
 
 @dataclass(slots=True)
@@ -50,9 +52,8 @@ class Lockout:
         known = self._pairs.pop((name, source), None)
         if known is None or now - known.last > FORGOTTEN:
             known = _Failures()
+        self._make_room(now)
         self._pairs[name, source] = known
-        while len(self._pairs) > self._most:
-            self._pairs.popitem(last=False)
         known.count += 1
         known.last = now
         # No power of two that no float can hold.
@@ -70,12 +71,21 @@ class Lockout:
         if known is not None:
             known.count -= 1
             known.until = 0.0
+            if not known.count:
+                del self._pairs[name, source]
 
     def unlock(self, names: Iterable[str]) -> None:
         """Nothing is held against these names, wherever it came from."""
         gone = frozenset(names)
         for pair in [pair for pair in self._pairs if pair[0] in gone]:
             del self._pairs[pair]
+
+    def _make_room(self, now: float) -> None:
+        """Those who need not wait go first: names that somebody makes up set nobody free."""
+        while len(self._pairs) >= self._most:
+            oldest = list(islice(self._pairs, _LOOKED_AT))
+            gone = next((pair for pair in oldest if self._pairs[pair].until <= now), oldest[0])
+            del self._pairs[gone]
 
     def failures(self, name: str, source: str) -> int:
         """Wrong passwords of a pair."""

@@ -123,6 +123,9 @@ class Logins:
     def _use(self, document: Document) -> None:
         now = self._now()
         self._used[document.name] = now
+        if len(self._used) > 2 * MAX_LOGINS:
+            kept = self._directory.of(LOGINS)
+            self._used = {id: at for id, at in self._used.items() if id in kept}
         if now - _number(document.body, "used_at") >= self._idle / 10:
             writing = ensureDeferred(self._write(document, now))
             writing.addErrback(lambda failure: log.info("a login's use is not kept: %s", failure.getErrorMessage()))
@@ -142,8 +145,6 @@ class Logins:
         for found, most in ((his, MAX_PER_ADMIN), (list(kept.values()), MAX_LOGINS)):
             for one in sorted(found, key=self._last)[: max(0, len(found) + 1 - most)]:
                 await self.end(one.name)
-        for id in [id for id in self._used if id not in kept]:
-            del self._used[id]
 
 
 def hash_of(secret: bytes) -> str:

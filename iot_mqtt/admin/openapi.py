@@ -24,6 +24,12 @@ _PARAMETERS: dict[str, Json] = {
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
 }
 
+_SECURITY: Schemas = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "login": {"type": "apiKey", "in": "cookie", "name": "iot_mqtt_login", "description": "With TLS: __Host-…"},
+    "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "With all but GET."},
+}
+
 #: What every answer may name.
 _GENERAL: Schemas = {
     "OpenApi": {"type": "object"},
@@ -40,11 +46,11 @@ def describe(routes: Sequence[Route], schemas: Schemas, version: str) -> Json:
         "openapi": "3.1.0",
         "info": {"title": "iot-mqtt", "version": version, "description": "A running node and what it holds."},
         "servers": [{"url": "/api/v1"}],
-        "security": [{"token": []}],
+        "security": [{"token": []}, {"login": [], "csrf": []}],
         "paths": paths,
         "components": {
             "schemas": {**_GENERAL, **schemas},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": _SECURITY,
         },
     }
 
@@ -55,19 +61,25 @@ def _operation(route: Route) -> Json:
     ]
     parameters += [{"name": name, "in": "query", "required": False, **_PARAMETERS[name]} for name in route.query]
     operation: Json = {"summary": route.summary, "parameters": parameters, "responses": _responses(route)}
+    if route.asks == "anybody":
+        operation["security"] = []
     if route.body is not None:
         operation["requestBody"] = {"required": True, "content": _json_of(_reference(route.body))}
     return operation
 
 
 def _responses(route: Route) -> Json:
-    failures = {"401": "No token, or a wrong one."}
+    failures = {"401": "No token and no login, or a wrong one."}
     if route.variables:
         failures["404"] = "There is no such thing."
     if route.query or route.body or route.variables:
         failures["400"] = "The request is wrong."
     if route.body:
         failures |= {"409": "A quota is used up.", "413": "The body is too long."}
+    if route.asks == "anybody":
+        failures["429"] = "Too many wrong passwords; Retry-After says when to try again."
+    else:
+        failures["403"] = "The role or scope does not permit it, or another site's page asks."
     if route.method != "GET":
         failures["503"] = "The store does not answer; try again."
     responses: Json = {

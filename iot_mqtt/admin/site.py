@@ -89,13 +89,13 @@ def make_site(
     uplink: UplinkDesk | None = None,
     further: Sequence[ResourcePart] = (),
     doorkeeper: Doorkeeper | None = None,
-    callers: Callers | None = None,
-    auditor: Auditor | None = None,
     gate: Gate | None = None,
 ) -> Site:
-    """The site of the admin port, to be given to a port of the reactor. ``further``: more resources."""
+    """The site of the admin port, to be given to a port of the reactor. ``further``: more resources. Without a ``gate``
+    the token is all that opens it.
+    """
     resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further)
-    root = _Root(view, metrics, gate or Gate(callers or RootToken(token), auditor), resources, max_body)
+    root = _Root(view, metrics, gate or Gate(RootToken(token)), resources, max_body)
     return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 
 

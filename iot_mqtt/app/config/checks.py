@@ -20,6 +20,8 @@ from iot_mqtt.pipeline.websocket.origins import ANY, OPAQUE, parse_origin
 from iot_mqtt.uplink.kafka.settings import refusal, unknown_option
 from iot_mqtt.uplink.rules import rules_of
 
+_HOST = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
+
 
 def serving_problems(loaded: LoadedConfig) -> list[Problem]:
     """Everything that keeps this configuration from being served."""
@@ -40,6 +42,7 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         _files,
         _exposure,
         _admin_exposure,
+        _admin_hosts,
         _collisions,
     )
     found = [problem for check in checks for problem in check(loaded)]
@@ -269,6 +272,13 @@ def _admin_exposure(loaded: LoadedConfig) -> Iterator[Problem]:
             "admin.allow_plain: true"
         )
         yield _problem(loaded, "admin.host", text)
+
+
+def _admin_hosts(loaded: LoadedConfig) -> Iterator[Problem]:
+    """A name with a scheme or a port would be no request's."""
+    for name in loaded.config.admin.hosts:
+        if not _HOST.fullmatch(name):
+            yield _problem(loaded, "admin.hosts", f"{name!r} is no name of a host, *.NAME or *")
 
 
 def _proves_who(listener: ListenerConfig) -> bool:

@@ -20,6 +20,7 @@ from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import Route
+from iot_mqtt.admin.site import Gate
 from iot_mqtt.admin.token import same
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.grid.directory import GridDirectory
@@ -56,8 +57,7 @@ class Site:
         self.browser = make_browser(
             FakeView(),
             further=(TokenResources(self.tokens), AuditResources(AuditEverywhere(self.log, "node-1", tuple))),
-            callers=self.tokens,
-            auditor=Auditor(self.log, "node-1", lambda: self.now),
+            gate=Gate(self.tokens, Auditor(self.log, "node-1", lambda: self.now)),
         )
         self.ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(self.browser))
 

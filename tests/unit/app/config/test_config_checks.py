@@ -208,3 +208,12 @@ def test_a_chain_that_is_written_out_may_listen_everywhere() -> None:
     """Who wrote which links are asked has decided."""
     assert refusals("listeners.mqtt.host=0.0.0.0", "auth.chain=[grid]") == []
     assert refusals("listeners.mqtt.host=0.0.0.0", "listeners.mqtt.auth_chain=[grid]") == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "fine"),
+    [("[]", True), ("[mqtt.example, '*.example.org', '*']", True), ("['http://x']", False), ("['x:80']", False)],
+)
+def test_the_admin_port_goes_by_names(hosts: str, fine: bool) -> None:
+    """What no request could say is a mistake."""
+    assert (not refusals(f"admin.hosts={hosts}")) is fine
