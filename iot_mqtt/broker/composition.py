@@ -27,6 +27,7 @@ from iot_mqtt.broker.cluster.retained_sync import RetainedSync
 from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
 from iot_mqtt.broker.connections.access import Access
 from iot_mqtt.broker.connections.admission import Admission, WillRequests
+from iot_mqtt.broker.connections.bouncer import Bouncer
 from iot_mqtt.broker.connections.connection import Kind, Serving
 from iot_mqtt.broker.connections.dispatch import Dispatch, Handler
 from iot_mqtt.broker.connections.door import Door
@@ -91,6 +92,7 @@ from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import SendUp
 from iot_mqtt.pipeline import ConnectTimeouts, HalfOpen, HalfOpenLimits
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
+from iot_mqtt.ports.bans import Bans, NoBans
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.counters import Counters
@@ -124,6 +126,7 @@ class Composition:
         budget: BudgetSettings | None = None,
         disk: DiskMeter | None = None,
         clean_for_others: bool = False,
+        bans: Bans | None = None,
         call_soon: Callable[[Callable[[], None]], None],
         new_id: Callable[[], str] = lambda: token_hex(12),
     ) -> None:
@@ -201,6 +204,10 @@ class Composition:
         self.connections = Connections(self.turn, counters, self.accompaniment, self.attempts, timeouts)
         self.connections.on_closed = (self.budget.forget,)
         self.connections.reference = lambda _: settings.server_reference
+        #: Who is not let in, whoever he is.
+        self.bouncer = Bouncer(
+            NoBans() if bans is None else bans, self.connections, self.sessions.get, counters, call_soon
+        )
         self._make_sessions()
         self.connections.detach = self.attaching.detach
         self.draining = Draining(self.door, self.sessions, self.connections, self.budget, counters, clock)
@@ -293,7 +300,7 @@ class Composition:
         welcome = Welcome(settings, sessions, self.outflow, counters)
         opening = Opening(sessions, self.attaching, self.owners, rights, wills, connections, welcome)
         wanted = WillRequests(settings, counters)
-        self._admission = admission = Admission(self.owners, wanted, welcome, opening, self.new_client_id)
+        self._admission = admission = Admission(self.bouncer, self.owners, wanted, welcome, opening, self.new_client_id)
         access = Access(self.authenticator, self.authorizer, self.methods, admission.admit, rights.recheck)
         subscribe = SubscribeHandler(
             settings,
@@ -304,7 +311,7 @@ class Composition:
             counters,
         )
         return table(
-            ConnectHandler(settings, self.door, access, connections, counters),
+            ConnectHandler(settings, self.door, self.bouncer, access, connections, counters),
             AuthHandler(access, counters),
             publish,
             AcksHandler(self.outflow, self.store, self.turn, self.accompaniment, counters),

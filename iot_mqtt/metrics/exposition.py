@@ -48,6 +48,7 @@ _LABELLED = (
     ("messages_refused", "messages_refused", "reason", "Messages that were not stored because there was no room."),
     ("publishers_paused", "publishers_paused", "reason", "Times that a connection was not read from for a while."),
     ("denied", "requests_denied", "action", "Requests that the rules did not allow."),
+    ("banned", "banned_clients", "cause", "Clients that a ban kept out, or ended, by why there is one."),
     ("errors", "protocol_errors", "reason", "Errors of clients that ended their connection."),
 )
 

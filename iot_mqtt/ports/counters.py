@@ -99,6 +99,7 @@ class Counters:
         self.messages_refused: Counter[str] = Counter()  # not stored because there was no room, by why
         self.publishers_paused: Counter[str] = Counter()  # times that a connection was not read from, by why
         self.denied: Counter[str] = Counter()  # by action
+        self.banned: Counter[str] = Counter()  # clients that a ban kept out, or ended, by its cause
         self.errors: Counter[str] = Counter()  # protocol errors by reason name
         self.commits = 0
         self.commit_operations = 0

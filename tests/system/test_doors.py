@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from systemkit.plain import Plain
 from systemkit.ports import free_port
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker, brokers
+from systemkit.users import call
 from systemkit.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="ports are configured differently there")
@@ -106,6 +108,40 @@ def test_the_balancer_without_a_header_is_refused(behind: BrokerProcess) -> None
         client.send(wire.connect("naked", version=5))
         assert client.until_closed() == []
     wait_until(lambda: _faults(behind, "BAD_PROXY_HEADER") - before == 1, 5)
+
+
+def test_who_is_banned_is_out_within_a_second(behind: BrokerProcess) -> None:
+    """Whoever is there is told why; whoever comes is closed without a word, by the address in the header, too."""
+    client = _direct(behind)
+    client.connect("there")
+    status, ban = call(behind, "POST", "bans", {"address": "127.0.5.0/28", "seconds": 60, "reason": "loud"})
+    assert status == 200
+    began = time.monotonic()
+    farewell = client.expect(wire.DISCONNECT)
+    assert (farewell.reason(), b"banned: loud" in farewell.body) == (0x98, True)
+    with _direct(behind) as another:
+        assert another.until_closed() == []
+    assert time.monotonic() - began < 1
+    assert call(behind, "DELETE", f"bans/{ban['id']}")[0] == 204
+    with _direct(behind) as another:
+        another.connect("back")
+    assert call(behind, "POST", "bans", {"address": "198.51.100.9"})[0] == 200
+    for address, let_in in (("198.51.100.9", False), ("198.51.100.10", True)):
+        with _behind(behind, BALANCER) as client:
+            client.send(_header(client=address))
+            if let_in:
+                client.connect("other")
+            else:
+                assert client.until_closed() == []
+    samples = behind.metrics()
+    assert samples is not None
+    assert samples['iot_mqtt_listener_refusals_total{listener="mqtt",reason="banned"}'] == 1
+    assert samples['iot_mqtt_listener_refusals_total{listener="behind",reason="banned"}'] == 1
+
+
+def _direct(broker: BrokerProcess) -> Plain:
+    sock = socket.create_connection(("127.0.0.1", broker.ports["mqtt"]), 5, source_address=("127.0.5.1", 0))
+    return Plain(0, version=5, sock=sock)
 
 
 def test_whom_to_believe_must_be_said(start_broker: StartBroker, tmp_path: Path) -> None:

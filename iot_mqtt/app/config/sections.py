@@ -62,6 +62,12 @@ class DoorsConfig:
     address_rate: float = 200.0
     address_burst: int = 10_000
     unlimited_addresses: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    flapping_count: int = 0
+    flapping_seconds: float = 60.0
+    flapping_ban: float = 300.0
+    guessing_count: int = 20
+    guessing_seconds: float = 60.0
+    guessing_ban: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _COMMANDS = (
     ),
     ("audit", "access:audit", "What was changed through the nodes, and by whom."),
     ("auth", "auth:auth", "Who is let in, and why."),
+    ("bans", "bans:bans", "Who is not let in, whoever he is: known on every node, seen within a second."),
     ("capture", "capture:capture", "Captures of what gateways say and are told; `iot-mqtt frames` reads them."),
     ("clients", "clients:clients", "Connected clients."),
     ("cluster", "cluster:cluster", "The cluster as the node sees it."),

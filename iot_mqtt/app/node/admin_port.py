@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from iot_mqtt.admin.audit_everywhere import Asking
-from iot_mqtt.admin.backup_resources import BackupResources, Copies
 from iot_mqtt.admin.connections import Doorkeeper
+from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.rule_resources import RuleResources
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.tls import TlsSite
@@ -55,15 +55,21 @@ class AdminPort:
     """Raises what ``AdminAccess`` raises, and ``CannotListenError``, when it is opened."""
 
     def __init__(
-        self, config: Config, reactor: Any, clock: Clock, directory: Directory, access: Access, copies: Copies | None
+        self,
+        config: Config,
+        reactor: Any,
+        clock: Clock,
+        directory: Directory,
+        access: Access,
+        further: Sequence[Resource],
     ) -> None:
-        """``copies``: of a grid that is this node's alone."""
+        """``further``: resources that are no matter of this port."""
         self._config = config
         self._reactor = reactor
         self._clock = clock
         self._directory = directory
         self._access = access
-        self._copies = copies
+        self._further = further
         self._callers: AdminAccess | None = None
         self._port: Any = None
 
@@ -121,7 +127,7 @@ class AdminPort:
                 AuthResources(self._access),
                 RuleResources(self._access.acl_desk(self._directory), self._access),
                 *callers.resources,
-                *([] if self._copies is None else [BackupResources(self._copies)]),
+                *self._further,
             ),
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,

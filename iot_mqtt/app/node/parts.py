@@ -11,6 +11,7 @@ from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig, TlsConfig
 from iot_mqtt.broker.composition import Composition
+from iot_mqtt.broker.connections.conduct import Conduct, Patience
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
@@ -33,6 +34,7 @@ from iot_mqtt.pipeline import (
     WebSocketSettings,
 )
 from iot_mqtt.pipeline.proxy_protocol import networks
+from iot_mqtt.ports.bans import Bans
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.devices import DeviceStore
 from iot_mqtt.ports.disk import DiskMeter
@@ -118,6 +120,13 @@ def make_visitors(config: DoorsConfig, clock: Clock) -> Visitors:
         networks(config.unlimited_addresses),
     )
     return Visitors(limits, clock.monotonic)
+
+
+def make_conduct(config: DoorsConfig, bans: Bans, clock: Clock) -> Conduct:
+    """What bans clients that flap or guess."""
+    flapping = Patience(config.flapping_count, config.flapping_seconds, config.flapping_ban)
+    guessing = Patience(config.guessing_count, config.guessing_seconds, config.guessing_ban)
+    return Conduct(flapping, guessing, bans, clock.monotonic)
 
 
 def make_tls_settings(config: TlsConfig) -> TlsSettings | None:

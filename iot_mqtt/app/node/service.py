@@ -16,6 +16,9 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
+from iot_mqtt.admin.backup_resources import BackupResources
+from iot_mqtt.admin.ban_resources import BanResources
+from iot_mqtt.admin.routes import Resource
 from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
@@ -33,6 +36,7 @@ from iot_mqtt.app.node.parts import (
     budget_settings,
     disk_meter,
     make_accompanied,
+    make_conduct,
     make_grid,
     make_layout,
     make_listener_settings,
@@ -44,6 +48,8 @@ from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.slow_files import SlowFiles
+from iot_mqtt.auth.bans import SWEEP_SECONDS as BANS_SECONDS
+from iot_mqtt.auth.bans import BanBook
 from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.web import AgentWeb
 from iot_mqtt.broker.composition import Composition
@@ -122,6 +128,7 @@ class Service:
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
         self._store = GridStore(self._grid, self.clock, self.counters)
         self.directory = GridDirectory(self._grid, self.clock)
+        self._bans = BanBook(self.directory, self.clock, config.node.id)
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}
         web = partial(AgentWeb, reactor, self.clock)
         self._access = Access(config.auth, cross, self.clock, self.directory, chains, web)
@@ -130,9 +137,7 @@ class Service:
         self._load = Load()
         self._certificates = Certificates(self.clock)
         self._listening: list[Listening] = []
-        grid, folder = self._grid, copies_dir(config)
-        copies = GridCopies(grid, folder, reactor, self.clock) if isinstance(grid, EmbeddedGrid) else None
-        self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, copies)
+        self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._periodic: list[LoopingCall] = []
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
@@ -179,6 +184,7 @@ class Service:
         if uplink is not None:
             uplink.begin()
         self._repeat(SWEEP_SECONDS, self.accompanied.sweep)
+        self._repeat(BANS_SECONDS, Following(self._bans.sweep).look)
         self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
         if self._cluster is not None:
             self._cluster.listening({one.name: bound(one) for one in self._listening})
@@ -206,6 +212,14 @@ class Service:
             self._repeat(POLL_SECONDS, Following(self.directory.refresh).look)
         return number
 
+    def _resources(self) -> list[Resource]:
+        """Of the API, what stands beside the broker."""
+        found: list[Resource] = [BanResources(self._bans)]
+        if isinstance(self._grid, EmbeddedGrid):
+            copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
+            found.append(BackupResources(copies))
+        return found
+
     def _make_cluster(self) -> Clustered:
         # Late: a node by itself does not wait for the libraries of a cluster.
         from iot_mqtt.app.node.clustered import Clustered
@@ -228,9 +242,13 @@ class Service:
             authorizer=self._access.authorizer,
             methods=self._access.methods,
             clean_for_others=config.auth.session_of_another_user == "clean",
+            bans=self._bans,
             call_soon=self._reactor.call_at_turn_end,
         )
         self._access.on_changed = self.broker.rights.changed
+        self._bans.on_added = self.broker.bouncer.added
+        conduct = make_conduct(config.doors, self._bans, self.clock)
+        self.broker.connections.on_closed = (*self.broker.connections.on_closed, conduct.ended)
         self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access.lets)
         self.view = make_view(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
 
@@ -268,6 +286,7 @@ class Service:
                 share=descriptors.share(settings.max_connections, among),
                 visitors=visitors,
                 half_open=self.broker.half_open,
+                banned=self._bans.bans_host,
             )
             login = make_login_limit(self._config.mqtt, logins, listener.protocol)
             opened = listen(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from iot_mqtt.broker.connections.bouncer import Bouncer
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.opening import Opening
 from iot_mqtt.broker.connections.welcome import Welcome
@@ -87,16 +88,18 @@ class Admission:
     ``new_client_id`` makes an id for a client that brought none [MQTT-3.1.3-6].
     """
 
-    __slots__ = ("claim", "_owners", "_wills", "_welcome", "_opening", "_new_client_id")
+    __slots__ = ("claim", "_bouncer", "_owners", "_wills", "_welcome", "_opening", "_new_client_id")
 
     def __init__(
         self,
+        bouncer: Bouncer,
         owners: Owners,
         wills: WillRequests,
         welcome: Welcome,
         opening: Opening,
         new_client_id: Callable[[], str],
     ) -> None:
+        self._bouncer = bouncer
         self._owners = owners
         self._wills = wills
         self._welcome = welcome
@@ -109,6 +112,8 @@ class Admission:
         """The client is ``principal``; ``data`` is what its authentication has for it."""
         connect = connection.connect
         assert connect is not None
+        # Once more: now it is known who it is, and asking may have taken a while.
+        self._bouncer.check(connection, principal.owner)
         connection.principal, connection.permissions = principal, permissions
         if principal.expires_at is not None:
             connection.watch_proof()

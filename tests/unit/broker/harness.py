@@ -57,6 +57,7 @@ from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import Layout, MqttCodecStage, OutboxSettings, TimingWheel
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
+from iot_mqtt.ports.bans import Bans
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import CacheName
@@ -106,6 +107,7 @@ class Node:
         budget: BudgetSettings | None = None,
         disk: DiskMeter | None = None,
         clean_for_others: bool = False,
+        bans: Bans | None = None,
         grid: CrashingGrid | None = None,
         number: int = 0,
         follows: tuple[int, ...] = (),
@@ -128,6 +130,7 @@ class Node:
         self.budget = budget
         self.disk = disk
         self.clean_for_others = clean_for_others
+        self.bans = bans
         self._access = (authenticator or AllowAll(), authorizer or AllowAll())
         self._methods = methods
         self._tick = tick
@@ -156,6 +159,7 @@ class Node:
             authorizer=self._access[1],
             methods=self._methods,
             clean_for_others=self.clean_for_others,
+            bans=self.bans,
             call_soon=self._soon.append,
             new_id=self._new_id,
         )

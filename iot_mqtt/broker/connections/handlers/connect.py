@@ -3,9 +3,9 @@
 ::
 
     ConnectHandler  what the client speaks and takes is noted; its first packet is there: no connect time-out any more
-                    is anybody let in now?   is its id one?
+                    is anybody let in now?   is its id one?   is it banned?
         …           who is it, and what may it do?              a password, a file, challenges (``access``)
-    Admission       may it have this name?   may it have this will?   can it be told of its session?
+    Admission       is its user banned?   may it have this name, this will?   can it be told of its session?
         …           the session comes from the node that has it         only among several nodes (``homes``)
     Opening         is the session somebody else's?
                     whoever is connected to it is disconnected; it is ended, or resumed, or begun, and written down
@@ -19,6 +19,7 @@ An error at any place is the answer (``Connection.fail``): nothing of what comes
 from __future__ import annotations
 
 from iot_mqtt.broker.connections.access import Access
+from iot_mqtt.broker.connections.bouncer import Bouncer
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.door import Door
 from iot_mqtt.broker.connections.registry import Connections
@@ -33,13 +34,20 @@ from iot_mqtt.values import ProtocolVersion
 class ConnectHandler:
     """The first packet, and the only one of its kind; the decoder's order table has seen to that."""
 
-    __slots__ = ("_settings", "_door", "_access", "_connections", "_counters")
+    __slots__ = ("_settings", "_door", "_bouncer", "_access", "_connections", "_counters")
 
     def __init__(
-        self, settings: MqttSettings, door: Door, access: Access, connections: Connections, counters: Counters
+        self,
+        settings: MqttSettings,
+        door: Door,
+        bouncer: Bouncer,
+        access: Access,
+        connections: Connections,
+        counters: Counters,
     ) -> None:
         self._settings = settings
         self._door = door
+        self._bouncer = bouncer
         self._access = access
         self._connections = connections
         self._counters = counters
@@ -64,6 +72,8 @@ class ConnectHandler:
             connection.plain = 3
         if not connect.client_id or len(connect.client_id) > self._settings.max_client_id_length:
             self._check_client_id(connect)
+        # Before its password costs anything.
+        self._bouncer.check(connection, connect.username)
         if method is None:
             self._access.authenticate(connection)
         else:

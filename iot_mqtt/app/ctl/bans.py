@@ -1,0 +1,72 @@
+"""``iot-mqtt ctl bans``: who is not let in, whoever he is."""
+
+from __future__ import annotations
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_done, print_items, print_json
+
+
+def _whom(item: Json) -> str:
+    return ", ".join(f"{name} {plain(item[name])}" for name in ("client", "user", "address") if item[name] is not None)
+
+
+def _until(item: Json) -> str:
+    return "for good" if item["until"] is None else moment(item["until"])
+
+
+_BANS = (
+    field("id"),
+    Column("WHO", _whom),
+    Column("UNTIL", _until),
+    *fields(cause="CAUSE", reason="REASON", made_by="BY"),
+)
+
+
+@click.group()
+def bans() -> None:
+    """Who is not let in, whoever he is: known on every node, seen within a second."""
+
+
+@bans.command("list")
+@limit_option
+@on_node
+def bans_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List bans. CAUSE: operator, or what a node has imposed one for."""
+    print_items(_BANS, node.items("bans", query={}, limit=limit), as_json)
+
+
+@bans.command("add")
+@click.option("--client", help="A client id, or a pattern with * and ?.")
+@click.option("--user", help="A user.")
+@click.option("--address", help="An address, or a network such as 10.0.7.0/28.")
+@click.option("--seconds", type=click.IntRange(1), help="It is over after so many; without it, it is for good.")
+@click.option("--reason", default="", help="What clients and other operators are told.")
+@on_node
+def bans_add(
+    node: Node,
+    as_json: bool,
+    client: str | None,
+    user: str | None,
+    address: str | None,
+    seconds: int | None,
+    reason: str,
+) -> None:
+    """Ban whom all of the options fit. Who is there is disconnected; sessions stay."""
+    told = {"client": client, "user": user, "address": address, "seconds": seconds, "reason": reason}
+    made = node.post("bans", body={name: value for name, value in told.items() if value is not None})
+    if as_json:
+        print_json(made)
+    else:
+        click.echo(made["id"])
+
+
+@bans.command("remove")
+@click.argument("id")
+@on_node
+def bans_remove(node: Node, as_json: bool, id: str) -> None:
+    """Take a ban back."""
+    node.delete("bans", id)
+    print_done({"removed": id}, as_json)
