@@ -54,6 +54,7 @@ from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.publishing.accompanying import Accompaniment, Accompany, Accompanying
 from iot_mqtt.broker.publishing.batches import class_of
 from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.depth import Depth
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.publishing.recording import KeptForReplays, Recording
@@ -185,6 +186,7 @@ class Composition:
         self.publishing = Publishing(
             self.routes, self.sessions.get, self.fan_out, self.retention, self.budget, self.groups, self.turn, clock
         )
+        self.steps.add(Depth(settings.max_topic_levels))
         if log_use.record:
             self.steps.add(KeptForReplays(log_use.record, self.recording, self.budget, counters))
         self.attempts = Attempts(clock.wall)

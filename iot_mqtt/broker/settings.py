@@ -37,6 +37,13 @@ class MqttSettings:
     max_half_open: int = 10_000
     max_half_open_per_listener: int = 0
     max_half_open_per_address: int = 0
+    #: Bytes that wait in the outboxes of all connections.
+    max_outbox_bytes: int = 512 * 1024 * 1024
+    #: Sessions, connected or not; of those that may outlive their connection (0: nine tenths of all).
+    max_sessions: int = 1_000_000
+    max_kept_sessions: int = 0
+    #: Subscriptions of all sessions.
+    max_subscriptions: int = 10_000_000
     #: Messages that wait for one session.
     max_queued_messages: int = 100_000
     #: Bytes that wait for one session.

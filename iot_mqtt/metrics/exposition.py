@@ -20,6 +20,7 @@ _PLAIN = (
     ("connections_opened", "connections_opened", "Connections accepted."),
     ("connections_closed", "connections_closed", "Connections that ended."),
     ("connects_accepted", "connects_accepted", "CONNECT packets answered with success."),
+    ("sheddings", "sheddings", "Times that newcomers were refused because the event loop was late."),
     ("bytes_received", "received_bytes", "Bytes read from clients."),
     ("bytes_sent", "sent_bytes", "Bytes written to clients."),
     ("messages_received", "messages_received", "PUBLISH accepted from clients, wills and the API."),

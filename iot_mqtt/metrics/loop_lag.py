@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.counters import Histogram
 
@@ -16,6 +18,8 @@ class LoopLag(Histogram):
         super().__init__(BUCKETS)
         #: The latest sample, for those who shed load by it.
         self.latest = 0.0
+        #: Told of each sample, with the time.
+        self.watchers: tuple[Callable[[float, float], None], ...] = ()
         self._clock = clock
         self._interval = interval
         self._due = 0.0
@@ -36,5 +40,8 @@ class LoopLag(Histogram):
         self.latest = seconds
 
     def _sample(self) -> None:
-        self.observe(max(0.0, self._clock.monotonic() - self._due))
+        now = self._clock.monotonic()
+        self.observe(max(0.0, now - self._due))
+        for watch in self.watchers:
+            watch(self.latest, now)
         self.start()

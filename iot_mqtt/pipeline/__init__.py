@@ -2,6 +2,7 @@
 
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, InputClosed
 from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
+from iot_mqtt.pipeline.debts import Debts
 from iot_mqtt.pipeline.descriptors import Descriptors, Share
 from iot_mqtt.pipeline.doorman import Doorman
 from iot_mqtt.pipeline.frames import FrameRefused, FramesStage
@@ -31,6 +32,7 @@ __all__ = [
     "CloseReason",
     "ConnectTimeouts",
     "Context",
+    "Debts",
     "Descriptors",
     "Doorman",
     "FrameRefused",

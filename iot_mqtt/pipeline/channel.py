@@ -21,6 +21,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.debts import Debts
 from iot_mqtt.pipeline.login_budget import LoginLimit
 from iot_mqtt.pipeline.outbox import Link, Outbox
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -50,6 +51,8 @@ class ChannelSettings:
     linger: float = 3.0
     #: Of bytes that come before the login; None: no limit.
     login: LoginLimit | None = None
+    #: Of what waits for all connections; None: no limit.
+    debts: Debts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class Channel:
 
     def __init__(self, settings: ChannelSettings, peer: str | tuple[str, int] = "") -> None:
         self.settings = settings
-        self.outbox = Outbox(self, settings.outbox)
+        self.outbox = Outbox(self, settings.outbox, settings.debts)
         self.active = False
         self.closing = False
         #: False above the high water mark of the outbox: QoS 0 is then dropped, QoS 1/2 stays in the session.

@@ -15,6 +15,7 @@ from twisted.internet import tcp
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings, address
+from iot_mqtt.pipeline.debts import Debts
 from iot_mqtt.pipeline.detect import HTTP, MQTT, TLS, DetectStage, Entries
 from iot_mqtt.pipeline.doorman import ConnectionCounts, Doorman
 from iot_mqtt.pipeline.layout import Layout
@@ -91,10 +92,11 @@ def listen(
     doorman: Doorman | None = None,
     login: LoginLimit | None = None,
     handshakes: LoginBudget | None = None,
+    debts: Debts | None = None,
 ) -> Listening:
     """Open a port. ``make_layout`` is asked once for the stages above the transport's own; ``doorman`` says who is let
     in (None: whoever comes, within the settings), ``login`` what clients may send before they have logged in,
-    ``handshakes`` how many of TLS may be under way.
+    ``handshakes`` how many of TLS may be under way, ``debts`` what may wait for all of them.
 
     Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``.
     """
@@ -103,7 +105,7 @@ def listen(
         doorman = Doorman(settings, wheel.clock.monotonic)
     layout = transport_stages(settings, doorman) + make_layout(settings)
     channel_settings = ChannelSettings(
-        settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger, login
+        settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger, login, debts
     )
     factory = ChannelFactory(reactor, channel_settings, layout, doorman, tls)
     binding: Any = tcp.makeBinding(settings.host, settings.port, reuseAddress=True, reusePort=settings.reuse_port)

@@ -11,6 +11,7 @@ stays here, and only here, so ``pending`` is the truth. ::
         pending > high_water    the channel is not writable (after what could be sent was sent)
         pending <= low_water    it is again
         pending > hard_limit    while not writable: the channel is closed, reason ``outbox_limit``
+    all outboxes > debts    those with most are closed, reason ``outbox_total``
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from typing import Final, Protocol, cast
 
 from iot_mqtt.pipeline import reasons
+from iot_mqtt.pipeline.debts import Debts
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import OutboxSettings
 
@@ -72,9 +74,9 @@ class Writer(Protocol):
 class Outbox:
     """One per channel; the head adds and flushes, the link resumes."""
 
-    __slots__ = ("channel", "link", "pending", "sent", "_blocked", "_limits", "_parts", "_reporting")
+    __slots__ = ("channel", "link", "pending", "sent", "_blocked", "_debts", "_limits", "_owed", "_parts", "_reporting")
 
-    def __init__(self, channel: Writer, limits: OutboxSettings) -> None:
+    def __init__(self, channel: Writer, limits: OutboxSettings, debts: Debts | None = None) -> None:
         self.channel = channel
         self.link: Link | None = None
         #: Bytes written and not yet taken by the link.
@@ -82,6 +84,9 @@ class Outbox:
         #: Bytes the link took, since the connection began.
         self.sent = 0
         self._limits = limits
+        #: Where all outboxes are counted, and what is counted there of this one: since the link took less than all.
+        self._debts = debts
+        self._owed = 0
         #: Made by what adds to it.
         self._parts = _NONE
         self._blocked = False
@@ -104,6 +109,8 @@ class Outbox:
         else:
             self._parts = list(batch)
         self.pending += size
+        if self._blocked:
+            self._account()
         if self.pending > self._limits.high_water:
             self._crowded(size)
 
@@ -142,6 +149,7 @@ class Outbox:
         else:
             # More than one turn's share: stay blocked, so that the link comes back next turn.
             self._blocked = bool(self._parts)
+        self._account()
         self._report()
         if not self._parts:
             self.channel.drained()
@@ -157,6 +165,7 @@ class Outbox:
         self._blocked = False
         self.pending = 0
         self.link = None
+        self._account()
 
     def retire(self) -> None:
         """The connection ended: let go of the channel, so that neither waits for the collector."""
@@ -191,7 +200,15 @@ class Outbox:
         self._parts[:count] = [memoryview(data)[taken:]]
         self.pending -= taken
         self.sent += taken
+        self._account()
         self._report()
+
+    def _account(self) -> None:
+        """Say what waits here now; this or another outbox may be cut for it."""
+        by = self.pending - self._owed
+        if by and self._debts is not None:
+            self._owed = self.pending
+            self._debts.change(self, by)
 
     def _crowded(self, size: int) -> None:
         """Above the high water mark: send what can be sent before anybody is told to stop."""

@@ -34,6 +34,9 @@ BEFORE_LOGIN = CloseReason("before_login", "more bytes than may come before the 
 TLS_HANDSHAKES = CloseReason("tls_handshakes", "too many TLS handshakes are under way", ReasonCode.QUOTA_EXCEEDED)
 HALF_OPEN = CloseReason("half_open", "others wait for its place, and it says nothing", ReasonCode.QUOTA_EXCEEDED)
 OUTBOX_LIMIT = CloseReason("outbox_limit", "the peer does not read", ReasonCode.QUOTA_EXCEEDED)
+OUTBOX_TOTAL = CloseReason(
+    "outbox_total", "too much waits for all peers, and most for this one", ReasonCode.QUOTA_EXCEEDED
+)
 SHUTTING_DOWN = CloseReason("shutting_down", "", ReasonCode.SERVER_SHUTTING_DOWN)
 
 

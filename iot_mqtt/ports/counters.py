@@ -79,6 +79,7 @@ class Counters:
         self.connections_opened = 0
         self.connections_closed = 0
         self.connects_accepted = 0
+        self.sheddings = 0  # times that newcomers were refused because the loop was late
         self.connects_refused: Counter[str] = Counter()
         self.disconnects: Counter[str] = Counter()  # by reason name
         self.bytes_received = 0

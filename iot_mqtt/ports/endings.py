@@ -32,6 +32,7 @@ _TEXTS: Final = {
     "use_another_server": "sent to another node",
     "server_moved": "sent to another node, for good",
     "outbox_limit": "the client did not read",
+    "outbox_total": "too much waited for all clients, and most for this one, which did not read",
     "failed": "an error of the node",
 }
 

@@ -68,6 +68,8 @@ class DoorsConfig:
     guessing_count: int = 20
     guessing_seconds: float = 60.0
     guessing_ban: float = 60.0
+    busy_lag: float = 1.0
+    busy_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.web import AgentWeb
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.shedding import BusyLimits, Shedding
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.views.view import View
@@ -77,6 +78,7 @@ from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import (
+    Debts,
     Descriptors,
     Doorman,
     Listening,
@@ -175,7 +177,7 @@ class Service:
         if before_listening is not None:
             await before_listening()
         ports = self._listen()
-        self._lag.start()
+        self._shed_load()
         self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
         self._access.begin()
         if self._access.has_files:
@@ -200,6 +202,14 @@ class Service:
     async def first_password(self) -> str | None:
         """Of the first admin user, if this start has made one."""
         return await self._admin.first_password()
+
+    def _shed_load(self) -> None:
+        """Measure how late the loop is, and let nobody in while it is too late."""
+        limits = BusyLimits(self._config.doors.busy_lag, self._config.doors.busy_seconds)
+        shedding = Shedding(limits, self.broker.door, self.counters)
+        self._lag.watchers = (shedding.measured,)
+        self.view.further_alarms.append(lambda: shedding.alarms)
+        self._lag.start()
 
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
@@ -275,6 +285,7 @@ class Service:
         enabled = self._config.enabled_listeners
         logins = LoginBudget(self._config.mqtt.max_connecting_bytes)
         handshakes = LoginBudget(self._config.mqtt.max_handshakes, TLS_HANDSHAKES)
+        debts = Debts(self._config.mqtt.max_outbox_bytes)
         descriptors, among = Descriptors.of_process(self._config.doors.max_connections), len(enabled) + 1
         visitors = make_visitors(self._config.doors, self.clock)
         self.broker.half_open.within(descriptors.limit)
@@ -297,6 +308,7 @@ class Service:
                 doorman=doorman,
                 login=login,
                 handshakes=handshakes,
+                debts=debts,
             )
             self._listening.append(opened)
             self._certificates.add(name, opened.tls)

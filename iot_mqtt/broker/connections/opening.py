@@ -43,6 +43,7 @@ class Opening:
         connect = connection.connect
         assert connect is not None and connection.permissions is not None
         client_id = assigned or connect.client_id
+        self._sessions.require_room(connect, client_id)
         before = self._sessions.get(client_id)
         foreign = before is not None and self._owners.check(connection, client_id)
         replaces = before is not None and before.durable

@@ -26,11 +26,10 @@ logger = logging.getLogger(__name__)
 TURNED_AWAY = frozenset(
     {"untrusted_proxy", "bad_proxy_header", "foreign_origin", "bad_websocket_handshake", "tls_failed"}
 )
+#: Endings of those who were cut off because they did not read.
+CUT_OFF = frozenset({"outbox_limit", "outbox_total"})
 #: Endings decided below the protocol that count as errors.
-FAULTS = (
-    frozenset({"connect_timeout", "before_login", "half_open", "tls_handshakes", "outbox_limit", "failed"})
-    | TURNED_AWAY
-)
+FAULTS = frozenset({"connect_timeout", "before_login", "half_open", "tls_handshakes", "failed"}) | TURNED_AWAY | CUT_OFF
 
 
 class Connections:
@@ -131,6 +130,8 @@ class Connections:
             self._counters.errors[reason.name.upper()] += 1
             if reason.name in TURNED_AWAY:
                 logger.info("turned away: %s", reason.detail, extra=connection.who() | {"reason": reason.name.upper()})
+            elif reason.name in CUT_OFF:
+                logger.warning("cut off: %s", reason.detail, extra=connection.who() | {"reason": reason.name.upper()})
         self._detach(connection, "connection_lost" if reason is None else reason.name.lower())
 
     def _detach(self, connection: Connection, reason: str) -> None:

@@ -10,6 +10,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.others import Alone, OtherNodes
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect
+from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.values import ProtocolVersion
 
 S = TypeVar("S", bound=Session)
@@ -18,11 +19,13 @@ S = TypeVar("S", bound=Session)
 class Sessions:
     """Every session of this node. What else begins and ends with one is not known here."""
 
-    __slots__ = ("_settings", "_by_id", "loading", "opening", "others")
+    __slots__ = ("_settings", "_by_id", "kept", "loading", "opening", "others")
 
     def __init__(self, settings: MqttSettings) -> None:
         self._settings = settings
         self._by_id: dict[str, Session] = {}
+        #: How many of them may outlive their connection.
+        self.kept = 0
         #: The client whose session is being opened: one that ends meanwhile is followed by another at once.
         self.opening: str | None = None
         #: Of which it is not known yet how far they have read.
@@ -48,13 +51,27 @@ class Sessions:
     def create(self, kind: type[S], client_id: str, *, version: int, created_at: float) -> S:
         """A new, empty session of one of the two kinds."""
         session = kind(client_id, version, created_at, self._settings)
+        self.kept += issubclass(kind, KeptSession) - isinstance(self._by_id.get(client_id), KeptSession)
         self._by_id[client_id] = session
         return session
 
     def remove(self, session: Session) -> None:
         """It is not here any more; its client may have another one by now."""
         if self._by_id.get(session.client_id) is session:
+            self.kept -= isinstance(session, KeptSession)
             del self._by_id[session.client_id]
+
+    def require_room(self, connect: Connect, client_id: str) -> None:
+        """Raise ``Refused`` where a client without a session cannot get another one: what is kept leaves room for those
+        that end with their connection.
+        """
+        settings = self._settings
+        known = self._by_id.get(client_id)
+        if known is None and len(self._by_id) >= settings.max_sessions:
+            raise Refused("there are too many sessions", ReasonCode.QUOTA_EXCEEDED)
+        most = settings.max_kept_sessions or max(1, settings.max_sessions * 9 // 10)
+        if self.kept >= most and not isinstance(known, KeptSession) and self.interval(connect):
+            raise Refused("there are too many sessions that outlive their connection", ReasonCode.QUOTA_EXCEEDED)
 
     def interval(self, connect: Connect) -> int:
         """The expiry interval that this CONNECT gets, within what is granted here."""

@@ -32,6 +32,11 @@ class Subscriptions:
     records: SessionRecords
     replays: Replays
 
+    @property
+    def count(self) -> int:
+        """Of all sessions, without replays."""
+        return self.routes.subscription_count
+
     def known(self, session: Session, filter: str) -> Subscription | None:
         """What a new subscription of this filter replaces [MQTT-3.8.4-3]."""
         return session.subscriptions.get(filter) or session.subscriptions.get(twin(filter))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.pipeline import Context, OutboxSettings, Stage
-from iot_mqtt.pipeline.outbox import LARGE, Part
+from iot_mqtt.pipeline import Context, Debts, OutboxSettings, Stage
+from iot_mqtt.pipeline.outbox import LARGE, Outbox, Part
 from tests.doubles.channel import EmbeddedChannel
 
 LIMITS = OutboxSettings(high_water=1000, low_water=250, hard_limit=4000)
@@ -260,3 +260,63 @@ def test_what_is_sent_over_a_broken_link_or_after_the_end_goes_nowhere() -> None
     assert embedded.reason is not None
     assert embedded.reason.name == "peer_reset"
     assert embedded.link.sent == []
+
+
+# --- all outboxes together ----------------------------------------------------------------------------------
+
+
+def _indebted(debts: Debts, count: int, *, capacity: int = 0) -> list[EmbeddedChannel]:
+    """Channels whose peers do not read, and which are counted together."""
+    found = []
+    for _ in range(count):
+        embedded = EmbeddedChannel(outbox=LIMITS)
+        embedded.channel.outbox = Outbox(embedded.channel, LIMITS, debts)
+        embedded.channel.outbox.link = embedded.link
+        embedded.link.capacity = capacity
+        found.append(embedded)
+    return found
+
+
+def test_those_for_whom_most_waits_are_cut_off() -> None:
+    """Each is within its own bounds; all together are not. A tenth below the limit is enough."""
+    debts = Debts(10_000)
+    large, small = _indebted(debts, 4), _indebted(debts, 5)
+    for embedded in small:
+        embedded.write(b"s" * 500)
+    for embedded in large:
+        embedded.write(b"l" * 1800)
+    assert debts.held == 9_700
+    small[0].write(b"s" * 400)
+    ended = [one.channel.close_reason for one in large]
+    assert [one and one.name for one in ended] == ["outbox_total", None, None, None]
+    assert not any(one.closed for one in small)
+    assert debts.held == 8_300
+
+
+def test_whoever_reads_owes_nothing() -> None:
+    """However much is written; and what a peer has taken, or lost with its connection, is owed no more."""
+    debts = Debts(10_000)
+    reader, slow, gone = _indebted(debts, 3, capacity=100_000)
+    for _ in range(50):
+        reader.write(b"x" * 1000)
+    assert debts.held == 0
+    slow.link.capacity = gone.link.capacity = 10
+    slow.write(b"x" * 900)
+    slow.write(b"x" * 300)
+    gone.write(b"x" * 900)
+    assert debts.held == 1190 + 890
+    slow.link.drain()
+    assert (debts.held, slow.channel.writable) == (890, True)
+    gone.peer_closes()
+    assert (debts.held, len(debts._debtors)) == (0, 0)
+
+
+def test_the_one_that_writes_may_be_the_one_that_is_cut_off() -> None:
+    """In the middle of it; nothing of it is written any more, and nobody else pays."""
+    debts = Debts(2_000)
+    one, other = _indebted(debts, 2)
+    other.write(b"x" * 300)
+    for _ in range(4):
+        one.write(*[b"y" * 450] * 2)
+    assert one.reason is not None and one.reason.name == "outbox_total"
+    assert (debts.held, other.closed) == (300, False)

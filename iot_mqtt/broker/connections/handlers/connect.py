@@ -62,7 +62,7 @@ class ConnectHandler:
         connection.connecting = True
         if method is None:
             self._connections.identified(connection)
-        refusing = self._door.refusing
+        refusing = self._door.refusing or self._door.busy
         if refusing is not None:
             # An exception keeps the frames of every place that it was raised at.
             raise Refused(refusing.detail, refusing.reason)

@@ -22,7 +22,7 @@ from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import PacketType, PublishBatch, PublishRun
-from iot_mqtt.errors import ProtocolViolation, ReasonCode
+from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import MIXED
@@ -155,7 +155,12 @@ class PublishHandler:
     def _begin_exchange(self, connection: Connection, session: Session, publication: Publication) -> None:
         """Publish messages whose ids are remembered from now on, but for those whose messages nobody could take."""
         ids = publication.run.ids
-        outcome = self._publish(connection, session, publication)
+        try:
+            outcome = self._publish(connection, session, publication)
+        except MqttError:
+            # When they come again they must not be taken for repetitions.
+            session.inbound.received.difference_update(ids)
+            raise
         self._answers.remember(connection, session, ids, outcome)
         self._answers.acknowledge(connection, PacketType.PUBREC, ids, outcome)
 

@@ -187,6 +187,8 @@ class SubscribeHandler:
         known = self._subscriptions.known(session, asked.filter)
         if known is None and len(session.subscriptions) >= self._settings.max_subscriptions_per_client:
             raise Refused("too many subscriptions", ReasonCode.QUOTA_EXCEEDED)
+        if known is None and self._subscriptions.count >= self._settings.max_subscriptions:
+            raise Refused("too many subscriptions of all clients", ReasonCode.QUOTA_EXCEEDED)
         self._subscriptions.add(session, subscription, asked.begin or 0)
         return subscription, known is None
 

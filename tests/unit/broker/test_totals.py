@@ -1,0 +1,87 @@
+"""Bounds of everything together: levels of topics, sessions, subscriptions."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.codec import Disconnect, Publish
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.values import ProtocolVersion
+from tests.unit.broker.harness import Node
+
+V311, V5 = ProtocolVersion.V311, ProtocolVersion.V5
+QUOTA = ReasonCode.QUOTA_EXCEEDED
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("retain", [False, True])
+def test_a_topic_has_no_more_levels_than_it_may(version: ProtocolVersion, qos: int, retain: bool) -> None:
+    """Whoever publishes beyond is told 0x90 (3.x: closed); nobody gets it, and what came before is served."""
+    node = Node(MqttSettings(max_topic_levels=3))
+    reader, writer = node.connect("reader"), node.connect("writer", version)
+    reader.subscribe("#", qos=2)
+    packet_id = 7 if qos else 0
+    for number in (1, 2):
+        writer.send(Publish(b"a/b/c", b"fine", qos, retain, False, packet_id and packet_id + number))
+    writer.send(Publish(b"a/b/c", b"last", 0), Publish(b"a/b/c/d", b"deep", qos, retain, False, packet_id))
+    assert writer.closed
+    assert set(reader.drain()) == {b"fine", b"last"}
+    if version is V5:
+        [farewell] = writer.take(Disconnect)
+        assert farewell.reason is ReasonCode.TOPIC_NAME_INVALID
+    assert node.counters.errors["TOPIC_NAME_INVALID"] == 1
+
+
+def test_a_qos_2_message_that_was_refused_is_no_repetition() -> None:
+    """When it comes again it is refused again, and not acknowledged."""
+    node = Node(MqttSettings(max_topic_levels=3))
+    for _ in range(2):
+        writer = node.connect("writer", clean=False, expiry=60)
+        writer.send(Publish(b"a/b/c/d", b"deep", 2, False, False, 7))
+        assert [one.reason for one in writer.take(Disconnect)] == [ReasonCode.TOPIC_NAME_INVALID]
+
+
+def test_there_are_no_more_sessions_than_there_may_be() -> None:
+    """Who has one is let in, and takes it over; who has none is told 0x97, 3.1.1 is told 3."""
+    node = Node(MqttSettings(max_sessions=3, max_kept_sessions=3))
+    client, *_ = [node.connect(client_id) for client_id in ("a", "b", "c")]
+    for version, reason in ((V5, QUOTA), (V311, ReasonCode.SERVER_UNAVAILABLE)):
+        refused = node.connect("d", version)
+        assert refused.connack is not None
+        assert (refused.connack.reason, refused.closed) == (reason, True)
+    again = node.connect("b")
+    assert again.connack is not None and again.connack.reason is ReasonCode.SUCCESS
+    client.lose()
+    assert not node.connect("d").closed
+    assert node.counters.connects_refused["QUOTA_EXCEEDED"] == 2
+
+
+def test_what_is_kept_leaves_room_for_others() -> None:
+    """Sessions that wait for nobody keep nobody out who wants none."""
+    node = Node(MqttSettings(max_sessions=10))
+    for number in range(9):
+        node.connect(f"kept-{number}", expiry=3600).lose()
+    refused = node.connect("more", expiry=3600)
+    assert refused.connack is not None and refused.connack.reason is QUOTA
+    assert not node.connect("clean").closed
+    assert not node.connect("kept-3", clean=False, expiry=3600).closed
+    assert node.broker.sessions.kept == 9
+    node.clock.advance(4000)
+    node.turn()
+    assert node.broker.sessions.kept == 1
+    node.restart()
+    assert node.broker.sessions.kept == 1
+
+
+def test_there_are_no_more_subscriptions_than_there_may_be() -> None:
+    """Of all clients; one that is there may be replaced, and one that is given up makes room."""
+    node = Node(MqttSettings(max_subscriptions=3))
+    one, other = node.connect("one"), node.connect("other")
+    one.subscribe("a", "b")
+    other.subscribe("$share/g/c")
+    for client, filter, reason in ((other, "d", QUOTA), (one, "a", ReasonCode.SUCCESS)):
+        assert client.subscribe(filter).reasons == (reason,)
+    one.unsubscribe("b")
+    assert other.subscribe("d").reasons == (ReasonCode.SUCCESS,)
