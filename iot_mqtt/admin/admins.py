@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from iot_mqtt.admin.callers import Role, role_of
+from iot_mqtt.admin.callers import Role, hash_of, role_of
+from iot_mqtt.admin.token import same
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.hashing import HashPool
 from iot_mqtt.auth.users import check_name
@@ -44,9 +45,16 @@ class Admin:
 
     name: str
     role: Role
-    hash: str
+    #: None: the password is a random one that was made here.
+    hash: str | None
+    #: Of that one.
+    random_hash: str | None
     generation: str
     must_change: bool
+
+    def is_random(self, password: bytes) -> bool:
+        """Whether this is the random password that the user was made with."""
+        return self.random_hash is not None and same(hash_of(password).encode(), self.random_hash.encode())
 
 
 class AdminDesk:
@@ -75,6 +83,19 @@ class AdminDesk:
 
     async def add(self, name: str, password: str, role: Role, *, must_change: bool) -> AdminInfo:
         """``Conflict`` if there is such a user."""
+        self._check_new(name)
+        return await self._make(name, {"hash": await self._hashed(password)}, role, must_change=must_change)
+
+    async def add_random(self, name: str, role: Role) -> str:
+        """The same with a random password, which is returned and has to be changed first of all. As a token's it needs
+        no slow hash; so a node's first start has no work by it.
+        """
+        self._check_new(name)
+        password = secrets.token_urlsafe(18)
+        await self._make(name, {"random_hash": hash_of(password.encode())}, role, must_change=True)
+        return password
+
+    def _check_new(self, name: str) -> None:
         check_name(name)
         if len(name) > LONGEST_NAME:
             raise ValueError(f"a name has at most {LONGEST_NAME} characters")
@@ -82,8 +103,10 @@ class AdminDesk:
             raise Refused(f"there are {MAX_ADMINS} admin users already", ReasonCode.QUOTA_EXCEEDED)
         if self._directory.get(ADMINS, name) is not None:
             raise Conflict(f"there is an admin user {name!r} already")
+
+    async def _make(self, name: str, password: Mapping[str, str], role: Role, *, must_change: bool) -> AdminInfo:
         body = {
-            "hash": await self._hashed(password),
+            **password,
             "role": role.word,
             "generation": secrets.token_hex(8),
             "must_change": must_change,
@@ -102,7 +125,7 @@ class AdminDesk:
         if must_change is not None:
             changes["must_change"] = must_change
         if password is not None:
-            changes["hash"] = await self._hashed(password)
+            changes |= {"hash": await self._hashed(password), "random_hash": None}
         return await self._put(document, changes)
 
     async def unlock(self, name: str) -> AdminInfo:
@@ -133,11 +156,14 @@ class AdminDesk:
 
 def _admin(document: Document) -> Admin:
     body = document.body
-    argon.check(str(body["hash"]))
+    encoded, random_hash = body.get("hash"), body.get("random_hash")
+    if encoded is not None:
+        argon.check(str(encoded))
     return Admin(
         document.name,
         role_of(str(body["role"])),
-        str(body["hash"]),
+        None if encoded is None else str(encoded),
+        None if random_hash is None else str(random_hash),
         str(body["generation"]),
         bool(body.get("must_change")),
     )

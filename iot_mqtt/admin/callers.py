@@ -140,7 +140,7 @@ class Tokens:
         document = self._directory.get(TOKENS, id.decode("ascii", "replace"))
         # Unknown ids take the time of known ones.
         expected = "" if document is None else str(document.body.get("hash"))
-        fits = same(_hash(secret).encode(), expected.encode())
+        fits = same(hash_of(secret).encode(), expected.encode())
         if document is None or not fits or self._info(document).expired:
             return None
         info = self._info(document)
@@ -165,7 +165,7 @@ class Tokens:
             "name": name,
             "role": role.word,
             "scope": list(scope),
-            "hash": _hash(secret.encode()),
+            "hash": hash_of(secret.encode()),
             "made_by": by,
             "made_at": self._now(),
             "expires_at": None if seconds is None else self._now() + seconds,
@@ -197,6 +197,6 @@ class Tokens:
         )
 
 
-def _hash(secret: bytes) -> str:
+def hash_of(secret: bytes) -> str:
     # 256 random bits need no slow hash.
     return hashlib.sha256(secret).hexdigest()

@@ -10,7 +10,6 @@ seconds after it began, and when its user is removed or gets another role or pas
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import logging
 import re
@@ -23,7 +22,7 @@ from typing import Any, Final
 from twisted.internet.defer import ensureDeferred
 
 from iot_mqtt.admin.admins import Admin, AdminDesk
-from iot_mqtt.admin.callers import Caller
+from iot_mqtt.admin.callers import Caller, hash_of
 from iot_mqtt.ports.directory import LOGINS, Conflict, Directory, Document
 
 log = logging.getLogger(__name__)
@@ -145,11 +144,6 @@ class Logins:
         for found, most in ((his, MAX_PER_ADMIN), (list(kept.values()), MAX_LOGINS)):
             for one in sorted(found, key=self._last)[: max(0, len(found) + 1 - most)]:
                 await self.end(one.name)
-
-
-def hash_of(secret: bytes) -> str:
-    """What is kept of a cookie: 256 random bits need no slow hash."""
-    return hashlib.sha256(secret).hexdigest()
 
 
 def csrf_of(secret: bytes) -> str:

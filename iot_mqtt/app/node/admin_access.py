@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -82,12 +81,10 @@ class AdminAccess:
         if not self._first or self._directory.of(ADMINS) or self._directory.of(TOKENS):
             return None
         self._first = False
-        password = secrets.token_urlsafe(15)
         try:
-            await self._desk.add(FIRST, password, Role.ADMIN, must_change=True)
+            return await self._desk.add_random(FIRST, Role.ADMIN)
         except Conflict:
             return None
-        return password
 
     def close(self) -> None:
         """Nothing is changed any more."""

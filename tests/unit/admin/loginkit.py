@@ -74,7 +74,7 @@ class LoginNode:
         tokens = Tokens(RootToken(TOKEN), self.directory, clock.wall)
         lockout = Lockout()
         self.directory.watch(ADMINS, lockout.unlock)
-        desk = AdminDesk(self.directory, self.pool, clock.wall)  # type: ignore[arg-type]
+        self.desk = desk = AdminDesk(self.directory, self.pool, clock.wall)  # type: ignore[arg-type]
         self.logins = Logins(self.directory, desk, clock.wall, idle=IDLE, longest=LONGEST)
         self.sign_in = SignIn(desk, self.pool, lockout, auditor, clock.monotonic)
         self.cookie = Cookie(secure=gate.pop("secure", False))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.cross_site import Hosts
 from iot_mqtt.admin.logins import MAX_PER_ADMIN
 from iot_mqtt.app.ctl.node import Node
@@ -220,6 +221,22 @@ def test_who_must_change_his_password_can_do_nothing_else(node: LoginNode) -> No
     assert page.ask("GET", "me").status == other.ask("GET", "me").status == 401
     assert node.log_in("new").status == 401
     assert node.log_in("new", "another one").status == 200
+
+
+def test_a_random_password_takes_the_work_of_others(node: LoginNode) -> None:
+    """It is kept as a token is; once it is another one, it is good for nothing."""
+    password = outcome(start(node.desk.add_random("admin", Role.ADMIN)))
+    assert node.log_in("admin", password[:-1]).status == node.log_in("admin", "wrong").status == 401
+    page = Page(node, node.log_in("admin", password))
+    assert all(asked.encoded.startswith("$argon2id$v=19$m=19456,") for asked, _ in node.pool.asked)
+    assert page.ask("GET", "status").json["error"] == "password_change_required"
+    page = Page(node, page.ask("POST", "me/password", {"password": password, "new_password": "another one"}))
+    assert page.ask("GET", "status").status == 200
+    assert node.log_in("admin", password).status == 401
+    assert node.log_in("admin", "another one").status == 200
+    kept = node.directory.get(ADMINS, "admin")
+    assert kept is not None
+    assert password not in str(kept.body)
 
 
 def test_who_is_unknown_is_told_what_everybody_is(node: LoginNode) -> None:

@@ -78,7 +78,7 @@ def test_one_of_the_nodes_that_start_together_makes_it(cluster: Cluster) -> None
     admin = desk.admin("admin")
     assert admin is not None
     assert (admin.role, admin.must_change) == (Role.ADMIN, True)
-    assert password is not None and len(password) >= 20
+    assert password is not None and len(password) >= 24
     assert not any(
         password in path.read_text(errors="replace") for path in cluster.folder.rglob("*.*") if path.is_file()
     )
