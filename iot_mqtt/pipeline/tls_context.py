@@ -3,7 +3,8 @@
 TLS 1.2 is the least that is spoken, and of its suites only those with ephemeral keys and authenticated encryption:
 what is recorded today can't be read with a key that is stolen later. All connections of a listener share one OpenSSL
 context for each certificate. New files make new contexts, with new keys for session tickets: a connection that is
-there stays as it is, and a client whose certificate was revoked doesn't come back with its ticket.
+there stays as it is, unless its client's certificate is in a new list of revoked ones, and a client whose certificate
+was revoked doesn't come back with its ticket.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from iot_mqtt.pipeline.certificates import Certificate, read_certificate
 from iot_mqtt.pipeline.login_budget import LoginBudget
+from iot_mqtt.pipeline.revoked import Shown
 from iot_mqtt.pipeline.settings import TlsSettings
 from iot_mqtt.pipeline.tls import kind_of_failure, ssl_text
 
@@ -57,6 +59,8 @@ class TlsContext:
         #: The files of now could not be used; those of before still are.
         self.outdated = False
         self.certificates: tuple[Certificate, ...] = ()
+        #: The clients' certificates of the connections that there are, where there are lists of revoked ones.
+        self.shown = Shown(settings.crl)
         self._seen = self._being_written = _signatures(settings)
         self._load()
 
@@ -101,6 +105,10 @@ class TlsContext:
         if settings.certificates:
             context.sni_callback = partial(_choose, by_name)
         self._context, self.certificates = context, tuple(certificates)
+        try:
+            self.shown.close_revoked()
+        except (OSError, ValueError) as error:
+            raise TlsConfigurationError(f"TLS: cannot read {', '.join(settings.crl)}: {ssl_text(error)}") from error
 
 
 def _choose(

@@ -102,6 +102,7 @@ class TlsLayer:
     def lost(self) -> None:
         """The connection is gone."""
         self._over = True
+        self._context.shown.went(self._channel)
         self._count_no_more()
         self._tls = None
         self._unsent = _NOTHING
@@ -194,6 +195,7 @@ class TlsLayer:
                 self._send()  # else it is a session ticket, and goes with our first bytes
             channel.certificate_name = certificate_name(tls.getpeercert())
             channel.certificate = certificate_names(tls) or None
+            self._context.shown.came(channel, tls)
             channel.pipeline.fire_event(TlsEstablished(str(channel.tls_version), channel.certificate_name))
             self._resume_outbox()  # what was written before waits there
 

@@ -162,8 +162,8 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_files_change_under_a_live_broker(start_broker: StartBroker, tmp_path: Path) -> None:
-    """A new certificate, a broken one, a client that is revoked: the next connection sees it, and the one that was
-    there before goes on.
+    """A new certificate, a broken one, a client that is revoked: the next connection sees it, and those that were
+    there before go on, but for that of the client, which is told why within a second.
     """
     if MOSQUITTO:
         return  # reads them at SIGHUP only
@@ -176,8 +176,10 @@ def test_files_change_under_a_live_broker(start_broker: StartBroker, tmp_path: P
         settings={"listeners.mqtts.tls.crl": str(crl), "admin.tls.cert": str(cert), "admin.tls.key": str(key)},
     )
     _round_trip(broker, _context(authority.file, bad))
-    with _dial(broker, _context(authority.file, good)) as client:
+    with _dial(broker, _context(authority.file, good)) as client, _dial(broker, _context(authority.file, bad)) as lost:
         client.connect("there-before")
+        lost.version = 5
+        lost.connect("to-be-revoked")
         client.subscribe(("live/x", 1))
         first = _serial(broker, authority, good)
         authority.server("live")
@@ -191,7 +193,11 @@ def test_files_change_under_a_live_broker(start_broker: StartBroker, tmp_path: P
         authority.server("live")
         _until(lambda: (broker.metrics() or {}).get('iot_mqtt_tls_outdated{listener="mqtts"}') == 0)
 
+        lost.ping()
         authority.revoke(bad[0])
+        began = time.monotonic()
+        assert lost.expect(wire.DISCONNECT).reason() == 0x87
+        assert time.monotonic() - began < 1.0 + 2.0  # and air for a machine that does other things
         revoked = 'iot_mqtt_tls_failures_total{listener="mqtts",reason="certificate_revoked"}'
 
         def is_refused() -> bool:

@@ -6,7 +6,8 @@ import datetime
 import os
 import socket
 import ssl
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -268,6 +269,51 @@ def test_connections_stay_when_the_certificate_changes(server: Server, echo: Lay
             assert sock.recv(5) == b"after"
 
     server.run(client)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_connection_ends_when_its_certificate_is_revoked(
+    server: Server, echo: Layout, files: Files, version: ssl.TLSVersion
+) -> None:
+    """That of one client, by its authority, in any list; the others go on, and nothing is kept of who is gone."""
+    other = files.save("other", files.client_authority.issue_cert("other@example.test", common_name="other"))
+    listening = server.listen(echo, mutual(files, revoke(files), revoke(files, name="second")))
+
+    def connect(certificate: tuple[str, str]) -> ssl.SSLSocket:
+        context = client_context(files, certificate)
+        context.minimum_version = context.maximum_version = version
+        raw = socket.create_connection(("127.0.0.1", listening.port), timeout=5)
+        sock = context.wrap_socket(raw, server_hostname="127.0.0.1")
+        sock.sendall(b"hello")
+        assert sock.recv(5) == b"hello"
+        return sock
+
+    def client() -> None:
+        with connect(files.client) as revoked, connect(files.client) as again, connect(other) as good:
+            revoke(files, files.client[0], name="second")
+            server.reactor.callFromThread(of(listening).reload)
+            for sock in (revoked, again):
+                with suppress(ssl.SSLError, ConnectionError):
+                    assert sock.recv(1) == b""
+            good.sendall(b"still")
+            assert good.recv(5) == b"still"
+            deadline = time.monotonic() + 5
+            while len(of(listening).shown) > 1 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert len(of(listening).shown) == 1
+
+    server.run(client)
+
+
+def test_nothing_is_noted_where_nothing_is_revoked(server: Server, echo: Layout, files: Files) -> None:
+    """A port without lists pays nothing for them."""
+    listening = server.listen(echo, mutual(files))
+
+    def client() -> int:
+        talk(listening.port, client_context(files, files.client))
+        return len(of(listening).shown)
+
+    assert server.run(client) == 0
 
 
 def test_what_is_read_of_a_certificate(files: Files) -> None:
