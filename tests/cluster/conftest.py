@@ -18,9 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
 
 from systemkit.access import password_of
 from systemkit.cross import access_settings, prepare, set_rules
+from systemkit.users import call
 
 from iot_mqtt.auth.passwd import set_password
-from tests.cluster.nodes import Nodes, cluster
+from tests.cluster.nodes import Nodes, cluster, eventually
 
 #: Who may have a name at the nodes that all tests share.
 USERS = ("alice", "bob")
@@ -64,6 +65,7 @@ def _three_nodes(engines: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
     with cluster(folder, engines, settings=settings) as nodes:
         prepare(nodes[0])
         set_rules(nodes[0], "public", EVERYBODY)
+        assert eventually(lambda: all(call(node, "GET", "auth/rules/public")[0] == 200 for node in nodes))
         yield nodes
 
 
