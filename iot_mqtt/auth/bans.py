@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
@@ -90,8 +91,11 @@ class BanBook:
     # Asked by operators.
 
     def page(self, after: str | None, limit: int) -> list[Ban]:
-        """By id."""
-        return [self._index.get(one.name) or _shown(one) for one in self._directory.page(BANS, after or "", limit)]
+        """By id: those that hold, and documents of others."""
+        documents = self._directory.of(BANS)
+        ids = sorted({*documents, *(ban.id for ban in self._index)})
+        begin = bisect_right(ids, after) if after else 0
+        return [self._index.get(id) or _shown(documents[id]) for id in ids[begin : begin + limit]]
 
     def get(self, id: str) -> Ban | None:
         """The ban of an id."""

@@ -48,6 +48,8 @@ class MqttSettings:
     max_queued_messages: int = 100_000
     #: Bytes that wait for one session.
     max_queued_bytes: int = 256 * 1024 * 1024
+    #: Bytes that wait for all such sessions; each may have a mebibyte in any case.
+    max_queued_bytes_in_all: int = 2 * 1024 * 1024 * 1024
     #: QoS 1/2 messages under way to one client (also bounded by its Receive Maximum).
     max_inflight: int = 1024
     max_client_id_length: int = 256

@@ -23,6 +23,7 @@ class Drop(StrEnum):
     OUTBOX_FULL = "outbox_full"  # QoS 0 for a reader that does not read
     QUEUE_FULL = "queue_full"
     QUEUE_BYTES = "queue_bytes"
+    QUEUES_FULL = "queues_full"  # too much waits for all sessions, and this one has its part
     EXPIRED = "expired"
     TOO_LARGE = "too_large"  # larger than the client's Maximum Packet Size
     SESSION_ENDED = "session_ended"

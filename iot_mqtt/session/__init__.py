@@ -5,7 +5,7 @@ from iot_mqtt.session.delivery import Delivery
 from iot_mqtt.session.flight import Convoy, Flight, Piece, Row, Segment
 from iot_mqtt.session.inbound import Inbound
 from iot_mqtt.session.outbound import RELEASED, SENT_QOS1, SENT_QOS2, Outbound
-from iot_mqtt.session.queue import DeliveryQueue
+from iot_mqtt.session.queue import DeliveryQueue, QueuedInAll
 
 __all__ = [
     "RELEASED",
@@ -18,6 +18,7 @@ __all__ = [
     "Inbound",
     "Outbound",
     "Piece",
+    "QueuedInAll",
     "Row",
     "Segment",
     "OutboundAliases",

@@ -8,16 +8,31 @@ from collections.abc import Iterator
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session.delivery import Delivery
 
+#: Bytes that a queue may have in any case, however much waits for others.
+FLOOR = 1024 * 1024
+
+
+class QueuedInAll:
+    """What waits in all queues together; a message counts once for each session that it waits for."""
+
+    __slots__ = ("bytes", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.bytes = 0
+        self.limit = limit
+
 
 class DeliveryQueue:
     """Deliveries without a packet id yet. The limits refuse the newcomer and never touch what is kept."""
 
-    __slots__ = ("_items", "bytes", "max_messages", "max_bytes")
+    __slots__ = ("_items", "bytes", "in_all", "max_messages", "max_bytes")
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         # A deque costs 600 bytes even when empty, and most sessions never queue anything.
         self._items: deque[Delivery] | None = None
         self.bytes = 0
+        #: What it is part of; None: of nothing.
+        self.in_all: QueuedInAll | None = None
         self.max_messages = max_messages
         self.max_bytes = max_bytes
 
@@ -36,6 +51,9 @@ class DeliveryQueue:
             return Drop.QUEUE_FULL
         if self.bytes + size > self.max_bytes:
             return Drop.QUEUE_BYTES
+        in_all = self.in_all
+        if in_all is not None and in_all.bytes + size > in_all.limit and self.bytes + size > FLOOR:
+            return Drop.QUEUES_FULL
         return None
 
     def append(self, delivery: Delivery) -> None:
@@ -43,7 +61,7 @@ class DeliveryQueue:
         if self._items is None:
             self._items = deque()
         self._items.append(delivery)
-        self.bytes += delivery.message.size
+        self._count(delivery.message.size)
 
     def first(self) -> Delivery | None:
         """The one that waits longest."""
@@ -54,7 +72,7 @@ class DeliveryQueue:
         if not self._items:
             raise IndexError("the queue is empty")
         delivery = self._items.popleft()
-        self.bytes -= delivery.message.size
+        self._count(-delivery.message.size)
         if not self._items:
             self._items = None
         return delivery
@@ -63,5 +81,16 @@ class DeliveryQueue:
         """Empty the queue."""
         items = list(self._items or ())
         self._items = None
-        self.bytes = 0
+        self._count(-self.bytes)
         return items
+
+    def leave(self) -> None:
+        """Its session is not here any more: what still waits counts for nobody."""
+        if self.in_all is not None:
+            self.in_all.bytes -= self.bytes
+            self.in_all = None
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        if self.in_all is not None:
+            self.in_all.bytes += size

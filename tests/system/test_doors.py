@@ -39,6 +39,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
           app: {{protocol: websocket, port: {ports["app"]}, allowed_origins: ['https://scada.example']}}
           any: {{protocol: websocket, port: {ports["any"]}, allowed_origins: ['*']}}
         auth: {{certificate_as_user: true, acl_file: acl}}
+        doors: {{flapping_count: 3, address_burst: 20, address_rate: 0.1}}
         """
     )
 
@@ -137,6 +138,31 @@ def test_who_is_banned_is_out_within_a_second(behind: BrokerProcess) -> None:
     assert samples is not None
     assert samples['iot_mqtt_listener_refusals_total{listener="mqtt",reason="banned"}'] == 1
     assert samples['iot_mqtt_listener_refusals_total{listener="behind",reason="banned"}'] == 1
+
+
+def test_who_flaps_behind_a_balancer_is_banned_and_not_who_is_behind_the_same_address(behind: BrokerProcess) -> None:
+    """It is in the list, with its cause; and an address is as fast as it may be, wherever it comes from."""
+
+    def come(client_id: str, address: str = "198.51.100.20") -> int | None:
+        with _behind(behind, BALANCER) as client:
+            client.send(_header(client=address) + wire.connect(client_id, version=5))
+            answer = client.receive()
+            return None if answer is None else answer.reason()
+
+    codes = []
+    for _ in range(8):
+        codes.append(come("flapping"))
+        if codes[-1]:
+            break
+    assert codes == [0] * len(codes[:-1]) + [0x8A] and 4 <= len(codes) <= 6
+    assert come("other") == 0
+    assert come("flapping", "198.51.100.21") == 0
+    found = call(behind, "GET", "bans")[1]["items"]
+    assert [(one["client"], one["cause"]) for one in found if one["address"] == "198.51.100.20"] == [
+        ("flapping", "flapping")
+    ]
+    assert [come(f"c{number}") for number in range(20)][-1] is None
+    assert come("c", "198.51.100.22") == 0
 
 
 def _direct(broker: BrokerProcess) -> Plain:

@@ -11,6 +11,7 @@ from iot_mqtt.broker.sessions.others import Alone, OtherNodes
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.session import QueuedInAll
 from iot_mqtt.values import ProtocolVersion
 
 S = TypeVar("S", bound=Session)
@@ -19,11 +20,13 @@ S = TypeVar("S", bound=Session)
 class Sessions:
     """Every session of this node. What else begins and ends with one is not known here."""
 
-    __slots__ = ("_settings", "_by_id", "kept", "loading", "opening", "others")
+    __slots__ = ("_settings", "_by_id", "kept", "loading", "opening", "others", "queued")
 
     def __init__(self, settings: MqttSettings) -> None:
         self._settings = settings
         self._by_id: dict[str, Session] = {}
+        #: What waits for all of them in memory.
+        self.queued = QueuedInAll(settings.max_queued_bytes_in_all)
         #: How many of them may outlive their connection.
         self.kept = 0
         #: The client whose session is being opened: one that ends meanwhile is followed by another at once.
@@ -51,12 +54,14 @@ class Sessions:
     def create(self, kind: type[S], client_id: str, *, version: int, created_at: float) -> S:
         """A new, empty session of one of the two kinds."""
         session = kind(client_id, version, created_at, self._settings)
+        session.queue.in_all = self.queued
         self.kept += issubclass(kind, KeptSession) - isinstance(self._by_id.get(client_id), KeptSession)
         self._by_id[client_id] = session
         return session
 
     def remove(self, session: Session) -> None:
         """It is not here any more; its client may have another one by now."""
+        session.queue.leave()
         if self._by_id.get(session.client_id) is session:
             self.kept -= isinstance(session, KeptSession)
             del self._by_id[session.client_id]

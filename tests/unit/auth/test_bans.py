@@ -185,6 +185,7 @@ def test_what_a_node_imposes_holds_without_the_grid(nodes: Nodes, monkeypatch: p
     monkeypatch.setattr(nodes.grid, "get", away)
     nodes.here.impose(Cause.GUESSING, "c", HOST, 60, "too often")
     assert nodes.here.find("c", "", HOST) is not None
+    assert [ban.client for ban in nodes.here.page(None, 10)] == ["c"]
     with pytest.raises(Unavailable):
         nodes.add(client="d")
     assert nodes.here.find("d", "", HOST) is None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.codec import Disconnect, Publish
+from iot_mqtt.codec import Ack, Disconnect, Publish
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.session.queue import FLOOR
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import Node
 
@@ -73,6 +74,45 @@ def test_what_is_kept_leaves_room_for_others() -> None:
     assert node.broker.sessions.kept == 1
     node.restart()
     assert node.broker.sessions.kept == 1
+
+
+def test_what_waits_for_all_sessions_is_bounded() -> None:
+    """Whoever has his part takes no more, and his publisher is told; whoever has little takes it all the same."""
+    part = b"x" * (FLOOR // 4)
+    node = Node(MqttSettings(max_queued_bytes_in_all=2 * FLOOR), durable=False)
+    writer = node.connect("writer")
+    for name in ("hog", "late"):
+        reader = node.connect(name, clean=False, expiry=600)
+        reader.subscribe(name, qos=1)
+        reader.lose()
+    answers = [one for one in writer.publish("hog", *[part] * 9, qos=1) if isinstance(one, Ack)]
+    assert [one.reason for one in answers][-2:] == [QUOTA] * 2
+    writer.publish("late", *[part] * 9, qos=1)
+    assert node.session("hog").dropped == {"queues_full": 2}
+    assert node.session("late").dropped == {"queues_full": 6}
+    assert node.broker.sessions.queued.bytes == node.session("hog").queue.bytes + node.session("late").queue.bytes
+    back = node.connect("hog", clean=False, expiry=600)
+    assert len(back.drain()) == 7
+    assert node.broker.sessions.queued.bytes == node.session("late").queue.bytes
+    node.connect("late")
+    assert node.broker.sessions.queued.bytes == 0
+
+
+@pytest.mark.parametrize("said", ["nothing", "CONNECT"])
+def test_who_says_nothing_gives_way(said: str) -> None:
+    """Of 50 that came after it, and only if it has not said who it is; those that give way are counted."""
+    node = Node(MqttSettings(max_half_open=20))
+    first = node.connect("first") if said == "CONNECT" else node.open()
+    silent = [node.open() for _ in range(50)]
+    assert first.closed is (said == "nothing")
+    assert [one.closed for one in silent] == [True] * 40 + [False] * 10
+    assert node.counters.errors["HALF_OPEN"] == 40 + first.closed
+    assert len(node.broker.half_open) == 10
+    last = node.connect("last")
+    assert last.connack is not None and last.connack.reason is ReasonCode.SUCCESS
+    for one in silent:
+        one.lose()
+    assert len(node.broker.half_open) == 0
 
 
 def test_there_are_no_more_subscriptions_than_there_may_be() -> None:
