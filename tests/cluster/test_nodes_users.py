@@ -15,7 +15,7 @@ from systemkit.users import call, delete_user, put_user
 
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
 
-NOT_AUTHORIZED = 0x87
+NOT_AUTHORIZED, BANNED = 0x87, 0x8A
 #: What is promised, and air for a machine that does other things as well.
 PROMISED, AIR = 1.0, 2.0
 
@@ -45,6 +45,32 @@ def test_a_user_who_is_changed_at_one_node_is_changed_at_all(nodes: Nodes) -> No
     for node in nodes:
         assert _reason(node, "grid-ann") != 0
     delete_user(nodes[1], "grid-ann")
+
+
+def test_who_is_banned_at_one_node_is_out_at_all(nodes: Nodes) -> None:
+    """Within a second, those that are connected, too; and in again when another node takes it back."""
+    clients = []
+    for number, node in enumerate(nodes):
+        client = Plain(node.port, version=5, timeout=20)
+        client.connect(f"banned-{number}")
+        clients.append(client)
+    began = time.monotonic()
+    status, ban = call(nodes[2], "POST", "bans", {"client": "banned-?", "seconds": 600, "reason": "loud"})
+    assert status == 200, ban
+    for client in clients:
+        farewell = client.expect(wire.DISCONNECT)
+        assert (farewell.reason(), b"banned: loud" in farewell.body) == (0x98, True)
+    assert time.monotonic() - began < PROMISED + AIR
+    assert [_answer(node, "banned-7") for node in nodes] == [BANNED] * len(clients)
+    assert [one["id"] for one in call(nodes[1], "GET", "bans")[1]["items"]] == [ban["id"]]
+    assert call(nodes[1], "DELETE", f"bans/{ban['id']}")[0] == 204
+    assert eventually(lambda: all(_answer(node, "banned-7") == 0 for node in nodes), PROMISED + AIR)
+
+
+def _answer(node: BrokerNode, client_id: str) -> int:
+    with Plain(node.port, version=5, timeout=20) as client:
+        client.send(wire.connect(client_id, version=5))
+        return client.expect(wire.CONNACK).reason()
 
 
 def _page(node: BrokerNode, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any, str]:
