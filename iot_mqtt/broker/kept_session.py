@@ -37,6 +37,7 @@ class KeptSession(Session):
         "beginning",
         "turns",
         "last_id_kept",
+        "kept_with",
         "in_doubt",
     )
 
@@ -64,6 +65,8 @@ class KeptSession(Session):
         self.turns = 0
         #: The packet id that was given out last when it was written last, if later ones may be used unwritten.
         self.last_id_kept: int | None = None
+        #: The batch that has it.
+        self.kept_with = 0
         #: Its client was connected when a node died: what is written of it is not all that was sent.
         self.in_doubt = False
 

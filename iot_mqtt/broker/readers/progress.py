@@ -25,7 +25,7 @@ from iot_mqtt.broker.shared_groups import Leader, SharedGroups
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
-from iot_mqtt.ports.log import Log
+from iot_mqtt.ports.log import Log, Reference
 from iot_mqtt.ports.store import Store, StoredFlight, StoredProgress
 from iot_mqtt.session import Convoy, Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID
@@ -88,6 +88,15 @@ class Progress:
             return False
         return 0 < (ids[0] - kept) % MAX_PACKET_ID <= IDS_AHEAD and 0 < (ids[-1] - kept) % MAX_PACKET_ID <= IDS_AHEAD
 
+    def safe_with(self, session: KeptSession, last: Reference) -> int:
+        """The batch that must be over before messages up to ``last`` are sent of which it may be written late that they
+        are under way: they are in the log then, and the id that theirs are counted from is written.
+        """
+        log = self._log
+        if last.position + last.length > log.committed_end and last.writer == log.writer:
+            return self._store.latest
+        return session.kept_with
+
     def begin(self, session: KeptSession) -> None:
         """A client is back and about to get what waits for it in the log: have written from where on, and from which id
         on, before any of it is sent. Then where it is under way may be written late from the first message on.
@@ -95,6 +104,7 @@ class Progress:
         if self._delay and session.durable and session.last_id_kept is None and session.connection is not None:
             self._unwritten.setdefault(session, _Unwritten()).moved = True
             self._write(session)
+            session.kept_with = self._store.latest
             self._now.pop(session, None)
             self._turn.plan()
 
@@ -185,9 +195,11 @@ class Progress:
         now, self._now = self._now, {}
         for session in now:
             self._write(session)
+            session.kept_with = ticket
         for session in list(islice(self._due, SESSIONS_A_BATCH)):
             del self._due[session]
             self._write(session)
+            session.kept_with = ticket
 
     def _write(self, session: KeptSession) -> None:
         unwritten = self._unwritten.pop(session, None)

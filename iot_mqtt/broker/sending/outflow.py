@@ -98,7 +98,7 @@ class Outflow:
 
     def pump(self, session: Session) -> None:
         """Send what may be sent now."""
-        pages = 0
+        pages, has_read = 0, False
         while self._send_lined_up(session):
             if session.queue:
                 if not self._number(session):
@@ -111,8 +111,11 @@ class Outflow:
                     return
                 pages += 1
             else:
+                if has_read:
+                    return
+                # What is safe leaves at once, with CONNACK or what else there is.
                 self.read_on(session)
-                return
+                has_read = True
 
     def _send_lined_up(self, session: Session) -> bool:
         """Send deliveries that have their id; True when none is left and the window has room."""

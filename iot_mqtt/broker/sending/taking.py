@@ -40,6 +40,10 @@ class Progress(ending.Progress, Protocol):
         """Whether QoS 1 messages may be sent before it is written that they have these ids."""
         ...
 
+    def safe_with(self, session: KeptSession, last: Reference) -> int:
+        """The batch that must be over before messages up to ``last`` are sent in that case."""
+        ...
+
     def numbered(self, session: KeptSession, flights: Sequence[Flight], *, late: bool = False) -> None:
         """Flights of a durable session got their packet ids."""
         ...
@@ -92,7 +96,7 @@ class Taking:
         if again:
             flight.sent = count
         outbound.entries.update(dict.fromkeys(ids, flight))
-        flight.ticket = ticket = self._note(session, (flight,), cursor)
+        flight.ticket = ticket = self._note(session, (flight,), reference, cursor)
         self._waiting.under_way(session, count, ticket)
         line_up(session, Piece(flight, 0, ids, publication))
         return count
@@ -108,7 +112,7 @@ class Taking:
         ids = outbound.reserve(count)
         convoy = Convoy(session, references, ids, identifiers, cursor if cursor.name else None)
         outbound.entries.update(dict.fromkeys(ids, convoy))
-        convoy.ticket = ticket = self._note(session, (convoy,), cursor)
+        convoy.ticket = ticket = self._note(session, (convoy,), references[-1], cursor)
         self._waiting.under_way(session, count, ticket)
         if session.sending is None:
             session.sending = deque()
@@ -116,14 +120,16 @@ class Taking:
         session.unsent += count
         return count
 
-    def _note(self, session: Session, flights: Sequence[Flight], cursor: Origin) -> int:
-        """Have written what there is to write of new flights of one QoS; the batch that they wait for (0: none)."""
+    def _note(self, session: Session, flights: Sequence[Flight], last: Reference, cursor: Origin) -> int:
+        """Have written what there is to write of new flights of one QoS, up to ``last``; the batch that they wait for
+        (0: none).
+        """
         progress, qos = self._progress, flights[0].qos
         ends = flights[0].ids[0], flights[-1].ids[-1]
         if is_durable(session) and qos == 1 and not cursor.name and progress.may_be_late(session, ends):
             progress.numbered(session, flights, late=True)
             # What it refers to is to be safe; where it is under way may be written later.
-            return self._store.latest
+            return progress.safe_with(session, last)
         if not session.durable and not cursor.is_shared:
             return 0
         ticket = self._turn.reserve()

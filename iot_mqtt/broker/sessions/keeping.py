@@ -25,7 +25,10 @@ class Keeping:
         was_durable, session.durable = session.durable, durable
         if durable:
             self.records.save(session)
-            if not was_durable:
+            if was_durable:
+                # With what is written anyway, or it would take a second commit before anything is sent.
+                self.records.begin(session)
+            else:
                 self._keep(session)
         elif was_durable:
             # It was kept and is now to end with this connection; a crash must not bring it back.

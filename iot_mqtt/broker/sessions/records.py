@@ -18,6 +18,8 @@ class Progress(Protocol):
 
     def moved(self, session: KeptSession) -> None: ...
 
+    def begin(self, session: KeptSession) -> None: ...
+
     def forget(self, session: KeptSession) -> None: ...
 
 
@@ -45,6 +47,10 @@ class SessionRecords:
     def moved(self, session: KeptSession) -> None:
         """What is to be kept of its cursors has changed."""
         self.progress.moved(session)
+
+    def begin(self, session: KeptSession) -> None:
+        """Its client is back, and will get what waits for it."""
+        self.progress.begin(session)
 
     def subscribed(self, session: KeptSession, subscription: Subscription) -> None:
         """A subscription is there, or another than before, with its claims on the logs."""

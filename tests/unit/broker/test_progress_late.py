@@ -9,10 +9,10 @@ import pytest
 from iot_mqtt.broker.claims import IDS_AHEAD
 from iot_mqtt.broker.readers import progress
 from iot_mqtt.broker.settings import LogUse
-from iot_mqtt.codec import PacketType
+from iot_mqtt.codec import Connack, Connect, PacketType, Properties, Publish
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.store import StoredProgress
-from tests.unit.broker.harness import Client, Node
+from tests.unit.broker.harness import V5, Client, Node
 from tests.unit.broker.logreaders import check, durable, numbers, publish
 from tests.unit.broker.neighbours import Neighbour
 
@@ -59,6 +59,62 @@ def test_what_is_over_within_the_delay_is_never_written(node: Node) -> None:
     assert node.records(CacheName.SEGMENTS) == 0
     node.restart()
     assert not durable(node).messages(), "its position is behind all of them"
+
+
+def one_commit(node: Node) -> None:
+    """The first of those that wait is done, and no other one."""
+    grid = node.grid
+    batch, done = grid._waiting.popleft()
+    grid._apply(batch)
+    done(None)
+    node.turn()
+
+
+def resuming(node: Node) -> Client:
+    """It has sent its CONNECT."""
+    client = node.open()
+    client.send(Connect(V5, "reader", False, 0, properties=Properties(session_expiry_interval=600)))
+    return client
+
+
+def test_who_is_back_gets_what_waits_together_with_connack(node: Node) -> None:
+    """One commit, with all that is written of the session; then one write."""
+    reader = reader_of(node)
+    reader.lose()
+    publish(node, 0, 3)
+    node.advance(DELAY)
+    node.hold()
+    reader = resuming(node)
+    commits = node.counters.commits
+    assert not reader.wire.link.sent
+    one_commit(node)
+    assert node.counters.commits == commits + 1
+    assert len(reader.wire.link.sent) == 1
+    assert reader.take(Connack)[0].session_present
+    assert seen(reader) == [(number + 1, False, b"%d" % number) for number in range(3)]
+    node.restart()
+    assert seen(durable(node)) == [(number + 1, True, b"%d" % number) for number in range(3)]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_who_is_back_does_not_get_what_is_not_safe_yet(node: Node, written: bool) -> None:
+    """What waits for a later commit than its CONNECT leaves after that; if the node dies before, it is not there, or it
+    has the id that it would have had.
+    """
+    reader = reader_of(node)
+    reader.lose()
+    publish(node, 0, 3)
+    node.advance(DELAY)
+    writer = node.connect("writer")
+    node.hold()
+    reader = resuming(node)
+    writer.send(Publish(b"t", b"3", 1, False, False, 1))
+    one_commit(node)
+    assert reader.take(Connack)
+    assert not [one for one in seen(reader) if one[2] == b"3"]
+    node.restart(written=written)
+    expected = [(number + 1, True, b"%d" % number) for number in range(3 + written)]
+    assert seen(durable(node)) == expected
 
 
 @pytest.mark.parametrize("acknowledged", [0, 3, 6])
