@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.turn_shares import TurnShares
@@ -15,6 +15,8 @@ from iot_mqtt.errors import MqttError, ProtocolViolation
 from iot_mqtt.topics import Routes
 
 Handler = Callable[[Connection, Any], None]
+#: Packets, or runs of them, after which it is looked how long they took: every eighth.
+LOOKS: Final = 7
 
 
 class Dispatch:
@@ -50,7 +52,7 @@ class Dispatch:
     def read(self, connection: Connection, batch: list[object]) -> None:
         """Serve what came together; what has to wait is held by the connection."""
         version, shares, last = self._routes.version, self._shares, len(batch) - 1
-        began = shares.monotonic() if last > 0 else 0.0
+        began = shares.monotonic() if last > LOOKS else 0.0
         try:
             for position, item in enumerate(batch):
                 if connection.closed:
@@ -67,9 +69,11 @@ class Dispatch:
                 if connection.connecting or connection.stash is not None:
                     connection.hold(batch[position + 1 :])
                     return
-                if position < last and (seconds := shares.monotonic() - began) > shares.share:
-                    shares.put_off(connection, batch[position + 1 :], seconds)
-                    break
+                if position & LOOKS == LOOKS and position < last:
+                    seconds = shares.monotonic() - began
+                    if seconds > shares.share:
+                        shares.put_off(connection, batch[position + 1 :], seconds)
+                        break
             if connection.answers is not None:
                 self._budget.weigh()
         except MqttError as error:

@@ -7,8 +7,8 @@
                  └──── next turn: who has waited longest first ──────┘
 
 A packet is served whole. What comes in one read may be thousands of them, and each may cost a millisecond: a
-subscription with retained messages, a publish for many durable sessions. Reads that are done within their share, nearly
-all, cost one look at the clock for each of their packets, or run of packets, but the last.
+subscription with retained messages, a publish for many durable sessions. Reads of a few packets need no look at the
+clock, longer ones one for every eighth packet, or run of packets.
 """
 
 from __future__ import annotations
