@@ -40,7 +40,10 @@ def existing(found: Value | None, otherwise: str) -> Value:
 
 
 def unauthorized() -> ApiError:
-    detail = "needs the header 'Authorization: Bearer TOKEN'; the token is in <node.data_dir>/admin.token"
+    detail = (
+        "needs the header 'Authorization: Bearer TOKEN', or the cookie of POST /api/v1/login; "
+        "the token is in <node.data_dir>/admin.token"
+    )
     return ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, {"WWW-Authenticate": "Bearer"})
 
 
