@@ -55,7 +55,7 @@ def nodes() -> Nodes:
         ({"client": "press-7"}, "press-7", "", HOST, True),
         ({"client": "press-7"}, "press-71", "", HOST, False),
         ({"client": "press-*"}, "press-7", "", HOST, True),
-        ({"client": "press-*"}, "pres", "", HOST, False),
+        ({"client": "press-*"}, "press", "", HOST, False),
         ({"client": "?ress-[7]*"}, "press-[7]x", "", HOST, True),
         ({"client": "?ress-[7]*"}, "press-7", "", HOST, False),
         ({"client": "*"}, "anything", "", HOST, True),
