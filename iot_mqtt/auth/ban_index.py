@@ -21,6 +21,8 @@ from iot_mqtt.ports.addresses import Address, parsed
 from iot_mqtt.ports.bans import Ban
 
 _SIGNS = re.compile(r"[*?]")
+#: Bits before an IPv4 address in IPv6.
+MAPPED = 96
 Key = TypeVar("Key")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -40,7 +42,7 @@ class Entry:
         if ban.client is not None and not ban.exact and _SIGNS.search(ban.client):
             # A bracket is no sign of these patterns.
             pattern = re.compile(translate(ban.client.replace("[", "[[]")))
-        return cls(ban, pattern, None if ban.address is None else ipaddress.ip_network(ban.address, strict=False))
+        return cls(ban, pattern, None if ban.address is None else _network(ban.address))
 
     @property
     def place(self) -> tuple[Any, ...]:
@@ -156,6 +158,15 @@ def _add(counts: dict[Key, int], key: Key, change: int) -> None:
     counts[key] = counts.get(key, 0) + change
     if not counts[key]:
         del counts[key]
+
+
+def _network(text: str) -> Network:
+    """An address or network; IPv4 in IPv6 is IPv4, as of who connects."""
+    network = ipaddress.ip_network(text, strict=False)
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is not None and network.prefixlen >= MAPPED:
+        return ipaddress.IPv4Network((mapped, network.prefixlen - MAPPED))
+    return network
 
 
 def _prefix(address: Address, width: int) -> int:

@@ -12,11 +12,14 @@ from iot_mqtt.app.config.checks import serving_problems
 from iot_mqtt.app.config.errors import ConfigError
 from iot_mqtt.app.config.reading import read_config
 from iot_mqtt.auth.acl import decide, parse_rules
+from iot_mqtt.auth.ban_index import BanIndex, Entry
 from iot_mqtt.auth.files import FileError
 from iot_mqtt.auth.users import parse_users
 from iot_mqtt.devices.fields import Fields, read_object
 from iot_mqtt.devices.order import read_order
 from iot_mqtt.ports.access import Action, Principal
+from iot_mqtt.ports.addresses import parsed
+from iot_mqtt.ports.bans import Ban
 from iot_mqtt.uplink.rules import MISSING, NAMES, ExpressionError, Facts, Rules, parse, rules_of
 from tests.fuzz.target import Target, head
 
@@ -68,6 +71,35 @@ def run_acl(data: bytes) -> None:
         for filter, topic in (("plant/#", "plant/1/x"), ("plant/+", "plant/y"), ("#", "a")):
             if decide(of, who, Action.SUBSCRIBE, filter) and not any(not rule.allow for rule in of):
                 assert decide(of, who, Action.READ, topic), f"{filter} may be subscribed to, but {topic} not read"
+
+
+def run_bans(data: bytes) -> None:
+    """Lines of client, user and address; the last one is who comes. The index finds what comparing each does."""
+    lines = [line.split("|") for line in data.decode("utf-8", "replace").split("\n")]
+    client_id, user, host = ([*lines[-1], "", "", ""])[:3]
+    index = BanIndex()
+    entries: list[Entry] = []
+    for number, line in enumerate(lines[:-1]):
+        client, who, address = ([one or None for one in line] + [None] * 3)[:3]
+        if client is None and who is None and address is None:
+            continue
+        ban = Ban(str(number % 5), client, who, address, None, "operator", "", "", 0.0, exact=len(line) > 3)
+        try:
+            index.add(ban)
+        except ValueError:
+            assert address is not None
+            continue
+        entries = [entry for entry in entries if entry.ban.id != ban.id] + [Entry.of(ban)]
+    found = [entry.ban for entry in entries if entry.fits(client_id, user, parsed(host), 0.0)]
+    ban_found = index.find(client_id, user, host, 0.0)
+    # An empty name is nobody's, whatever pattern fits it.
+    found = [ban for ban in found if (client_id or ban.client is None) and (user or ban.user is None)]
+    assert (ban_found in found) if found else ban_found is None
+    plain = [ban for ban in found if ban.client is None and ban.user is None]
+    assert index.bans_host(host, 0.0) == bool(plain)
+    for entry in entries:
+        index.remove(entry.ban.id)
+    assert (len(index), index.find(client_id, user, host, 0.0)) == (0, None)
 
 
 _FILE = Path(tempfile.gettempdir()) / f"iot-mqtt-fuzz-{os.getpid()}.yaml"
@@ -232,7 +264,15 @@ _YAML = (
     b"1_0",
 )
 _JSON = (b"null", b"true", b"[", b"{", b'"\\ud800"', b"1e999", b'"when": "', b'"to": "', b'{"filter": "#"}')
+
+
+def _ban_seeds() -> Iterator[bytes]:
+    yield b"press-7||\npress-?||10.0.0.0/8\n|ann|\n||192.0.2.0/24\n*|bob|2001:db8::/32\npress-7|ann|10.1.2.3"
+    yield b"*a*a*a*a*a*a*a*b||\n[x]*||\n?||::ffff:0:0/96\n||0.0.0.0/0\n*||10.0.0.1|exact\n" + b"a" * 30 + b"||10.0.0.1"
+
+
 TARGETS = (
+    Target("bans", run_bans, _ban_seeds, (b"|", b"\n", b"*", b"?", b"/0", b"/32", b"::", b"10.0.0.1"), 600, 6000),
     Target("users", run_users, _user_seeds, (b"$argon2id$", b":", b"!", b"v=19$", b"m=4294967296"), 400, 10000),
     Target(
         "acl",
