@@ -19,7 +19,7 @@ from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import GROWTH, IDENTIFIER, Publication, hop_properties
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
-from iot_mqtt.codec import PublishBatch, runs_of
+from iot_mqtt.codec import PublishBatch, PublishRun, runs_of
 from iot_mqtt.topics import MIXED, Match, Mixed, Route, is_reserved
 from iot_mqtt.topics.reserved import FIRST_BYTES
 
@@ -119,13 +119,15 @@ def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int
     return count
 
 
-def publications_of(batch: PublishBatch, origin: Origin, publisher: Session, wall: float) -> list[Publication]:
-    """Its runs, which came at ``wall``; made once, whoever asks."""
+def publications_of(
+    batch: PublishBatch, origin: Origin, publisher: Session, wall: float, runs: Sequence[PublishRun] | None = None
+) -> list[Publication]:
+    """Its runs, which came at ``wall``; made once, whoever asks. ``runs``: the same, if they are known already."""
     publications: list[Publication] | None = batch._publications
     if publications is None:
         client_id = publisher.client_id
         publications = batch._publications = [
-            Publication(run, run.topic, client_id, wall, origin) for run in runs_of(batch)
+            Publication(run, run.topic, client_id, wall, origin) for run in (runs_of(batch) if runs is None else runs)
         ]
     return publications
 

@@ -18,9 +18,11 @@ from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import Match, Route, SharedGroup, merged
+from iot_mqtt.values import Origin
 
 
 class OtherReceiver(Protocol):
@@ -80,6 +82,30 @@ class FanOut:
             for shared in match.shared:
                 self._to_group(publication, shared.group, outcome)
         self.counters.messages_matched += outcome.receivers * publication.count
+        return outcome
+
+    def owe_row(
+        self, runs: Sequence[PublishRun], matches: Sequence[Match[Session]], publisher: str, origin: Origin
+    ) -> Outcome | None:
+        """As ``fan_out_row``, where all of it is for sessions whose clients are away: it is in the log then, and they
+        are owed it. None: not all of it is, or its room has to be weighed one after the other; nothing was done.
+        """
+        owed: list[tuple[ClaimCursor, int]] = []
+        for run, match in zip(runs, matches, strict=True):
+            count = run.count
+            for route in match.plain:
+                session = route.receiver
+                cursor = session.cursor if isinstance(session, KeptSession) else None
+                if cursor is None or cursor.live or not route.qos:
+                    return None
+                owed.append((cursor, count))
+        if self.recording.append_row(runs, publisher, origin) is None:
+            return None
+        for cursor, count in owed:
+            cursor.owe(count)
+        self.counters.messages_matched += sum([count for _, count in owed])
+        outcome = Outcome(1)
+        outcome.ticket = self.store.latest
         return outcome
 
     def fan_out_row(self, publications: Sequence[Publication], matches: Sequence[Match[Session]]) -> list[Outcome]:

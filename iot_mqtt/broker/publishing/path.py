@@ -26,7 +26,7 @@ from iot_mqtt.broker.publishing.steps import Sender
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.codec import PublishBatch
+from iot_mqtt.codec import PublishBatch, PublishRun
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.topics import MIXED, Match, Routes
@@ -34,6 +34,8 @@ from iot_mqtt.values import NOBODY, Message, Origin
 
 #: Fewer are handed on one by one.
 MIN_ROW = 2
+#: The first byte of what is kept together.
+QOS1 = 0x32
 
 
 class Publishing:
@@ -92,6 +94,23 @@ class Publishing:
             counters.messages_unmatched += publication.count
         if publication.run.retain and wanted:
             self._retain(publication, outcome)
+        return outcome
+
+    def keep_each(self, runs: Sequence[PublishRun], source: Session, origin: Origin) -> Outcome | None:
+        """Several of QoS 1 that are for sessions whose clients are away, and for nothing else: there is no more to do
+        than to keep them. None: they are others, and nothing was done.
+        """
+        match, first = self.routes.match, runs[0]
+        # Mostly the first one tells.
+        if first.head != QOS1 or len(runs) < MIN_ROW or match(first.topic).above is not MIXED:
+            return None
+        matches = [match(run.topic) for run in runs]
+        if any(found.above is not MIXED for found in matches):
+            return None
+        outcome = self.fan_out.owe_row(runs, matches, source.client_id, origin)
+        if outcome is not None:
+            self._turn.plan()
+            self.fan_out.counters.messages_received += sum([run.count for run in runs])
         return outcome
 
     def hand_on_each(self, publications: Sequence[Publication], source: Session) -> list[Outcome]:

@@ -8,10 +8,12 @@ from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.publishing.steps import Step
+from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Log, LogRun
 from iot_mqtt.topics import matches, prefixes_of
+from iot_mqtt.values import Origin
 
 
 class Recording:
@@ -43,17 +45,22 @@ class Recording:
         """The same for several that came together and are in no log; False if the room for them has to be weighed one
         after the other.
         """
-        size = sum([len(publication.run.wire) for publication in publications])
-        if self._budget.full or not self._budget.takes(size):
-            return False
         first = publications[0]
-        row = self._log.append_row(
-            [publication.run for publication in publications], first.publisher, self._clock.wall(), first.origin
-        )
+        row = self.append_row([publication.run for publication in publications], first.publisher, first.origin)
+        if row is None:
+            return False
         for publication, logged in zip(publications, row, strict=True):
             publication.logged = logged
-        self._budget.added(size)
         return True
+
+    def append_row(self, runs: Sequence[PublishRun], publisher: str, origin: Origin) -> list[LogRun] | None:
+        """The same with runs, each with its topic; None if their room has to be weighed one after the other."""
+        size = sum([len(run.wire) for run in runs])
+        if self._budget.full or not self._budget.takes(size):
+            return None
+        row = self._log.append_row(runs, publisher, self._clock.wall(), origin)
+        self._budget.added(size)
+        return row
 
 
 class KeptForReplays(Step):

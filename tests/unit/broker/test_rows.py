@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.publishing.fanout import FanOut
-from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.codec import Ack, PacketType, Publish
 from iot_mqtt.errors import ReasonCode
 from tests.unit.broker.harness import V5, V311, Client, Node
 from tests.unit.broker.logreaders import check, durable
+from tests.unit.broker.test_disk_budget import MIB, Disk
 
 
 def send(client: Client, *topics: str) -> None:
@@ -103,4 +105,72 @@ def test_messages_that_a_reader_can_not_take_all_of_are_found_in_the_log(rows: l
     send(node.connect("writer"), "t/1", "u", "t/2", "t/3", "u", "t/4")
     assert rows == [6]
     assert reader.drain() == [b"0", b"2", b"3", b"5"]
+    check(node)
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each batch, whether there was nothing to do but to keep it."""
+    found: list[bool] = []
+    keep = Publishing.keep_each
+
+    def counted(publishing: Publishing, *arguments: Any) -> Any:
+        outcome = keep(publishing, *arguments)
+        found.append(outcome is not None)
+        return outcome
+
+    monkeypatch.setattr(Publishing, "keep_each", counted)
+    return found
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_what_is_for_nobody_who_is_there_is_kept_and_no_more(version: Any, rows: list[int], kept: list[bool]) -> None:
+    """Acknowledged when it is safe, counted, owed to each; also after a restart."""
+    node = Node()
+    for name in "ab":
+        reader = durable(node, name)
+        reader.subscribe(f"t/{name}", "both", qos=1)
+        reader.lose()
+    writer = node.connect("writer", version)
+    node.hold()
+    before = node.counters.messages_received, node.counters.messages_matched
+    send(writer, "t/a", "t/b", "both", "t/a", "t/a", "both")
+    assert (rows, kept) == ([], [True])
+    assert not writer.acks(PacketType.PUBACK)
+    node.release()
+    assert [(one.packet_id, one.reason) for one in writer.take(Ack)] == [(n, ReasonCode.SUCCESS) for n in range(1, 7)]
+    assert (node.counters.messages_received - before[0], node.counters.messages_matched - before[1]) == (6, 8)
+    assert node.waiting == 8
+    check(node)
+    node.restart()
+    assert {name: durable(node, name).payloads() for name in "ab"} == {
+        "a": [b"0", b"2", b"3", b"4", b"5"],
+        "b": [b"1", b"2", b"5"],
+    }
+    check(node)
+
+
+def test_what_is_for_somebody_else_as_well_is_not_only_kept(kept: list[bool]) -> None:
+    """One who is there, one who keeps nothing, QoS 0, or a full disk: each takes the other way."""
+    disk = Disk()
+    node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk)
+    away = durable(node, "away")
+    away.subscribe("t/#", qos=1)
+    away.subscribe("u/#", qos=0)
+    away.lose()
+    there, passing = durable(node, "there"), node.connect("passing")
+    there.subscribe("t/there", qos=1)
+    passing.subscribe("t/passing", qos=1)
+    writer = node.connect("writer")
+    send(writer, "t/1", "t/there")
+    send(writer, "t/1", "t/passing")
+    send(writer, "t/1", "u/1")
+    assert kept == [False] * 3
+    assert (there.payloads(), passing.payloads()) == ([b"1"], [b"1"])
+    writer.take(Ack)
+    disk.used = 100 * MIB
+    node.broker.budget.measure()
+    send(writer, "t/1", "t/2")
+    assert {one.reason for one in writer.take(Ack)} == {ReasonCode.QUOTA_EXCEEDED}
+    assert durable(node, "away").payloads() == [b"0", b"1", b"0", b"1", b"0"]
     check(node)

@@ -21,7 +21,7 @@ from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.codec import PacketType, PublishBatch, PublishRun
+from iot_mqtt.codec import PacketType, PublishBatch, PublishRun, runs_of
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
@@ -115,7 +115,13 @@ class PublishHandler:
         qos = batch.qos
         if qos == 1 and connection.five:
             session.inbound.admit(batch.count)
-        publications = publications_of(batch, connection.origin, session, self._clock.wall())
+        runs = runs_of(batch)
+        kept = self._publishing.keep_each(runs, session, connection.origin)
+        if kept is not None:
+            self._counters.packets_received["PUBLISH"] += batch.count
+            self._answers.acknowledge(connection, PacketType.PUBACK, batch.ids, kept)
+            return
+        publications = publications_of(batch, connection.origin, session, self._clock.wall(), runs)
         if qos == 2:
             served = len(publications)
             for position, publication in enumerate(publications):
