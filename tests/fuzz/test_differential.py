@@ -82,6 +82,15 @@ SCRIPTS_THAT_FOUND: dict[str, list[Step]] = {
         Connect("ann", 5, clean=False, expiry=100, will=None, acks=True),
         Subscribe("cid", (("a/+", 5),), 7),
     ],
+    "what a member of a group publishes, who has changed another subscription": [
+        Connect("cid", 5, clean=True, expiry=0, will=None, acks=True),
+        Connect("bob", 5, clean=True, expiry=0, will=None, acks=True),
+        Subscribe("cid", (("g:+", 10), ("b", 32)), 7),
+        Subscribe("cid", (("b", 4),), 1),
+        Subscribe("bob", (("g:+", 10),), 1),
+        Publish("cid", "a", 2, retain=True, empty=False, extra=""),
+        Publish("cid", "a", 2, retain=True, empty=False, extra=""),
+    ],
     "a client in a group and by itself": [
         Connect("ann", 4, clean=True, expiry=0, will=None, acks=True),
         Subscribe("ann", (("g:a", 1), ("a", 0)), None),

@@ -170,12 +170,14 @@ def repeated_subscription(ours: Note, theirs: Note, course: Course) -> Pair:
     def plain(note: Note) -> Note:
         found: Note = {}
         for who, events in note.items():
-            if who not in changed:
-                found[who] = events
-                continue
             own = {f"m {at}" for at, step in enumerate(course.script) if isinstance(step, Publish) and step.who == who}
-            kept = [event for event in events if event[0] not in MESSAGES or event[PAYLOAD] not in own]
-            found[who] = [_put(event, RETAIN, value=False) if event[0] in MESSAGES else event for event in kept]
+            found[who] = []
+            for event in events:
+                if event[0] in MESSAGES and any(matches(filter, event[TOPIC]) for filter in changed.get(who, ())):
+                    if event[PAYLOAD] in own:
+                        continue
+                    event = _put(event, RETAIN, value=False)
+                found[who].append(event)
         return {who: events for who, events in found.items() if events}
 
     options: dict[tuple[str, str], set[int]] = {}
@@ -183,7 +185,10 @@ def repeated_subscription(ours: Note, theirs: Note, course: Course) -> Pair:
         for name, bits in step.requests:
             # Before version 5 there are no options: the same as none.
             options.setdefault((step.who, name), set()).add(bits & 12 if course.version_at(step) == V5 else 0)
-    changed = {who for (who, _), several in options.items() if len(several) > 1}
+    changed: dict[str, list[str]] = {}
+    for (who, name), several in options.items():
+        if len(several) > 1:
+            changed.setdefault(who, []).append(name.removeprefix("g:"))
     return plain(ours), plain(theirs)
 
 
