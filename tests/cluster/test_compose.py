@@ -23,6 +23,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.cluster.sites import unavailable
+
 ROOT: Final = Path(__file__).parents[2]
 COMPOSE: Final = ROOT / "cluster" / "compose"
 JARS: Final = ROOT / "cluster" / "target" / "jars"
@@ -33,8 +35,9 @@ STARTING: Final = 90.0
 #: Ends with the test session, also when that is killed.
 MORTAL: Final = ("setpriv", "--pdeathsig", "KILL")
 
+WHY_NOT: Final = unavailable()
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: file systems and a network of its own"),
+    pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
     pytest.mark.timeout(400),
 ]
 
