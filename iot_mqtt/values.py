@@ -19,10 +19,12 @@ __all__ = [
     "CodecId",
     "Message",
     "Origin",
+    "OwnedMessage",
     "ProtocolVersion",
     "ReasonCode",
     "Subscription",
     "Will",
+    "retained_by",
 ]
 
 #: A session expiry interval of this many seconds never ends [MQTT5 3.1.2.11.2].
@@ -106,6 +108,34 @@ class Message:
     def __repr__(self) -> str:
         # Payloads stay out of logs and tracebacks.
         return f"<Message {self.topic!r} qos={self.qos} retain={self.retain} {len(self.payload)} bytes>"
+
+
+class OwnedMessage(Message):
+    """A retained message of which it is known who retained it: it counts for that user ("": for anonymous clients)."""
+
+    __slots__ = ("user",)
+
+    def __init__(self, message: Message, user: str) -> None:
+        super().__init__(
+            message.topic,
+            message.payload,
+            message.qos,
+            retain=message.retain,
+            properties=message.properties,
+            expires_at=message.expires_at,
+            publisher=message.publisher,
+        )
+        self.user = user
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) is True and isinstance(other, OwnedMessage) and other.user == self.user
+
+    __hash__ = None
+
+
+def retained_by(message: Message | None) -> str | None:
+    """Who a retained message counts for; None: nobody."""
+    return message.user if isinstance(message, OwnedMessage) else None
 
 
 @dataclass(frozen=True, slots=True)

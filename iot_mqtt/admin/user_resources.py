@@ -8,11 +8,13 @@ from iot_mqtt.admin.call import Call, Fields
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
 from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.limit_schemas import limits_object, said_limit, shown
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of
 from iot_mqtt.auth.chain import Said
 from iot_mqtt.auth.user_desk import Changes, UserDesk, UserInfo
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
+from iot_mqtt.ports.limits import Said as LimitSaid
 
 _TEXT: Json = {"type": "string"}
 
@@ -21,6 +23,12 @@ class Explaining(Protocol):
     """Asks the chain of a listener, and tells what each link says."""
 
     async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]: ...
+
+
+class Limited(Protocol):
+    """Knows what a client may use up, and who says so."""
+
+    def explain(self, who: Principal) -> list[LimitSaid]: ...
 
 
 class UserResources(Resource):
@@ -80,7 +88,7 @@ class UserResources(Resource):
             "enabled": {"type": "boolean"},
             "groups": items_of(_TEXT),
             "client_ids": {**items_of(_TEXT), "description": "Patterns with * and ?; none: any client id."},
-            "limits": {"type": "object"},
+            "limits": {**limits_object(), "description": "All of them: what is not named is not said any more."},
             "version": {"type": "integer", "description": "That this is based on; without it, what is there."},
         }
         user: Json = {
@@ -104,8 +112,9 @@ class UserResources(Resource):
 class AuthResources(Resource):
     """Who would be let in, and by which link."""
 
-    def __init__(self, access: Explaining) -> None:
+    def __init__(self, access: Explaining, limits: Limited) -> None:
         self._access = access
+        self._limits = limits
 
     @post("auth/explain", "What each link of the chain says of a client.", "Explanation", "LoginQuestion")
     async def _explain(self, call: Call) -> Json:
@@ -122,7 +131,9 @@ class AuthResources(Resource):
         )
         fields.finish()
         said, verdict = await self._access.explain(attempt)
-        return {"links": [one._asdict() for one in said], **_of_verdict(verdict)}
+        who = verdict if isinstance(verdict, Principal) else Principal(attempt.client_id, attempt.username)
+        limits = [shown(one) for one in self._limits.explain(who._replace(client_id=attempt.client_id))]
+        return {"links": [one._asdict() for one in said], **_of_verdict(verdict), "limits": limits}
 
     def schemas(self) -> Schemas:
         question: Json = {
@@ -140,6 +151,7 @@ class AuthResources(Resource):
             "reason": maybe("string"),
             "user": maybe("string"),
             "groups": items_of(_TEXT),
+            "limits": items_of(said_limit()),
         }
         return {"LoginQuestion": body_of(question), "Explanation": object_of(explanation)}
 

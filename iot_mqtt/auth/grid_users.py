@@ -39,7 +39,9 @@ def body_of(account: Account) -> dict[str, Any]:
 
 
 def account_of(name: str, body: Mapping[str, Any]) -> Account:
-    """The user of a document; ``ValueError`` says what is wrong with it. Fields of later versions are passed over."""
+    """The user of a document; ``ValueError`` says what is wrong with it. Fields of later versions are passed over, and
+    limits are whatever they are: what is wrong with them is no reason to disable somebody.
+    """
     encoded, keys, enabled, limits = body.get("hash"), body.get("scram"), body.get("enabled"), body.get("limits", {})
     if encoded is not None:
         kinds.check(_text(encoded))

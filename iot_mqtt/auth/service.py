@@ -18,6 +18,8 @@ from iot_mqtt.auth.generations import Generations
 from iot_mqtt.auth.grid_rules import AclDesk, GridRules
 from iot_mqtt.auth.grid_users import GridUsers
 from iot_mqtt.auth.hashing import Crossing, HashPool
+from iot_mqtt.auth.limit_book import LimitBook
+from iot_mqtt.auth.limit_rules import rules_of
 from iot_mqtt.auth.links.passwords import PasswordLink
 from iot_mqtt.auth.rights import RuleAuthorizer
 from iot_mqtt.auth.scram import Scram
@@ -89,6 +91,8 @@ class Access:
         self._grid_rules = GridRules(directory) if settings.acl_grid and directory is not None else None
         self._book = self._bound()
         self.authorizer = RuleAuthorizer(lambda: self._book, self._may_come, self.groups_of)
+        #: Who may use up how much.
+        self.limits = LimitBook(rules_of(settings.limits, "auth.limits"), directory, self.groups_of)
         #: Called after users or rules changed, with the users who may not come in any more.
         self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
         if directory is not None and "grid" in self._links:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,6 +75,8 @@ class AuthSettings:
     acl_file: tuple[str, ...] | None = None
     #: Rules of the grid, behind those of the file. Where there are none at all, nobody may do anything.
     acl_grid: bool = False
+    #: Who may use up how much, as in documents of limits; those of the grid stand before them.
+    limits: tuple[Mapping[str, object], ...] = ()
     #: The common name of a verified client certificate stands for a user name and its password.
     certificate_as_user: bool = False
     certificate: CertificateSettings = CertificateSettings()

@@ -13,6 +13,7 @@ from iot_mqtt.auth.grid_users import account_of, body_of, names
 from iot_mqtt.auth.hashing import HashPool
 from iot_mqtt.auth.users import check_name
 from iot_mqtt.ports.directory import USERS, Conflict, Directory, Document
+from iot_mqtt.ports.limits import read_limits, written_limits
 
 #: Bytes of a password; MQTT has room for as many.
 LONGEST_PASSWORD = 65_535
@@ -137,7 +138,7 @@ def _changed(account: Account, changes: Changes) -> Account:
     if changes.client_ids is not None:
         account = replace(account, client_ids=tuple(names(changes.client_ids, "client_ids")))
     if changes.limits is not None:
-        account = replace(account, limits=dict(changes.limits))
+        account = replace(account, limits=written_limits(read_limits(changes.limits)))
     if changes.hash is not None:
         if changes.password is not None:
             raise ValueError("one of password and hash")

@@ -10,6 +10,7 @@ from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.allowance import allowance_of
 from iot_mqtt.broker.cluster.arrivals import Arrivals
 from iot_mqtt.broker.cluster.beginnings import Beginnings, LogEnds
 from iot_mqtt.broker.cluster.claims import Claims
@@ -47,8 +48,10 @@ from iot_mqtt.broker.connections.handlers import (
     UnsubscribeHandler,
     table,
 )
+from iot_mqtt.broker.connections.limiting import Limiting
 from iot_mqtt.broker.connections.opening import Opening
 from iot_mqtt.broker.connections.registry import Connections
+from iot_mqtt.broker.connections.traffic import Rates, Traffic
 from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.publishing.accompanying import Accompaniment, Accompany, Accompanying
@@ -61,6 +64,7 @@ from iot_mqtt.broker.publishing.recording import KeptForReplays, Recording
 from iot_mqtt.broker.publishing.retained_reading import RetainedReading, read_retained
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.publishing.steps import Steps
+from iot_mqtt.broker.readers.application_turns import ApplicationTurns
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.elsewhere import Elsewhere
 from iot_mqtt.broker.readers.logs import Logs
@@ -92,12 +96,13 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import SendUp
 from iot_mqtt.pipeline import ConnectTimeouts, HalfOpen, HalfOpenLimits
-from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
+from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Principal
 from iot_mqtt.ports.bans import Bans, NoBans
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.limits import Limits
 from iot_mqtt.ports.log import Log
 from iot_mqtt.ports.store import CommitOrder, Store
 from iot_mqtt.topics import POLICIES, Routes
@@ -123,6 +128,8 @@ class Composition:
         authenticator: Authenticator,
         authorizer: Authorizer,
         methods: Mapping[str, AuthenticationMethod] | None = None,
+        limits: Callable[[Principal], Limits | None] = lambda _: None,
+        rates: Mapping[str, Rates] | None = None,
         log_use: LogUse | None = None,
         budget: BudgetSettings | None = None,
         disk: DiskMeter | None = None,
@@ -140,6 +147,7 @@ class Composition:
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.methods = dict(methods or {})
+        self.allowance = allowance_of(settings)
         self.call_soon = call_soon
         self.turn = Turn(store, call_soon)
         self.steps = Steps()
@@ -158,7 +166,14 @@ class Composition:
         self.outflow = Outflow(store, self.turn, clock, counters, self.progress, self.accompaniment, self.logs.fetch)
         self.replay_turns = ReplayTurns(settings, call_soon)
         self.reading = Reading(
-            self.outflow, self.progress, self.replay_turns, counters, clock, call_soon, log_use.batch_size
+            self.outflow,
+            self.progress,
+            self.replay_turns,
+            ApplicationTurns(settings.application.messages_a_turn, call_soon),
+            counters,
+            clock,
+            call_soon,
+            log_use.batch_size,
         )
         self.elsewhere = Elsewhere(self.sessions, self.logs, call_soon)
         self.groups: SharedGroups = SharedGroups(
@@ -212,6 +227,21 @@ class Composition:
         )
         self._make_sessions()
         self.connections.detach = self.attaching.detach
+        #: How much clients may publish.
+        self.traffic = Traffic(settings.traffic, rates or {}, self.budget, counters, clock)
+        #: What they may use up, by their identity.
+        self.limiting = Limiting(
+            settings,
+            self.allowance,
+            limits,
+            self.connections,
+            self.sessions,
+            counters,
+            self.traffic,
+            self.retention.use,
+            call_soon,
+        )
+        self.connections.on_closed += (self.limiting.forget,)
         self.draining = Draining(self.door, self.sessions, self.connections, self.budget, counters, clock)
         self.publish_answers = PublishAnswers(store, counters)
         gate = PublishGate(settings, self.publishing, self.budget, self.accompaniment)
@@ -300,9 +330,11 @@ class Composition:
         settings, counters = self.settings, self.counters
         sessions, rights, wills, connections = self.sessions, self.rights, self.wills, self.connections
         welcome = Welcome(settings, sessions, self.outflow, counters)
-        opening = Opening(sessions, self.attaching, self.owners, rights, wills, connections, welcome)
+        opening = Opening(sessions, self.attaching, self.owners, self.limiting, rights, wills, connections, welcome)
         wanted = WillRequests(settings, counters)
-        self._admission = admission = Admission(self.bouncer, self.owners, wanted, welcome, opening, self.new_client_id)
+        self._admission = admission = Admission(
+            self.bouncer, self.owners, self.limiting, wanted, welcome, opening, self.new_client_id
+        )
         access = Access(self.authenticator, self.authorizer, self.methods, admission.admit, rights.recheck)
         subscribe = SubscribeHandler(
             settings,
@@ -325,7 +357,16 @@ class Composition:
 
     def serving(self, kind: Kind = Kind()) -> Serving:  # noqa: B008 - it is frozen
         """What the connections of a listener share."""
-        return Serving(self.turn, self.store, self.counters, self.clock, self._inbound, self.connections, kind)
+        return Serving(
+            self.turn,
+            self.store,
+            self.counters,
+            self.clock,
+            self._inbound,
+            self.connections,
+            kind,
+            self.allowance,
+        )
 
     def new_client_id(self) -> str:
         """An id for a client that brought none [MQTT-3.1.3-6]."""

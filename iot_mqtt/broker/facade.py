@@ -38,7 +38,7 @@ class ClientInfo:
     subscriptions: int
     inflight: int
     queued: int
-    #: Why it is not read from: "disk_full", "uncommitted"; None: it is.
+    #: Why it is not read from: "disk_full", "uncommitted", "rate"; None: it is.
     paused: str | None
 
 

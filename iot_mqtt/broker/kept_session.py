@@ -24,6 +24,7 @@ class KeptSession(Session):
 
     __slots__ = (
         "durable",
+        "application",
         "expiry_interval",
         "disconnected_at",
         "last_disconnect",
@@ -44,6 +45,7 @@ class KeptSession(Session):
     def __init__(self, client_id: str, version: int, created_at: float, settings: MqttSettings) -> None:
         super().__init__(client_id, version, created_at, settings)
         self.durable = False
+        self.application = False
         self.expiry_interval = 0
         self.disconnected_at: float | None = None
         self.last_disconnect: str | None = None

@@ -144,6 +144,8 @@ class Session:
 
     #: Whether it is in the store.
     durable: bool = False
+    #: Whether it is one of a class of its own (``Allowance.application``): it reads in turns.
+    application: bool = False
     #: Seconds that it outlives its connection by.
     expiry_interval: int = 0
     disconnected_at: float | None = None

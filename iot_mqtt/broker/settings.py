@@ -6,6 +6,36 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ApplicationSettings:
+    """``mqtt.application.*``: what clients of the class application have, in place of the keys of ``mqtt``."""
+
+    receive_maximum: int = 1024
+    max_queued_messages: int = 1_000_000
+    max_queued_bytes: int = 1024 * 1024 * 1024
+    max_inflight: int = 8192
+    #: Messages that all of them together read of the log between two turns of the others.
+    messages_a_turn: int = 500
+    #: Bytes that may wait for one connection.
+    outbox_high: int = 4 * 1024 * 1024
+    outbox_low: int = 1024 * 1024
+    outbox_limit: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSettings:
+    """``mqtt.traffic.*``: PUBLISH that comes in, a second; 0: no limit."""
+
+    #: Of all clients of the node.
+    message_rate: float = 0.0
+    byte_rate: float = 0.0
+    #: Of all clients of one address.
+    address_message_rate: float = 0.0
+    address_byte_rate: float = 0.0
+    #: Seconds of any such rate that may come at once.
+    burst: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class MqttSettings:
     """``mqtt.*``: what is announced in CONNACK, and the limits behind it."""
 
@@ -74,6 +104,8 @@ class MqttSettings:
     response_information: str = ""
     #: Seconds between refreshes of the ``$SYS`` tree; 0 turns it off.
     sys_interval: float = 10.0
+    application: ApplicationSettings = ApplicationSettings()
+    traffic: TrafficSettings = TrafficSettings()
 
 
 @dataclass(frozen=True, slots=True)

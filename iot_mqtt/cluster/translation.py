@@ -15,7 +15,7 @@ from iot_mqtt.codec import run_of_message
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import Message
+from iot_mqtt.values import Message, OwnedMessage, retained_by
 
 #: What requests about durable groups are called begins with this.
 GROUP = "group."
@@ -64,7 +64,7 @@ def retained_out(topic: bytes, message: Message | None, version: int, wall: floa
     run = run_of_message(topic, message.payload, message.qos, retain=True, raw_properties=properties)
     # So that what is whole seconds on the way is the exact time again.
     arrived = wall if message.expires_at is None or expiry is None else message.expires_at - expiry
-    return links.Retained(topic, version, run, message.publisher, arrived)
+    return links.Retained(topic, version, run, message.publisher, arrived, retained_by(message))
 
 
 def retained_in(item: links.Retained) -> Message | None:
@@ -72,7 +72,7 @@ def retained_in(item: links.Retained) -> Message | None:
     if run is None:
         return None
     interval = run.properties.message_expiry_interval if run.raw_properties else None
-    return Message(
+    message = Message(
         item.topic,
         run.payloads()[0],
         run.qos,
@@ -81,6 +81,7 @@ def retained_in(item: links.Retained) -> Message | None:
         expires_at=None if interval is None else item.arrived + interval,
         publisher=item.publisher,
     )
+    return message if item.user is None else OwnedMessage(message, item.user)
 
 
 def group_out(name: str, client_id: str, references: Iterable[Reference]) -> bytes:

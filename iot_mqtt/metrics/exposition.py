@@ -50,6 +50,7 @@ _LABELLED = (
     ("publishers_paused", "publishers_paused", "reason", "Times that a connection was not read from for a while."),
     ("denied", "requests_denied", "action", "Requests that the rules did not allow."),
     ("banned", "banned_clients", "cause", "Clients that a ban kept out, or ended, by why there is one."),
+    ("limited", "limits_reached", "limit", "Requests beyond what an identity may use up."),
     ("errors", "protocol_errors", "reason", "Errors of clients that ended their connection."),
 )
 

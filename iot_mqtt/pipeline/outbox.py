@@ -154,6 +154,10 @@ class Outbox:
         if not self._parts:
             self.channel.drained()
 
+    def bound(self, limits: OutboxSettings) -> None:
+        """It has other limits from now on, which the next bytes are held against."""
+        self._limits = limits
+
     @property
     def blocked(self) -> bool:
         """True while the link is to call ``resume``."""

@@ -102,6 +102,7 @@ class Counters:
         self.publishers_paused: Counter[str] = Counter()  # times that a connection was not read from, by why
         self.denied: Counter[str] = Counter()  # by action
         self.banned: Counter[str] = Counter()  # clients that a ban kept out, or ended, by its cause
+        self.limited: Counter[str] = Counter()  # requests beyond what an identity may use up, by limit
         self.errors: Counter[str] = Counter()  # protocol errors by reason name
         self.commits = 0
         self.commit_operations = 0

@@ -18,6 +18,7 @@ USERS: Final = "users"
 RULES: Final = "rules"
 #: Of names whose users were deleted: how many.
 RETIRED: Final = "retired"
+LIMITS: Final = "limits"
 #: What nodes must share and nobody else may know.
 SECRETS: Final = "secrets"
 #: Who may log in at the admin port, and who has: no users of MQTT.

@@ -39,6 +39,7 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         _origins,
         tls_problems,
         _chains,
+        _limits,
         _files,
         _exposure,
         _admin_exposure,
@@ -180,6 +181,10 @@ def _outboxes(loaded: LoadedConfig) -> Iterator[Problem]:
         if not outbox.low <= outbox.high <= outbox.limit:
             text = f"must be low <= high <= limit, not {outbox.low}, {outbox.high}, {outbox.limit}"
             yield Problem(None, f"listeners.{name}.outbox", text)
+    own = loaded.config.mqtt.application
+    if not own.outbox_low <= own.outbox_high <= own.outbox_limit:
+        text = f"must be low <= high <= limit, not {own.outbox_low}, {own.outbox_high}, {own.outbox_limit}"
+        yield _problem(loaded, "mqtt.application.outbox_high", text)
 
 
 def _proxies(loaded: LoadedConfig) -> Iterator[Problem]:
@@ -225,6 +230,17 @@ def _chains(loaded: LoadedConfig) -> Iterator[Problem]:
             yield _problem(loaded, key, text)
     for key, text in link_problems(settings):
         yield _problem(loaded, key, text)
+
+
+def _limits(loaded: LoadedConfig) -> Iterator[Problem]:
+    """Who may use up how much."""
+    # Late, as above.
+    from iot_mqtt.auth.limit_rules import rules_of as limit_rules_of
+
+    try:
+        limit_rules_of(loaded.config.auth.limits, "auth.limits")
+    except ValueError as wrong:
+        yield _problem(loaded, "auth.limits", str(wrong))
 
 
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:

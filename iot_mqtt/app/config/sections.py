@@ -117,6 +117,8 @@ class ListenerConfig:
     commands_at_once: int = 64
     durable_sessions: bool = True
     auth_chain: tuple[str, ...] = ()
+    message_rate: float = 0.0
+    byte_rate: float = 0.0
     tls: TlsConfig = TlsConfig()
     outbox: OutboxConfig = OutboxConfig()
 

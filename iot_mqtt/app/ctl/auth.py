@@ -8,6 +8,7 @@ from typing import Any, TextIO
 import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.limits import SAID
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.rights_question import answer_and_exit, print_answer, question_options
 from iot_mqtt.app.terminal import Json, fields, plain, print_done, print_items, print_json
@@ -118,6 +119,8 @@ def auth_explain(
         print_json(found)
         return
     print_items(_LINKS, found["links"], as_json)
+    click.echo()
+    print_items(SAID, found["limits"], as_json)
     click.echo()
     if found["verdict"] == "allow":
         groups = ", ".join(map(plain, found["groups"])) or "none"

@@ -22,6 +22,7 @@ _COMMANDS = (
     ("cluster", "cluster:cluster", "The cluster as the node sees it."),
     ("commands", "devices:commands", "Commands to devices, and what became of them."),
     ("devices", "devices:devices", "Gateways and the devices behind them."),
+    ("limits", "limits:limits", "Who may use up how much: limits of the grid, changed within a second."),
     ("log", "log:log", "The log of messages for durable sessions."),
     ("metrics", "status:metrics", "Print the metrics as Prometheus reads them; with --json the counters of `status`."),
     ("node", "cluster:drain_group", "The node's clients, on their way to other nodes."),

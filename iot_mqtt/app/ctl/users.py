@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.limits import assignment
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.passwords import ask_password, password_stdin_option
-from iot_mqtt.app.terminal import Column, Json, field, fields, plain, print_done, print_form, print_items, print_json
+from iot_mqtt.app.terminal import Column, Json, fields, plain, print_done, print_form, print_items, print_json
 
 _USERS = (
     *fields(name="USER", enabled="ENABLED", password="PASSWORD", scram="SCRAM"),  # noqa: S106 - a heading
     Column("GROUPS", lambda item: ", ".join(map(plain, item["groups"])) or "-"),
     Column("CLIENT IDS", lambda item: ", ".join(map(plain, item["client_ids"])) or "any"),
-    field("limits"),
+    Column("LIMITS", lambda item: " ".join(f"{name}={plain(value)}" for name, value in item["limits"].items()) or "-"),
 )
 
 _password_options = (
@@ -121,6 +122,15 @@ def users_groups(node: Node, as_json: bool, user: str, groups: tuple[str, ...]) 
 def users_client_ids(node: Node, as_json: bool, user: str, patterns: tuple[str, ...]) -> None:
     """Set the patterns of client ids that USER may have; none: any. Asked for at the next CONNECT."""
     _show(node.post("users", user, body={"client_ids": list(patterns)}), as_json)
+
+
+@users.command("limits")
+@click.argument("user")
+@click.argument("limits", nargs=-1, metavar="[LIMIT=VALUE]...")
+@on_node
+def users_limits(node: Node, as_json: bool, user: str, limits: tuple[str, ...]) -> None:
+    """Set the limits of USER to exactly these; none take all away. `ctl limits set --help` lists them."""
+    _show(node.post("users", user, body={"limits": dict(map(assignment, limits))}), as_json)
 
 
 @users.command("delete")

@@ -27,6 +27,7 @@ STATES = {
 
 _PAUSES = {
     "disk_full": "it is not read from until the disk has room for what it publishes",
+    "rate": "it is not read from for a moment, because more is published than its limits allow (ctl limits explain)",
     "uncommitted": "it is not read from until the store has taken what waits",
 }
 

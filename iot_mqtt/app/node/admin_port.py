@@ -9,6 +9,7 @@ from typing import Any
 
 from iot_mqtt.admin.audit_everywhere import Asking
 from iot_mqtt.admin.connections import Doorkeeper
+from iot_mqtt.admin.limit_resources import LimitResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.rule_resources import RuleResources
 from iot_mqtt.admin.site import make_site
@@ -23,7 +24,9 @@ from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.parts import bound, make_tls_settings
 from iot_mqtt.app.pipeline.status import read_status
 from iot_mqtt.app.slow_files import SlowFiles
+from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.service import Access
+from iot_mqtt.broker.allowance import usual_limits
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.metrics.admin import LoginFacts
@@ -104,6 +107,7 @@ class AdminPort:
         config = self._config
         status = pipeline_dir(config) / "status"
         doorkeeper = Doorkeeper(config.admin, room)
+        limits = LimitsDesk(self._directory, self._access.limits, partial(usual_limits, config.mqtt))
         self._callers = callers = AdminAccess(
             config,
             self._directory,
@@ -124,7 +128,8 @@ class AdminPort:
             uplink=uplink,
             further=(
                 UserResources(self._access.user_desk(self._directory)),
-                AuthResources(self._access),
+                AuthResources(self._access, limits),
+                LimitResources(limits),
                 RuleResources(self._access.acl_desk(self._directory), self._access),
                 *callers.resources,
                 *self._further,

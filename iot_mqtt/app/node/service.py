@@ -55,6 +55,7 @@ from iot_mqtt.auth.web import AgentWeb
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.shedding import BusyLimits, Shedding
+from iot_mqtt.broker.connections.traffic import Rates
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.views.view import View
@@ -251,6 +252,8 @@ class Service:
             authenticator=self._access.authenticator,
             authorizer=self._access.authorizer,
             methods=self._access.methods,
+            limits=self._access.limits.of,
+            rates={name: Rates(one.message_rate, one.byte_rate) for name, one in config.enabled_listeners.items()},
             clean_for_others=config.auth.session_of_another_user == "clean",
             bans=self._bans,
             call_soon=self._reactor.call_at_turn_end,
@@ -260,6 +263,7 @@ class Service:
         conduct = make_conduct(config.doors, self._bans, self.clock)
         self.broker.connections.on_closed = (*self.broker.connections.on_closed, conduct.ended)
         self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access.lets)
+        self._access.limits.on_changed = self.broker.limiting.changed
         self.view = make_view(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
 
     async def _config_now(self) -> Config:

@@ -7,6 +7,7 @@ from functools import partial
 
 from iot_mqtt.broker.connections.bouncer import Bouncer
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.limiting import Limiting
 from iot_mqtt.broker.connections.opening import Opening
 from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.sessions.owners import Owners
@@ -88,12 +89,13 @@ class Admission:
     ``new_client_id`` makes an id for a client that brought none [MQTT-3.1.3-6].
     """
 
-    __slots__ = ("claim", "_bouncer", "_owners", "_wills", "_welcome", "_opening", "_new_client_id")
+    __slots__ = ("claim", "_bouncer", "_owners", "_limiting", "_wills", "_welcome", "_opening", "_new_client_id")
 
     def __init__(
         self,
         bouncer: Bouncer,
         owners: Owners,
+        limiting: Limiting,
         wills: WillRequests,
         welcome: Welcome,
         opening: Opening,
@@ -101,6 +103,7 @@ class Admission:
     ) -> None:
         self._bouncer = bouncer
         self._owners = owners
+        self._limiting = limiting
         self._wills = wills
         self._welcome = welcome
         self._opening = opening
@@ -128,9 +131,10 @@ class Admission:
             else self._wills.read(connect.will, principal, permissions, five=connection.five)
         )
         assigned = None if client_id else self._new_client_id()
+        self._limiting.begin(connection, principal, assigned or client_id)
         if connection.max_packet_size:
             self._welcome.check(connection, assigned, data)
-        if self.claim is None or (assigned and not self._welcome.outlives(connect)):
+        if self.claim is None or (assigned and not self._welcome.outlives(connection, connect)):
             self._opening.open(connection, will, assigned, data)
         else:
             opened = partial(self._opening.open, connection, will, assigned, data)

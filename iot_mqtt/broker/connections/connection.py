@@ -15,10 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.connections.answers import AnswerWriter
 from iot_mqtt.broker.connections.client_writer import Output
 from iot_mqtt.broker.connections.closing import REFERRING, farewell
 from iot_mqtt.broker.connections.fitting import fitting
+from iot_mqtt.broker.connections.flow import Flow
 from iot_mqtt.broker.connections.verdicts import Verdicts
 from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.session import Session
@@ -94,6 +96,8 @@ class Serving(Output):
     inbound: Inbound
     lives: Lives
     kind: Kind
+    #: Of clients of whom nothing is said.
+    allowance: Allowance
 
 
 class Connection(AnswerWriter):
@@ -104,6 +108,8 @@ class Connection(AnswerWriter):
         "connecting",
         "principal",
         "permissions",
+        "allowance",
+        "flow",
         "rights_version",
         "verdicts",
         "origin",
@@ -130,6 +136,10 @@ class Connection(AnswerWriter):
         self.connecting = False
         self.principal: Principal | None = None
         self.permissions: Permissions | None = None
+        #: What the client may use up; the usual before it is known who it is.
+        self.allowance = serving.allowance
+        #: The rates that what it publishes has to keep to; None: there are none.
+        self.flow: Flow | None = None
         #: Of the rights that its subscriptions were held against.
         self.rights_version = -1
         self.verdicts: Verdicts | None = None
@@ -177,8 +187,10 @@ class Connection(AnswerWriter):
         self.heard = ctx.channel.settings.wheel.tick
         if self.stash is not None:
             self.stash.extend(flattened(batch))
-        else:
+        elif self.flow is None:
             self.serving.inbound.read(self, batch)
+        else:
+            self.flow.read(batch)
 
     def writability_changed(self, ctx: Context, writable: bool) -> None:
         self.writable = writable and not self.closed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.limiting import Limiting
 from iot_mqtt.broker.connections.registry import Connections
 from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.sessions.attaching import Attaching
@@ -18,13 +19,14 @@ from iot_mqtt.values import Will
 class Opening:
     """Opens sessions."""
 
-    __slots__ = ("_sessions", "_attaching", "_owners", "_rights", "_wills", "_connections", "_welcome")
+    __slots__ = ("_sessions", "_attaching", "_owners", "_limiting", "_rights", "_wills", "_connections", "_welcome")
 
     def __init__(
         self,
         sessions: Sessions,
         attaching: Attaching,
         owners: Owners,
+        limiting: Limiting,
         rights: Rights,
         wills: Wills,
         connections: Connections,
@@ -33,6 +35,7 @@ class Opening:
         self._sessions = sessions
         self._attaching = attaching
         self._owners = owners
+        self._limiting = limiting
         self._rights = rights
         self._wills = wills
         self._connections = connections
@@ -43,13 +46,15 @@ class Opening:
         connect = connection.connect
         assert connect is not None and connection.permissions is not None
         client_id = assigned or connect.client_id
-        self._sessions.require_room(connect, client_id)
+        self._sessions.require_room(connect, client_id, connection.allowance.session_expiry)
         before = self._sessions.get(client_id)
         foreign = before is not None and self._owners.check(connection, client_id)
+        self._limiting.require(connection, before)
         replaces = before is not None and before.durable
         connection.connected_at = connection.serving.clock.wall()
         session, present = self._attaching.open(connection, connect, client_id, anew=foreign)
         connection.session = session
+        self._limiting.attached(connection, session)
         if not connection.permissions.unrestricted:
             self._rights.recheck(connection)
             connection.begin_verdicts()

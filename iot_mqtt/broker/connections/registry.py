@@ -36,6 +36,7 @@ class Connections:
     """Every connection of this node, from accept to close, in the order of accepting."""
 
     __slots__ = (
+        "by_owner",
         "clients",
         "detach",
         "most_clients",
@@ -67,6 +68,8 @@ class Connections:
         self._open: dict[Connection, None] = {}
         #: Connections that a session has, and how many they were at most.
         self.clients = self.most_clients = 0
+        #: The former by the identity of their clients.
+        self.by_owner: dict[str, int] = {}
         #: Whoever remembers connections forgets one that is gone.
         self.on_closed: tuple[Callable[[Connection], None], ...] = ()
         #: Listener → where clients are sent that are to use another server; empty: nowhere.
@@ -103,6 +106,8 @@ class Connections:
             connection.ctx.channel.logged_in()
         self._counters.connects_accepted += 1
         self.clients += 1
+        owner = _owner(connection)
+        self.by_owner[owner] = self.by_owner.get(owner, 0) + 1
         self.most_clients = max(self.most_clients, self.clients)
         self._turn.plan_if_unsettled()
 
@@ -139,6 +144,12 @@ class Connections:
         if session is None or session.connection is not connection:
             return
         self.clients -= 1
+        owner = _owner(connection)
+        left = self.by_owner[owner] - 1
+        if left:
+            self.by_owner[owner] = left
+        else:
+            del self.by_owner[owner]
         self._counters.disconnects[reason] += 1
         self.detach(session, connection, reason)
         self._accompaniment.by.client_left(connection)
@@ -170,3 +181,8 @@ class Connections:
     def report(self, error: BaseException) -> None:
         """A fault of ours, with its traceback."""
         logger.error("unexpected error while serving a connection", exc_info=error)
+
+
+def _owner(connection: Connection) -> str:
+    """Its identity, which never changes once a session has it."""
+    return "" if connection.principal is None else connection.principal.owner

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.limiting import ABSENT_RECEIVE_MAXIMUM
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
@@ -13,8 +14,6 @@ from iot_mqtt.codec import NO_PROPERTIES, Connack, Connect, Properties, encode
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import ProtocolVersion
-
-ABSENT_RECEIVE_MAXIMUM = 65_535
 
 
 class Welcome:
@@ -34,9 +33,9 @@ class Welcome:
         """Raise unless the client can be told of its session; before anything is done for it."""
         connection.written_to_fit(self._particular(connection, assigned, data, present=False))
 
-    def outlives(self, connect: Connect) -> bool:
+    def outlives(self, connection: Connection, connect: Connect) -> bool:
         """Whether the session of this CONNECT may outlive its connection."""
-        return self._sessions.interval(connect) > 0
+        return self._sessions.interval(connect, connection.allowance.session_expiry) > 0
 
     def welcome(
         self, connection: Connection, session: Session, present: bool, assigned: str | None, data: bytes | None
@@ -45,8 +44,11 @@ class Welcome:
         connect, settings = connection.connect, self._settings
         assert connect is not None
         window = connect.properties.receive_maximum or ABSENT_RECEIVE_MAXIMUM
-        session.outbound.limit = min(window, settings.max_inflight)
+        allowance = connection.allowance
+        session.outbound.limit = min(window, allowance.max_inflight)
         session.inbound.unacknowledged = 0
+        # Exchanges that were open before count, and were begun when more was allowed.
+        session.inbound.maximum = max(allowance.receive_maximum, len(session.inbound.received))
         connection.watch_keep_alive(settings.server_keep_alive or connect.keep_alive)
         connection.writable = connection.ctx is not None and connection.ctx.channel.writable
         if connection.five and (connection.max_packet_size or self._has_particulars(connection, assigned, data)):
@@ -58,11 +60,17 @@ class Welcome:
         connection.connecting = False
         if present:
             self._outflow.resume(session)
+        if connection.flow is not None:
+            # What came together with CONNECT is counted like the rest: it is held, and comes in the next turn.
+            connection.hold([])
+            connection.serving.turn.call_soon(connection.proceed)
+            return
         connection.proceed()
 
     def _has_particulars(self, connection: Connection, assigned: str | None, data: bytes | None) -> bool:
         connect = connection.connect
-        if assigned is None and connect is not None and connect.properties is NO_PROPERTIES:
+        usual = connection.allowance.receive_maximum == self._settings.receive_maximum
+        if usual and assigned is None and connect is not None and connect.properties is NO_PROPERTIES:
             return self._settings.server_keep_alive > 0
         return any(value is not None for value in self._told(connection, assigned, data).values())
 
@@ -79,8 +87,9 @@ class Welcome:
         assert connect is not None
         properties = connect.properties
         asked = properties.session_expiry_interval or 0
-        granted = self._sessions.interval(connect)
-        return {
+        allowance = connection.allowance
+        granted = self._sessions.interval(connect, allowance.session_expiry)
+        told: dict[str, object] = {
             "session_expiry_interval": granted if asked != granted else None,
             "assigned_client_identifier": assigned,  # [MQTT-3.1.3-7]
             "server_keep_alive": settings.server_keep_alive or None,  # [MQTT-3.1.2-21]
@@ -90,6 +99,9 @@ class Welcome:
             "authentication_method": properties.authentication_method,
             "authentication_data": data,
         }
+        if allowance.receive_maximum != settings.receive_maximum:
+            told["receive_maximum"] = allowance.receive_maximum
+        return told
 
 
 def announcement_of(settings: MqttSettings) -> Properties:

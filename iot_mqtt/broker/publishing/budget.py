@@ -55,10 +55,12 @@ class Pause(StrEnum):
     LOOKUP = "lookup"
     #: It has had its share of a turn.
     TURN = "turn"
+    #: It, or whoever it shares a rate with, publishes faster than is allowed.
+    RATE = "rate"
 
 
 #: What ends by itself, whether or not there is room.
-_APART = frozenset({Pause.UPLINK, Pause.LOOKUP, Pause.TURN})
+_APART = frozenset({Pause.UPLINK, Pause.LOOKUP, Pause.TURN, Pause.RATE})
 
 
 class Held(Protocol):

@@ -183,6 +183,14 @@ class Publishing:
             outcome.refuse(position)
         return outcome
 
+    def may_retain(self, publication: Publication) -> bool:
+        """Whether its user has room for it among his retained messages."""
+        return not self._retention.over_quota(publication.messages[-1], publication.origin.user)
+
+    def counts(self, user: str) -> bool:
+        """Whether what a user retains is counted: it is asked for one by one."""
+        return user in self._retention.use.limits
+
     def retain_batch(self, batch: PublishBatch, origin: Origin, source: Session, outcome: Outcome) -> None:
         """A batch with RETAIN that its receivers have."""
         wall = self._clock.wall()
@@ -197,7 +205,7 @@ class Publishing:
         if self._budget.full and _is_kept(publication):
             # QoS 0, which has gone to its receivers all the same.
             counters.messages_refused[Pause.DISK_FULL] += publication.count
-        elif self._retention.retain(publication.messages[-1]):
+        elif self._retention.retain(publication.messages[-1], publication.origin.user):
             outcome.ticket = self.fan_out.store.latest
         else:
             counters.dropped[Drop.RETAINED_QUOTA] += publication.count

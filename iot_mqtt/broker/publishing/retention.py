@@ -6,12 +6,13 @@ from collections.abc import Collection
 from typing import Protocol
 
 from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.retained_use import RetainedUse
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import PublishBatch, last_messages
 from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import RetainedIndex
-from iot_mqtt.values import Message
+from iot_mqtt.values import Message, OwnedMessage
 
 SYS_PREFIX = b"$SYS/"
 
@@ -65,7 +66,7 @@ class Unversioned:
 class Retention:
     """The retained messages of this node."""
 
-    __slots__ = ("_settings", "_store", "_budget", "_turn", "_versions", "index")
+    __slots__ = ("_settings", "_store", "_budget", "_turn", "_versions", "index", "use")
 
     def __init__(self, settings: MqttSettings, store: Store, budget: Budget, turn: Turn) -> None:
         self._settings = settings
@@ -74,9 +75,12 @@ class Retention:
         self._turn = turn
         self._versions: Versions = Unversioned()
         self.index = RetainedIndex()
+        self.use = RetainedUse()
 
-    def retain(self, message: Message) -> bool:
-        """Replace the topic's retained message, or remove it (empty payload); False when the quota is full."""
+    def retain(self, message: Message, user: str = "") -> bool:
+        """Replace the topic's retained message, or remove it (empty payload); False when a quota is full, the node's or
+        the user's who answers for it.
+        """
         topic = message.topic
         if not message.payload:  # [MQTT-3.3.1-6] [MQTT-3.3.1-7]
             self.remove(topic)
@@ -87,7 +91,12 @@ class Retention:
             return False
         if index.bytes + message.size - (known.size if known else 0) > settings.max_retained_bytes:
             return False
+        if user in self.use.limits and not topic.startswith(SYS_PREFIX):
+            if self.use.refuses(user, message, known):
+                return False
+            message = OwnedMessage(message, user)
         index.set(topic, message)
+        self.use.changed(known, message)
         if not topic.startswith(SYS_PREFIX):
             self._store.save_retained(message, self._versions.changed(topic, message))
             self._budget.added(message.size)
@@ -108,6 +117,9 @@ class Retention:
         if index.bytes + size > settings.max_retained_bytes or not self._budget.takes(size):
             return False
         kept = size if len(messages) == batch.count else sum([message.size for message in messages.values()])
+        if self.use.counted:
+            for topic in messages:
+                self.use.changed(index.get(topic), None)
         index.set_all(messages, kept)
         if self._versions.shared:
             for topic, message in messages.items():
@@ -120,8 +132,10 @@ class Retention:
 
     def remove(self, topic: bytes) -> bool:
         """Forget a topic's retained message; False if it has none."""
-        if not self.index.remove(topic):
+        before = self.index.remove(topic)
+        if before is None:
             return False
+        self.use.changed(before, None)
         if not topic.startswith(SYS_PREFIX):
             self._versions.changed(topic, None)
             self._store.remove_retained(topic)
@@ -133,16 +147,26 @@ class Retention:
         just put in its place must not be removed from the store.
         """
         if self._versions.shared:
-            self.index.remove(topic)
+            self.use.changed(self.index.remove(topic), None)
         else:
             self.remove(topic)
 
     async def load(self) -> None:
         """Put back what the store has, at start."""
         async for message, version in self._store.retained():
-            self.index.set(message.topic, message)
+            self._put(message)
             self._versions.note(message.topic, version)
         self.index.settle()
+
+    def _put(self, message: Message) -> None:
+        """As it was retained before, or elsewhere."""
+        self.use.changed(self.index.set(message.topic, message), message)
+
+    def over_quota(self, message: Message, user: str) -> bool:
+        """Whether its user may not retain it: he has as much as he may."""
+        if user not in self.use.limits or not message.payload:
+            return False
+        return self.use.refuses(user, message, self.index.get(message.topic))
 
     # Among other nodes.
 
@@ -154,9 +178,9 @@ class Retention:
         """Another node has a new retained message; the later one of two stands, everywhere."""
         order = self._versions.note(topic, version, present=message is not None)
         if order > 0 and message is None:
-            self.index.remove(topic)
+            self.use.changed(self.index.remove(topic), None)
         elif order > 0 and message is not None:
-            self.index.set(topic, message)
+            self._put(message)
         elif order < 0:
             # Its writer may have overwritten ours in the grid; whoever has the later one puts that right.
             mine = self.index.get(topic)
@@ -176,6 +200,6 @@ class Retention:
         async for message, version in self._store.retained():
             stored.add(message.topic)
             if versions.note(message.topic, version) > 0:
-                self.index.set(message.topic, message)
+                self._put(message)
         for topic in versions.missing(stored, begun):
-            self.index.remove(topic)
+            self.use.changed(self.index.remove(topic), None)

@@ -44,6 +44,10 @@ class SessionCursor(ClaimCursor):
 
     def begin_read(self) -> None:
         self.node.progress.begin(self.session)
+        if self.session.application:
+            count = min(self.room(), self.node.read_messages)
+            if self.node.application_turns.must_wait(self, count):
+                return
         super().begin_read()
 
     def lose(self, count: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from iot_mqtt.broker.kept_session import KeptSession
+from iot_mqtt.broker.readers.application_turns import ApplicationTurns
 from iot_mqtt.broker.readers.replay_turns import ReplayTurns
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
@@ -52,13 +53,24 @@ class Unlinked:
 class Reading:
     """One of a node: a ``log_cursor.ReadingNode``, with what the readers of sessions need besides."""
 
-    __slots__ = ("outflow", "progress", "replay_turns", "counters", "clock", "call_soon", "read_messages", "links")
+    __slots__ = (
+        "outflow",
+        "progress",
+        "replay_turns",
+        "application_turns",
+        "counters",
+        "clock",
+        "call_soon",
+        "read_messages",
+        "links",
+    )
 
     def __init__(
         self,
         outflow: Outflow,
         progress: Written,
         replay_turns: ReplayTurns,
+        application_turns: ApplicationTurns,
         counters: Counters,
         clock: Clock,
         call_soon: Callable[[Callable[[], None]], None],
@@ -67,6 +79,7 @@ class Reading:
         self.outflow = outflow
         self.progress = progress
         self.replay_turns = replay_turns
+        self.application_turns = application_turns
         self.counters = counters
         self.clock = clock
         self.call_soon = call_soon

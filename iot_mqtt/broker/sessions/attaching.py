@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import ClientConnection, Session
 from iot_mqtt.broker.sessions.ending import Ending, Expiry
@@ -22,6 +23,11 @@ class Newcomer(ClientConnection, Protocol):
 
     @property
     def connected_at(self) -> float: ...
+
+    @property
+    def allowance(self) -> Allowance:
+        """What its client may use up."""
+        ...
 
     @property
     def durable_sessions(self) -> bool:
@@ -51,7 +57,8 @@ class Attaching:
             session = self._taken_over(session, anew=anew or connect.clean_start)
         present = session is not None
         if session is None:
-            kind = KeptSession if self.sessions.interval(connect) else Session
+            kept = self.sessions.interval(connect, connection.allowance.session_expiry) > 0 or _is_owed_all(connection)
+            kind = KeptSession if kept else Session
             version = int(connect.version)
             session = self.sessions.create(kind, client_id, version=version, created_at=connection.connected_at)
         self._attach(session, connection, connect)
@@ -73,7 +80,7 @@ class Attaching:
 
     def _attach(self, session: Session, connection: Newcomer, connect: Connect) -> None:
         session.connection = connection
-        adopt(session, owner_of(connection))
+        adopt(self.sessions, session, owner_of(connection))
         session.version = int(connect.version)
         session.username = connect.username
         if isinstance(session, KeptSession):
@@ -82,8 +89,10 @@ class Attaching:
             if session.expiry_timer is not None:
                 session.expiry_timer.cancel()
                 session.expiry_timer = None
-            session.expiry_interval = self.sessions.interval(connect)
-            self.keeping.attached(session, durable=session.expiry_interval > 0 and connection.durable_sessions)
+            session.expiry_interval = self.sessions.interval(connect, connection.allowance.session_expiry)
+            session.application = connection.allowance.application
+            durable = connection.durable_sessions and session.expiry_interval > 0
+            self.keeping.attached(session, durable=durable or _is_owed_all(connection))
         self.sessions.others.changed(session)
 
     def detach(self, session: Session, connection: ClientConnection, reason: str) -> None:
@@ -104,3 +113,10 @@ class Attaching:
         self.keeping.left(session)
         if not session.never_expires:
             self.expiry.end_after(session, session.expiry_interval)
+
+
+def _is_owed_all(connection: Newcomer) -> bool:
+    """Whether the client is to get everything while it is connected: it reads it in the log where it is behind, also
+    with a session that ends with its connection.
+    """
+    return connection.allowance.application and connection.durable_sessions

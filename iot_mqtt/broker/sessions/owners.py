@@ -107,13 +107,13 @@ def is_left(session: Session, owner: str) -> bool:
     return known is not None and user_of(known) == user_of(owner) and generation_of(known) < generation_of(owner)
 
 
-def adopt(session: Session, owner: str) -> None:
+def adopt(sessions: Sessions, session: Session, owner: str) -> None:
     """A session gets the client that may have it: what is new, or was nobody's, is its own from now on."""
     if session.owner is None and isinstance(session, KeptSession) and session.epoch:
         logger.info(
             "a session without an owner is adopted", extra={"client": session.client_id, "user": user_of(owner) or None}
         )
-    session.owner = owner
+    sessions.own(session, owner)
 
 
 def whose(connection: ClientConnection, client_id: str | None) -> dict[str, object]:

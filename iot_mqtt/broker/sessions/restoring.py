@@ -65,7 +65,8 @@ class SessionRestoring:
         session.durable = True
         session.expiry_interval = stored.expiry_interval
         session.disconnected_at = stored.disconnected_at
-        session.username, session.owner = stored.username, stored.owner
+        session.username = stored.username
+        self.sessions.own(session, stored.owner)
         session.epoch = stored.epoch
         session.cursor = SessionCursor(self.reading, session, self.logs.own, 0, live=False)
         self.sessions.loading.add(session)

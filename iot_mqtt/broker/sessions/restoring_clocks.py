@@ -52,7 +52,8 @@ class ClockRestoring:
             session = self.sessions.get_kept(client_id)
             if session is None:
                 ended = self.sessions.create(Session, client_id, version=4, created_at=now)
-                ended.will, ended.owner = stored.will, stored.owner
+                ended.will = stored.will
+                self.sessions.own(ended, stored.owner)
                 end(partial(self.expiry.end, ended))
                 continue
             session.will = stored.will

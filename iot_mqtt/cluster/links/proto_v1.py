@@ -22,8 +22,8 @@
                    flags: 0x01 full, 0x02 more parts follow
     3 ROUTES_ACK   version (8) │ position (8)
     4 RETAINED     flags (1) │ version (8) │ arrived (8, float) │ publisher length (2) │ topic length (2)
-                   │ wire length (4) │ publisher │ topic │ wire
-                   flags: 0x01 MQTT 5, 0x02 removed (there is no wire)
+                   │ wire length (4) │ publisher │ topic │ wire │ user: text
+                   flags: 0x01 MQTT 5, 0x02 removed (there is no wire), 0x04 it counts for a user
     5 REQUEST      id (4) │ name: text │ body length (4) │ body
     6 REPLY        id (4) │ flags (1) │ body length (4) │ body
                    flags: 0x01 refused
@@ -90,7 +90,7 @@ _NUMBERS: Final = 1 << 63
 
 _FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 _FULL, _MORE = 0x01, 0x02
-_REMOVED = 0x02
+_REMOVED, _OWNED = 0x02, 0x04
 _REFUSED = 0x01
 _DRAINING, _HEARS, _TAKES_MORE = 0x01, 0x02, 0x04
 
@@ -158,8 +158,12 @@ def _write_other(item: Item) -> bytes:
     if isinstance(item, Retained):
         wire, flags = (b"", _REMOVED) if item.run is None else (item.run.wire, _FIVE if item.run.five else 0)
         name = item.publisher.encode()
+        rest = b""
+        if item.user is not None:
+            user = item.user.encode()
+            flags, rest = flags | _OWNED, _COUNT.pack(len(user)) + user
         head = _RETAINED.pack(flags, item.version, item.arrived, len(name), len(item.topic), len(wire))
-        return _item(RETAINED, head, name, item.topic, wire)
+        return _item(RETAINED, head, name, item.topic, wire, rest)
     if isinstance(item, Request):
         name = item.name.encode()
         return _item(REQUEST, _REQUEST.pack(item.id, len(name)), name, _LENGTH.pack(len(item.body)), item.body)
@@ -425,7 +429,11 @@ def _read_retained(payload: bytes, offset: int, after: int) -> Retained:
     if not topic:
         raise Malformed("RETAINED without a topic")
     run = None if flags & _REMOVED else _read_run(payload[wire_at:wire_end], flags & _FIVE != 0)
-    return Retained(topic, version, run, payload[name_at:topic_at].decode(), arrived)
+    user = None
+    if flags & _OWNED:
+        (length,) = _COUNT.unpack_from(payload, wire_end)
+        user = _text(payload, wire_end + _COUNT.size, length, after)
+    return Retained(topic, version, run, payload[name_at:topic_at].decode(), arrived, user)
 
 
 def _read_request(payload: bytes, offset: int, after: int) -> Request:

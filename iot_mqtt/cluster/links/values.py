@@ -86,6 +86,8 @@ class Retained(NamedTuple):
     run: PublishRun | None
     publisher: str = ""
     arrived: float = 0.0
+    #: Who it counts for; None: nobody.
+    user: str | None = None
 
 
 class Request(NamedTuple):

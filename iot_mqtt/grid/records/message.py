@@ -27,6 +27,13 @@ def encode_message(message: Message, before: bytes = b"") -> bytes:
     return native.message_record(before, message)
 
 
+def end_of(record: bytes, offset: int) -> int:
+    """Where the message that begins at ``offset``, and can be decoded, ends."""
+    _, flags, *sizes = _unpack_head(record, offset)
+    size: int = sum(sizes)
+    return offset + _HEAD_SIZE + (_EXPIRES.size if flags & _HAS_EXPIRES else 0) + size
+
+
 def decode_message(record: bytes, offset: int = 0) -> Message:
     """The message that begins at ``offset``; what follows its payload is a later version's and skipped."""
     try:

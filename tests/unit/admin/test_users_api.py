@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.admin.limit_resources import LimitResources
 from iot_mqtt.admin.user_resources import AuthResources, UserResources
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.auth import hashing
+from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.grid.directory import GridDirectory
@@ -43,7 +45,12 @@ class Site:
         outcome(start(grid.open()))
         self.directory = GridDirectory(grid, ManualClock())
         access = Access(AuthSettings(chain=("grid",)), threads.cross, ManualClock(), self.directory)
-        parts = (UserResources(access.user_desk(self.directory)), AuthResources(access))
+        limits = LimitsDesk(self.directory, access.limits, lambda _: ())
+        parts = (
+            UserResources(access.user_desk(self.directory)),
+            AuthResources(access, limits),
+            LimitResources(limits),
+        )
         self.browser: Browser = make_browser(FakeView(), further=parts)
         self.ctl = Ctl(monkeypatch)
         self.ctl.node = Node(
@@ -63,11 +70,11 @@ def test_a_user_is_added_changed_and_deleted(site: Site) -> None:
     """What is not named stays; the hash is kept and never shown."""
     answer = site.post("users", name="ann", password="pw", groups=["b", "a"], client_ids=["line-*"])
     assert (answer.status, answer.json["groups"], answer.json["password"]) == (200, ["a", "b"], "argon2id")
-    answer = site.post("users/ann", enabled=False, limits={"rate": 5})
+    answer = site.post("users/ann", enabled=False, limits={"message_rate": 5})
     assert (answer.json["enabled"], answer.json["client_ids"], answer.json["limits"]) == (
         False,
         ["line-*"],
-        {"rate": 5},
+        {"message_rate": 5},
     )
     document = site.directory.get(USERS, "ann")
     assert document is not None and document.body["hash"].startswith("$argon2id$")
@@ -90,7 +97,8 @@ def test_a_user_is_added_changed_and_deleted(site: Site) -> None:
         ("users", {"name": "x", "hash": HASH, "password": "pw"}, 400, "one of"),
         ("users", {"name": "x", "groups": ["a", 1]}, 400, "list of texts"),
         ("users", {"name": "x", "groups": [""]}, 400, "1 to 256"),
-        ("users", {"name": "x", "limits": {"a": "x" * 300_000}}, 409, "bytes"),
+        ("users", {"name": "x", "limits": {"rate": 5}}, 400, "there is no limit 'rate'"),
+        ("users", {"name": "x", "limits": {"connections": -1}}, 400, "connections must be a whole number"),
         ("users", {"name": "x", "secret": "pw"}, 400, "unknown field"),
         ("users/nobody", {"enabled": True}, 404, "nobody"),
         ("users/bob", {"enabled": True, "version": 77}, 409, "version"),

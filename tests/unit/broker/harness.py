@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection, Kind
+from iot_mqtt.broker.connections.traffic import Rates
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.log_cursor import LogCursor
@@ -56,11 +57,12 @@ from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import Layout, MqttCodecStage, OutboxSettings, TimingWheel
 from iot_mqtt.pipeline.clock import ManualClock
-from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer
+from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Principal
 from iot_mqtt.ports.bans import Bans
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.ports.limits import Limits
 from iot_mqtt.values import ProtocolVersion
 from tests.doubles.channel import EmbeddedChannel
 from tests.unit.auth.allow_all import AllowAll
@@ -108,6 +110,8 @@ class Node:
         disk: DiskMeter | None = None,
         clean_for_others: bool = False,
         bans: Bans | None = None,
+        limits: Callable[[Principal], Limits | None] = lambda _: None,
+        rates: Mapping[str, Rates] | None = None,
         grid: CrashingGrid | None = None,
         number: int = 0,
         follows: tuple[int, ...] = (),
@@ -131,6 +135,8 @@ class Node:
         self.disk = disk
         self.clean_for_others = clean_for_others
         self.bans = bans
+        self.limits = limits
+        self.rates = rates
         self._access = (authenticator or AllowAll(), authorizer or AllowAll())
         self._methods = methods
         self._tick = tick
@@ -158,6 +164,8 @@ class Node:
             authenticator=self._access[0],
             authorizer=self._access[1],
             methods=self._methods,
+            limits=self._limits_of,
+            rates=self.rates,
             clean_for_others=self.clean_for_others,
             bans=self.bans,
             call_soon=self._soon.append,
@@ -184,6 +192,10 @@ class Node:
         run(self.broker.loading.load(self.at_home))
         self.broker.census.begin()
         self.turn()
+
+    def _limits_of(self, who: Principal) -> Limits | None:
+        """As the test says at the moment."""
+        return self.limits(who)
 
     def follow(self, number: int) -> FollowedLog:
         """Read another node's log from now on."""

@@ -36,7 +36,7 @@ from iot_mqtt.ports.store import (
     StoredSession,
     StoredWill,
 )
-from iot_mqtt.values import Message, Standing, Subscription, Will
+from iot_mqtt.values import Message, OwnedMessage, Standing, Subscription, Will
 
 PLAIN = Message(b"a/b", b"hello", 1, publisher="dev-1")
 FULL = Message(
@@ -71,6 +71,12 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
         decode_retained,
         (PLAIN, 3, 9),
         "10 0000000000000003 0000000000000009" + PLAIN_HEX,
+    ),
+    (
+        "retained, of a user",
+        decode_retained,
+        (OwnedMessage(PLAIN, "ann"), 3, 9),
+        "10 0000000000000003 0000000000000009" + PLAIN_HEX.replace("10 01", "10 11", 1) + "0003 616e6e",
     ),
     (
         "session",

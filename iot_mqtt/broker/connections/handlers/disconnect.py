@@ -29,7 +29,7 @@ class DisconnectHandler:
         if interval is not None:
             if interval and not session.expiry_interval:  # [MQTT-3.14.2-2]
                 raise ProtocolViolation("a session that was to end with its connection can't be kept now")
-            self._sessions.set_expiry(session, interval)
+            self._sessions.set_expiry(session, interval, connection.allowance.session_expiry)
         if packet.reason is ReasonCode.SUCCESS:
             self._wills.cancel(session)  # [MQTT-3.14.4-3]
         connection.leave_quietly(packet.reason)

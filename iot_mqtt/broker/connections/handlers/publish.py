@@ -74,12 +74,31 @@ class PublishHandler:
             return
         wall = self._clock.wall() if run.raw_properties else 0.0
         publication = Publication(run, topic, session.client_id, wall, connection.origin)
+        if run.head & RETAIN and self._over_quota(connection, session, publication):
+            return
         if qos == 2:
             self._at_qos2(connection, session, publication)
             return
         outcome = self._publish(connection, session, publication)
         if qos:
             self._answers.acknowledge(connection, PacketType.PUBACK, run.ids, outcome)
+
+    def _over_quota(self, connection: Connection, session: Session, publication: Publication) -> bool:
+        """Whether it is refused as a whole, because its user may not retain it and can be told so."""
+        run = publication.run
+        if self._publishing.may_retain(publication):
+            return False
+        self._counters.limited["retained"] += run.count
+        if not run.qos or not connection.five:
+            # It goes to its receivers, and is not retained: ``retained_quota``.
+            return False
+        if run.qos == 2 and not session.inbound.received.isdisjoint(run.ids):
+            # A repetition of what was accepted before.
+            return False
+        self._counters.messages_refused["retained_quota"] += run.count
+        type = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
+        self._answers.refuse(connection, type, run.ids, ReasonCode.QUOTA_EXCEEDED)
+        return True
 
     def serve_batch(self, connection: Connection, batch: PublishBatch) -> None:
         """PUBLISH packets of several topics that are served together; the gate was asked before."""

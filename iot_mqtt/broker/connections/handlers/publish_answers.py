@@ -129,6 +129,10 @@ class PublishAnswers:
         else:
             self._answer(connection, answer, list(run.ids), 0, 0, ReasonCode.NOT_AUTHORIZED)
 
+    def refuse(self, connection: Connection, type: PacketType, ids: list[int], reason: ReasonCode) -> None:
+        """Nobody gets these, and a publisher of v5 is told why."""
+        self._answer(connection, type, list(ids), 0, 0, reason)
+
     def _answer(
         self,
         connection: Connection,

@@ -52,6 +52,8 @@ class PublishGate:
             settings = self._settings
             if head >> 1 & 3 > settings.max_qos or (head & RETAIN and not settings.retain_available):
                 return False
+            if head & RETAIN and self._publishing.counts(connection.origin.user):
+                return False
         if head & QOS_2:
             ids = batch.ids
             return session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)

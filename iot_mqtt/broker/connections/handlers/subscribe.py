@@ -157,11 +157,12 @@ class SubscribeHandler:
             connection.written_to_fit(Suback(packet_id=packet.packet_id, reasons=(0,) * len(packet.filters)))
         reasons: list[int] = []
         wanted: list[Subscription] = []
+        most = connection.allowance.subscriptions
         for request in packet.filters:
             try:
                 asked = self._requests.understood(request, packet)
                 self._requests.require(connection, session, asked)
-                subscription, is_new = self._subscribe(session, request, asked, identifier)
+                subscription, is_new = self._subscribe(session, request, asked, identifier, most)
             except Refused as refusal:
                 reasons.append(refusal.reason if connection.five else ReasonCode.UNSPECIFIED_ERROR)
                 continue
@@ -173,7 +174,7 @@ class SubscribeHandler:
         self._subacks.answer(connection, session, answer, wanted)
 
     def _subscribe(
-        self, session: Session, request: Request, asked: _Asked, identifier: int | None
+        self, session: Session, request: Request, asked: _Asked, identifier: int | None, most: int
     ) -> tuple[Subscription, bool]:
         """Add one filter; ``Refused`` becomes its reason in SUBACK, any other error ends the connection."""
         subscription = Subscription(
@@ -185,7 +186,8 @@ class SubscribeHandler:
             identifier=identifier,
         )
         known = self._subscriptions.known(session, asked.filter)
-        if known is None and len(session.subscriptions) >= self._settings.max_subscriptions_per_client:
+        if known is None and len(session.subscriptions) >= most:
+            self._counters.limited["subscriptions"] += 1
             raise Refused("too many subscriptions", ReasonCode.QUOTA_EXCEEDED)
         if known is None and self._subscriptions.count >= self._settings.max_subscriptions:
             raise Refused("too many subscriptions of all clients", ReasonCode.QUOTA_EXCEEDED)

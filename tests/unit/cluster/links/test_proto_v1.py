@@ -68,7 +68,7 @@ def forwarded(draw: st.DrawFn) -> Forwarded:
 @st.composite
 def retained(draw: st.DrawFn) -> Retained:
     topic = draw(TOPIC)
-    return Retained(topic, draw(U64), draw(st.none() | runs(topic)), draw(TEXT), draw(TIME))
+    return Retained(topic, draw(U64), draw(st.none() | runs(topic)), draw(TEXT), draw(TIME), draw(st.none() | TEXT))
 
 
 ROUTE = st.builds(Route, TEXT, U8, U32)

@@ -1,0 +1,109 @@
+"""``iot-mqtt ctl limits``: who may use up how much, by user, client id and group."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.terminal import Column, Json, fields, plain, print_done, print_form, print_items, print_json
+
+
+def _any(name: str) -> Column:
+    return Column(name.upper(), lambda item: "any" if item[name] is None else plain(item[name] or "(none)"))
+
+
+_RULES = (
+    *fields(name="NAME"),
+    _any("user"),
+    _any("group"),
+    _any("client"),
+    Column("LIMITS", lambda item: " ".join(f"{name}={plain(value)}" for name, value in item["limits"].items())),
+)
+SAID = fields(limit="LIMIT", value="VALUE", of="OF", source="SAID BY")
+
+
+@click.group()
+def limits() -> None:
+    """Who may use up how much: limits of the grid, changed within a second."""
+
+
+@limits.command("list")
+@limit_option
+@on_node
+def limits_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List the documents of limits. Limits of single users are shown by `ctl users`."""
+    print_items(_RULES, node.items("limits", query={}, limit=limit), as_json)
+
+
+@limits.command("show")
+@click.argument("name")
+@on_node
+def limits_show(node: Node, as_json: bool, name: str) -> None:
+    """Show one document of limits."""
+    _show(node.get("limits", name), as_json)
+
+
+@limits.command("set")
+@click.argument("name")
+@click.argument("limits", nargs=-1, required=True, metavar="LIMIT=VALUE...")
+@click.option("--user", help="Verified user name, or a pattern with * and ?; empty: clients without one.")
+@click.option("--client", help="Client id, or a pattern.")
+@click.option("--group", help="Group that users are in.")
+@click.option("--version", type=int, help="Only if the document is at this version; 0: if there is none.")
+@on_node
+def limits_set(node: Node, as_json: bool, name: str, limits: tuple[str, ...], **who: Any) -> None:
+    """Write the document NAME: exactly these limits, of everybody whom the options speak of.
+
+    \b
+    session_expiry        seconds, at most
+    queue_messages, queue_bytes, inflight, subscriptions     of one session
+    message_rate, byte_rate, message_burst, byte_burst       of PUBLISH, a second, of one client
+    rate_action           pause or disconnect
+    user_message_rate, user_byte_rate, connections, sessions, retained_messages, retained_bytes
+                          of all clients of a user together
+    class                 device or application
+    """  # noqa: D301 - a sign of click's
+    body = {what: value for what, value in who.items() if value is not None}
+    _show(node.post("limits", name, body=body | dict(map(assignment, limits))), as_json)
+
+
+@limits.command("remove")
+@click.argument("name")
+@on_node
+def limits_remove(node: Node, as_json: bool, name: str) -> None:
+    """Take the document NAME away."""
+    node.delete("limits", name)
+    print_done({"removed": name}, as_json)
+
+
+@limits.command("explain")
+@click.option("--user", help="Verified user name; without it, an anonymous client.")
+@click.option("--client", default="", help="Client id.")
+@click.option("--group", "groups", multiple=True, help="Group beside those that the user is in; may be repeated.")
+@on_node
+def limits_explain(node: Node, as_json: bool, user: str | None, client: str, groups: tuple[str, ...]) -> None:
+    """Say what a client may use up, and who says so."""
+    body: dict[str, Any] = {"client": client, "groups": list(groups)} | ({} if user is None else {"user": user})
+    print_items(SAID, node.post("auth", "limits", body=body)["items"], as_json)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """``name=value``: a number where it looks like one."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"{text!r} is not LIMIT=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _show(rule: Json, as_json: bool) -> None:
+    if as_json:
+        print_json(rule)
+    else:
+        print_form((column.title.lower(), column.text(rule)) for column in _RULES)
