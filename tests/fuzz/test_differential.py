@@ -91,6 +91,13 @@ SCRIPTS_THAT_FOUND: dict[str, list[Step]] = {
         Publish("cid", "a", 2, retain=True, empty=False, extra=""),
         Publish("cid", "a", 2, retain=True, empty=False, extra=""),
     ],
+    "a will for the group of the connection that is taken over": [
+        Connect("cid", 5, clean=False, expiry=0, will=Will("a/b/c", 1, retain=True), acks=True),
+        Connect("ann", 5, clean=True, expiry=0, will=None, acks=True),
+        Subscribe("cid", (("g:a/b/c", 2),), 7),
+        Subscribe("ann", (("g:a/b/c", 2),), 7),
+        Connect("cid", 4, clean=False, expiry=0, will=None, acks=True),
+    ],
     "a client in a group and by itself": [
         Connect("ann", 4, clean=True, expiry=0, will=None, acks=True),
         Subscribe("ann", (("g:a", 1), ("a", 0)), None),

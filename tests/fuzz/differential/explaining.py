@@ -156,10 +156,16 @@ def wills(ours: Note, theirs: Note, course: Course) -> Pair:
 
 
 def own_will(ours: Note, theirs: Note, course: Course) -> Pair:
-    """Wills that are delivered on a connection while it is taken over."""
+    """Wills that are delivered on a connection while it is taken over, unless another member of its group got it."""
+    filters = [filter for step in course.asked() for filter in _shared_by(step)]
+    elsewhere = _carried(_each(theirs, lambda event: None if event[0] == "OLD PUBLISH" else event))
+    given = _carried(ours) - elsewhere
 
     def plain(event: Event) -> Event | None:
-        return None if event[0] == "OLD PUBLISH" and event[PAYLOAD].startswith("will ") else event
+        if event[0] != "OLD PUBLISH" or not event[PAYLOAD].startswith("will "):
+            return event
+        member = event[PAYLOAD] in given and any(matches(filter, event[TOPIC]) for filter in filters)
+        return event if member else None
 
     return _each(ours, plain), _each(theirs, plain)
 
