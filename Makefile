@@ -101,5 +101,5 @@ changelog: setup ## Move the change fragments into CHANGELOG.md (ARGS=VERSION)
 
 clean: ## Remove what make and the tools have made, .venv included; data and tokens stay
 	rm -rf .venv build cluster/target cluster/*/target spark/target *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
-	find iot_mqtt -name '*.so' -delete -o -path '*/native/*.c' -delete
+	find iot_mqtt -name '*.so' -delete -o -path '*/native/*.c' -delete -o -name compiled.digests -delete
 	find . -name __pycache__ -type d -prune -not -path './.git/*' -exec rm -rf {} +

@@ -57,10 +57,16 @@ pip() {
     fi
 }
 
+# Everything that .venv is made of; of our own modules those that mypyc compiles, and those that it took constants from.
+python_sources() {
+    digest scripts/setup.sh pyproject.toml setup.py requirements/dev.lock iot_mqtt/native/*.pyx iot_mqtt/compiled.{py,txt}
+    cat iot_mqtt/compiled.{txt,digests} 2>/dev/null | sed -n 's/^\(iot_mqtt[^ ]*\).*/\1/p' | sort -u | xargs cat 2>/dev/null \
+        | sha256sum
+}
+
 python_part() {
-    local stamp=.venv/.setup wanted
-    wanted="$PWD $(digest scripts/setup.sh pyproject.toml setup.py requirements/dev.lock iot_mqtt/native/*.pyx)"
-    if [[ -x .venv/bin/iot-mqtt && -f $stamp && $(<$stamp) == "$wanted" ]]; then
+    local stamp=.venv/.setup
+    if [[ -x .venv/bin/iot-mqtt && -f $stamp && $(<$stamp) == "$PWD $(python_sources)" ]]; then
         return
     fi
     mkdir -p .venv "$HOME"
@@ -76,7 +82,7 @@ python_part() {
     pip install --require-hashes --no-deps -r requirements/dev.lock
     say "building iot-mqtt"
     pip install --no-build-isolation --no-deps --editable .
-    printf '%s' "$wanted" >$stamp
+    printf '%s' "$PWD $(python_sources)" >$stamp
 }
 
 # Where Python may not write bytecode itself (PYTHONDONTWRITEBYTECODE), each start would compile all of it anew: half a

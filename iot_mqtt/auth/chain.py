@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
-from iot_mqtt.ports.addresses import address_of
+from iot_mqtt.ports.addresses import host_of, written
 
 
 class Link(Protocol):
@@ -77,9 +77,9 @@ class Chain:
     def _placed(self, verdict: Principal | Denied, attempt: ConnectAttempt) -> Principal | Denied:
         if isinstance(verdict, Denied):
             return verdict
-        address = address_of(attempt.peer)
+        address = written(host_of(attempt.peer))
         generation = self._generation(verdict.owner) if verdict.owner else 0
-        return verdict._replace(address="" if address is None else str(address), generation=generation)
+        return verdict._replace(address=address, generation=generation)
 
 
 class Chains:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
+from mypy_extensions import mypyc_attr
+
 from iot_mqtt import native
 from iot_mqtt.codec import order
 from iot_mqtt.codec.kinds import PacketType, Role
@@ -61,10 +63,9 @@ _READERS: Final[dict[PacketType, Callable[[Reader, int, ProtocolVersion, Role], 
 _CLOSED: Final = -1
 #: Bytes of a piece that is kept as it came, and of a packet that is joined by itself.
 PIECE: Final = 16_384
-#: Most connections have no beginning of a packet, and an empty list costs 72 bytes.
-_NOTHING: Final = cast("list[bytes | bytearray]", ())
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Decoder:
     """One per connection. ``feed`` never raises; behind an error or a DISCONNECT everything is ignored.
 
@@ -113,8 +114,9 @@ class Decoder:
         #: The largest alias that a client may use, and what they stand for; None: who gets the packets sees to that.
         self._aliases = topic_alias_maximum
         self._names: dict[int, bytes] | None = None
-        #: The beginning of a packet of ``_need`` bytes (at least), in pieces; small ones are one piece.
-        self._rest = _NOTHING
+        #: The beginning of a packet of ``_need`` bytes (at least), in pieces; small ones are one piece. None: no
+        #: packet has begun.
+        self._rest: list[bytes | bytearray] | None = None
         self._held = 0
         self._need = 0
         #: Bytes of the last packet that came in large pieces; 0: the last that came in pieces is smaller.
@@ -154,17 +156,18 @@ class Decoder:
             if usual is not None:
                 return [usual]
         behind, missing = b"", 0
-        if self._held:
+        rest = self._rest
+        if rest is not None:
             missing = self._need - self._held
             if len(data) < missing:
-                self._hold(data)
+                self._hold(rest, data)
                 return items
             if self._need >= PIECE:
                 # Joined without what is behind it: what is behind it is not copied, and the packet but once.
-                data, behind = b"".join((*self._rest, memoryview(data)[:missing])), data
+                data, behind = b"".join((*rest, memoryview(data)[:missing])), data
             else:
-                data = b"".join((*self._rest, data))
-            self._rest, self._held = _NOTHING, 0
+                data = b"".join((*rest, data))
+            self._rest, self._held = None, 0
         self._scan(data, 0, items, 0)
         if len(behind) > missing:
             # As in ``_carry_on``: one packet, which is not a PUBLISH, may change routes.
@@ -188,9 +191,8 @@ class Decoder:
             pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes)
         self._carry_on(data, pos, items)
 
-    def _hold(self, data: bytes) -> None:
+    def _hold(self, rest: list[bytes | bytearray], data: bytes) -> None:
         """Keep a piece of a packet; as many small ones as there may be cost no more than their bytes."""
-        rest = self._rest
         if len(data) >= PIECE:
             rest.append(data)
         elif isinstance(rest[-1], bytearray):

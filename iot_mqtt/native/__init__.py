@@ -13,6 +13,8 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from iot_mqtt.compiled import CHOICE, SWITCH
+
 __all__ = [
     "FIVE",
     "FROM_CLIENT",
@@ -48,24 +50,29 @@ from iot_mqtt.native._pure import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 from iot_mqtt.native._pure_syncing import NUMBER
 
-SWITCH: Final = "IOT_MQTT_NATIVE"
 MODULES: Final = tuple(
     f"iot_mqtt.native.{name}"
     for name in ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending")
 )
 
 
-def _choose(setting: str, have: bool) -> bool:
-    """Whether to use the compiled modules, or ImportError if they were demanded and one is absent."""
+def _choose(setting: str, have: bool, *, ours: bool = True) -> bool:
+    """Whether to use the compiled modules, or ImportError if they were demanded and one is absent. ``ours``: whether
+    those that mypyc compiles are used in that form.
+    """
     if setting not in ("auto", "off", "require"):
         raise ImportError(f"{SWITCH} is {setting!r}; it may be auto, off or require")
     if setting == "require" and not have:
         raise ImportError(f"{SWITCH}=require, but {' and '.join(MODULES)} were not built: run setup.py build_ext")
+    if setting == "require" and not ours:
+        raise ImportError(
+            f"{SWITCH}=require, but mypyc compiled nothing, or other sources than these: run setup.py build_ext"
+        )
     return have and setting != "off"
 
 
 HAVE_NATIVE: Final = all(find_spec(name) is not None for name in MODULES)
-USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE)
+USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE, ours=CHOICE.use)
 
 if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure import Messages, Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite

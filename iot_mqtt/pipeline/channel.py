@@ -85,7 +85,6 @@ class Channel:
         "_lingering",
         "_local",
         "_peer",
-        "__weakref__",
     )
 
     pipeline: Ends

@@ -8,22 +8,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from iot_mqtt.codec import Decoder
+from iot_mqtt.codec.wire import MAX_PACKET_SIZE
 from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
+from iot_mqtt.values import ProtocolVersion
 
 __all__ = ["MqttCodecStage"]
 
 
-class MqttCodecStage(Decoder, Stage):
-    """The connection's decoder."""
+class MqttCodecStage(Stage):
+    """Has the connection's decoder."""
 
-    __slots__ = ()
+    __slots__ = ("decoder",)
+
+    def __init__(
+        self,
+        max_packet_size: int = MAX_PACKET_SIZE,
+        *,
+        max_connect_size: int | None = None,
+        topic_alias_maximum: int | None = None,
+        version: ProtocolVersion | None = None,
+        routes: dict[bytes, Any] | None = None,
+    ) -> None:
+        self.decoder = Decoder(
+            max_packet_size,
+            max_connect_size=max_connect_size,
+            topic_alias_maximum=topic_alias_maximum,
+            version=version,
+            routes=routes,
+        )
 
     def read(self, ctx: Context, batch: Batch) -> None:
-        items: Batch = self.feed(batch[0] if len(batch) == 1 else b"".join(batch))
-        if self.large or ctx.channel.large:
-            ctx.channel.large, ctx.channel.missing = self.large, self.missing
+        decoder, channel = self.decoder, ctx.channel
+        items: Batch = decoder.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        if decoder.large or channel.large:
+            channel.large, channel.missing = decoder.large, decoder.missing
         if not items:
             return
         last = items[-1]

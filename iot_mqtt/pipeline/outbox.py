@@ -16,7 +16,7 @@ stays here, and only here, so ``pending`` is the truth. ::
 
 from __future__ import annotations
 
-from typing import Final, Protocol, cast
+from typing import Protocol
 
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.debts import Debts
@@ -33,8 +33,6 @@ LARGE = 32 * 1024
 CHUNKS_PER_TURN = 8
 
 Part = bytes | memoryview
-#: Most connections have nothing that waits, and an empty list costs 72 bytes.
-_NONE: Final = cast("list[Part]", ())
 
 
 class Link(Protocol):
@@ -74,6 +72,8 @@ class Writer(Protocol):
 class Outbox:
     """One per channel; the head adds and flushes, the link resumes."""
 
+    #: ``retire`` does; a compiled class has to be told of it.
+    __deletable__ = ("channel",)
     __slots__ = ("channel", "link", "pending", "sent", "_blocked", "_debts", "_limits", "_owed", "_parts", "_reporting")
 
     def __init__(self, channel: Writer, limits: OutboxSettings, debts: Debts | None = None) -> None:
@@ -87,8 +87,8 @@ class Outbox:
         #: Where all outboxes are counted, and what is counted there of this one: since the link took less than all.
         self._debts = debts
         self._owed = 0
-        #: Made by what adds to it.
-        self._parts = _NONE
+        #: Made by what adds to it: most connections have nothing that waits, and an empty list costs 72 bytes.
+        self._parts: list[Part] | None = None
         self._blocked = False
         self._reporting = False
 
@@ -119,7 +119,7 @@ class Outbox:
         if not self._parts or self._blocked or self.link is None:
             return
         while self._parts and not self._blocked:
-            self._push_chunk()
+            self._push_chunk(self._parts)
         if not self.channel.writable:
             self._report()
 
@@ -135,9 +135,9 @@ class Outbox:
         if taken == len(data):
             self.sent += taken
         else:
-            self._parts = [data]
+            parts = self._parts = [data]
             self.pending = len(data)
-            self._took_less(1, data, taken)
+            self._took_less(parts, 1, data, taken)
 
     def resume(self) -> None:
         """The link takes bytes again; it calls this."""
@@ -145,7 +145,7 @@ class Outbox:
         for _ in range(CHUNKS_PER_TURN):
             if not self._parts or self._blocked:
                 break
-            self._push_chunk()
+            self._push_chunk(self._parts)
         else:
             # More than one turn's share: stay blocked, so that the link comes back next turn.
             self._blocked = bool(self._parts)
@@ -165,7 +165,7 @@ class Outbox:
 
     def discard(self) -> None:
         """Drop what waits: the connection is gone or given up."""
-        self._parts = _NONE
+        self._parts = None
         self._blocked = False
         self.pending = 0
         self.link = None
@@ -176,32 +176,32 @@ class Outbox:
         self.discard()
         del self.channel
 
-    def _push_chunk(self) -> None:
+    def _push_chunk(self, parts: list[Part]) -> None:
         count, size = 0, 0
-        for part in self._parts:
+        for part in parts:
             if count and len(part) >= LARGE:
                 break
             count += 1
             size += len(part)
             if size >= CHUNK or len(part) >= LARGE:
                 break
-        data = self._parts[0] if count == 1 else b"".join(self._parts[:count])
+        data = parts[0] if count == 1 else b"".join(parts[:count])
         assert self.link is not None
         taken = self.link.push(data)
         if taken == len(data):
-            del self._parts[:count]
+            del parts[:count]
             self.pending -= taken
             self.sent += taken
         else:
-            self._took_less(count, data, taken)
+            self._took_less(parts, count, data, taken)
 
-    def _took_less(self, count: int, data: Part, taken: int) -> None:
-        """Keep the rest of ``data``, which is the first ``count`` parts."""
+    def _took_less(self, parts: list[Part], count: int, data: Part, taken: int) -> None:
+        """Keep the rest of ``data``, which is the first ``count`` of them."""
         if taken < 0:
             self.channel.broken()
             return
         self._blocked = True
-        self._parts[:count] = [memoryview(data)[taken:]]
+        parts[:count] = [memoryview(data)[taken:]]
         self.pending -= taken
         self.sent += taken
         self._account()

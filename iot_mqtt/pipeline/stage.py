@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, cast
 
+from mypy_extensions import mypyc_attr
+
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.rows import DEAD_ROW, Row
@@ -34,6 +36,7 @@ __all__ = ["Batch", "Context", "Stage", "Stages"]
 Batch: TypeAlias = list[Any]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Stage:
     """A stage that passes everything on.
 

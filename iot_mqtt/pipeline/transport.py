@@ -57,7 +57,6 @@ class ChannelTransport:
         "_room",
         "_source",
         "_tls",
-        "__weakref__",
     )
 
     def __init__(self, factory: ChannelFactory, descriptor: int, channel: Channel) -> None:

@@ -149,6 +149,9 @@ class TimingWheel:
 
     def _turn(self) -> None:
         self._timer = None
+        self._fire_due()
+
+    def _fire_due(self) -> None:
         now = self._now()
         if now - self.tick > LATE and not self._gave_way:
             # The process was held up. Bytes may wait in sockets that would have kept connections from being idle:

@@ -13,6 +13,13 @@ def address_of(peer: str) -> Address | None:
     return parsed(host_of(peer))
 
 
+@lru_cache(maxsize=1024)
+def written(host: str) -> str:
+    """The address that a text without a port is, in its one form; empty for what is none."""
+    found = parsed(host)
+    return "" if found is None else str(found)
+
+
 def parsed(host: str) -> Address | None:
     """The address that a text without a port is; of IPv4 in IPv6 that of IPv4. None for what is none."""
     try:

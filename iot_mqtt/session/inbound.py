@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Iterable, Sequence
 
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
-
-#: Most clients have no QoS 2 publish under way, and an empty set costs 216 bytes.
-_NONE: Final = cast("set[int]", frozenset[int]())
 
 
 class Inbound:
@@ -17,15 +13,20 @@ class Inbound:
     __slots__ = ("received", "unacknowledged", "maximum")
 
     def __init__(self, maximum: int) -> None:
-        #: ``fresh`` is the only way in.
-        self.received = _NONE
+        #: ``fresh`` is the only way in. Most clients have no QoS 2 publish under way, and an empty set costs 216 bytes.
+        self.received: set[int] | None = None
         #: QoS 1 publishes that were taken and not yet acknowledged.
         self.unacknowledged = 0
         self.maximum = maximum
 
+    @property
+    def count(self) -> int:
+        """QoS 2 ids that are not yet released."""
+        return 0 if self.received is None else len(self.received)
+
     def admit(self, count: int) -> None:
         """Refuse a client that sends more than it was told to [MQTT-3.3.4-9]."""
-        if len(self.received) + self.unacknowledged + count > self.maximum:
+        if self.count + self.unacknowledged + count > self.maximum:
             raise ProtocolViolation(
                 f"more than {self.maximum} unacknowledged publishes", ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
             )
@@ -49,10 +50,16 @@ class Inbound:
                 positions.append(position)
         return positions
 
+    def forget(self, ids: Iterable[int]) -> None:
+        """Take back what ``fresh`` remembered."""
+        if self.received is not None:
+            self.received.difference_update(ids)
+
     def release(self, packet_id: int) -> bool:
         """PUBREL; False for an id that is unknown."""
-        if packet_id in self.received:
-            self.received.discard(packet_id)
-            self.received = self.received or _NONE
+        received = self.received
+        if received is not None and packet_id in received:
+            received.discard(packet_id)
+            self.received = received or None
             return True
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.driving import done, drive
@@ -151,7 +152,16 @@ def _auth(connection: Connection, reason: ReasonCode, data: bytes | None) -> Aut
     return Auth(reason=reason, properties=Properties(authentication_method=method, authentication_data=data))
 
 
-def guarded(connection: Connection, call: Callable[..., None]) -> Callable[..., None]:
+class Guarded(Protocol):
+    """A connection whose CONNECT is being answered."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def fail(self, error: MqttError) -> None: ...
+
+
+def guarded(connection: Guarded, call: Callable[..., None]) -> Callable[..., None]:
     """Run the rest of a CONNECT only while its connection is still there, and turn refusals into answers."""
 
     def wrapped(*values: object) -> None:

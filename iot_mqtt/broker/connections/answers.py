@@ -80,7 +80,7 @@ class AnswerWriter(ClientWriter):
         self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = ReasonCode.SUCCESS
     ) -> None:
         """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
-        if self.answers is None and ticket <= self.serving.store.committed:
+        if self.answers is None and ticket <= self.output.store.committed:
             self.send(self.written(type, ids, reason))
             return
         if type is PacketType.PUBACK and self.session is not None:
@@ -89,8 +89,8 @@ class AnswerWriter(ClientWriter):
 
     def reply(self, packet: Packet, *, once_committed: bool = False) -> None:
         """Answer with a packet, at once or when all is committed that was staged, in order behind earlier answers."""
-        data, store = self.written_to_fit(packet), self.serving.store
-        self.serving.counters.packets_sent[packet.type.name] += 1
+        data, store = self.written_to_fit(packet), self.output.store
+        self.output.counters.packets_sent[packet.type.name] += 1
         ticket = store.latest if once_committed else 0
         if self.answers is None and ticket <= store.committed:
             self.send(data)
@@ -99,7 +99,7 @@ class AnswerWriter(ClientWriter):
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Do something once all is committed that was staged, in order behind earlier answers."""
-        store = self.serving.store
+        store = self.output.store
         if self.answers is None and store.latest <= store.committed:
             call()
         else:
@@ -108,7 +108,7 @@ class AnswerWriter(ClientWriter):
     def _waiting(self) -> Answers:
         if self.answers is None:
             self.answers = Answers()
-            self.serving.turn.await_commit(self)
+            self.output.turn.await_commit(self)
         return self.answers
 
     def committed(self) -> None:
@@ -116,7 +116,7 @@ class AnswerWriter(ClientWriter):
         answers = self.answers
         if answers is None:
             return
-        for answer in answers.due(self.serving.store.committed):
+        for answer in answers.due(self.output.store.committed):
             if self.closed:
                 return
             if answer.call is not None:
@@ -126,6 +126,6 @@ class AnswerWriter(ClientWriter):
                 self.session.inbound.unacknowledged -= len(answer.ids)
             self.send(answer.data or self.written(answer.type, answer.ids, answer.reason))
         if answers:
-            self.serving.turn.await_commit(self)
+            self.output.turn.await_commit(self)
         else:
             self.answers = None

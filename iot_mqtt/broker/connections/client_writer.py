@@ -6,7 +6,7 @@ Bytes gather in ``_out`` and leave as one write at the end of the turn.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.connections.fitting import fitting
 from iot_mqtt.broker.publication import Publication, hop_properties
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 EAGER_BYTES = 256 * 1024
 #: Bytes that an alias adds at most: the property, and a longer length of the properties and of the packet.
 ALIAS_COST = 5
-#: Most connections have nothing to write, and an empty list costs 72 bytes.
-_NONE: Final = cast("list[bytes]", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class ClientWriter(Stage):
     """The half of a connection that writes."""
 
     __slots__ = (
-        "serving",
+        "output",
         "ctx",
         "session",
         "version",
@@ -59,8 +57,8 @@ class ClientWriter(Stage):
         "_out_bytes",
     )
 
-    def __init__(self, serving: Output) -> None:
-        self.serving = serving
+    def __init__(self, output: Output) -> None:
+        self.output = output
         self.ctx: Context | None = None
         self.session: Session | None = None
         self.version: ProtocolVersion | None = None
@@ -70,7 +68,8 @@ class ClientWriter(Stage):
         self.writable = self.closed = False
         self.outbound_aliases: OutboundAliases | None = None
         self.max_packet_size = 0
-        self._out = _NONE
+        #: Most connections have nothing to write, and an empty list costs 72 bytes.
+        self._out: list[bytes] | None = None
         self._out_bytes = 0
 
     def send(self, data: bytes) -> None:
@@ -79,7 +78,7 @@ class ClientWriter(Stage):
             self._out.append(data)
         else:
             self._out = [data]
-            self.serving.turn.mark_dirty(self)
+            self.output.turn.mark_dirty(self)
         self._out_bytes += len(data)
         if self._out_bytes > EAGER_BYTES:
             self.write_out()
@@ -89,7 +88,7 @@ class ClientWriter(Stage):
         out = self._out
         if not out:
             return
-        self._out = _NONE
+        self._out = None
         self._out_bytes = 0
         if self.ctx is not None:
             self.ctx.send(out)
@@ -99,7 +98,7 @@ class ClientWriter(Stage):
     def send_packet(self, packet: Packet) -> None:
         """Add a packet to this turn's write; an error when it is larger than the client takes."""
         data = self.written_to_fit(packet)
-        self.serving.counters.packets_sent[packet.type.name] += 1
+        self.output.counters.packets_sent[packet.type.name] += 1
         self.send(data)
 
     def written_to_fit(self, packet: Packet) -> bytes:
@@ -113,7 +112,7 @@ class ClientWriter(Stage):
     def written(self, type: PacketType, ids: list[int], reason: ReasonCode) -> bytes:
         """Acknowledgements, counted."""
         assert self.version is not None
-        self.serving.counters.packets_sent[type._name_] += len(ids)  # a tenth of what ``name`` costs
+        self.output.counters.packets_sent[type._name_] += len(ids)  # a tenth of what ``name`` costs
         return encode_acks(type, ids, self.version, reason)
 
     def send_pubrel(self, ids: list[int]) -> None:
@@ -144,11 +143,11 @@ class ClientWriter(Stage):
                 sent += 1
         if publication.count > sent and self.session is not None:
             self.session.count_drop(Drop.TOO_LARGE, publication.count - sent)
-            self.serving.counters.dropped[Drop.TOO_LARGE] += publication.count - sent
+            self.output.counters.dropped[Drop.TOO_LARGE] += publication.count - sent
         self._count_delivered(sent)
 
     def _count_delivered(self, count: int) -> None:
-        self.serving.counters.messages_delivered += count
+        self.output.counters.messages_delivered += count
         if self.session is not None:
             self.session.delivered += count
 
@@ -176,7 +175,7 @@ class ClientWriter(Stage):
         if self.five:
             expiry = None
             if message.expires_at is not None:
-                expiry = max(1, round(message.expires_at - self.serving.clock.wall()))  # [MQTT-3.3.2-6]
+                expiry = max(1, round(message.expires_at - self.output.clock.wall()))  # [MQTT-3.3.2-6]
             properties = hop_properties(message.properties, expiry=expiry, identifiers=delivery.identifiers)
         data = self._publish(topic, delivery, properties)
         if self.max_packet_size and len(data) > self.max_packet_size:
@@ -190,7 +189,7 @@ class ClientWriter(Stage):
         """Messages of a flight; returns the packet ids of those that are larger than the client takes."""
         flight, start = piece.flight, piece.offset - piece.base
         publication: Publication = piece.publication
-        wall = self.serving.clock.wall() if publication.run.raw_properties else None
+        wall = self.output.clock.wall() if publication.run.raw_properties else None
         if not self.max_packet_size and not self.aliases(len(piece)):
             self.send(
                 publication.with_ids(

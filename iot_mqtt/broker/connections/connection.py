@@ -119,15 +119,15 @@ class Connection(AnswerWriter):
         "connected_at",
         "problem_information",
         "codec_id",
+        "serving",
         "stash",
         "_idle",
         "_proof",
     )
 
-    serving: Serving
-
     def __init__(self, serving: Serving) -> None:
         super().__init__(serving)
+        self.serving = serving
         self.answers = None
         #: Which version of its codec a gateway uses, once it logs in.
         self.codec_id: CodecId | None = None
@@ -208,7 +208,7 @@ class Connection(AnswerWriter):
             # A CONNECT that is wrong behind its version can be answered in that version's words.
             codec = ctx.pipeline.get("mqtt")
             if isinstance(codec, MqttCodecStage):
-                self.version = codec.version
+                self.version = codec.decoder.version
         self.break_off(error, "internal error")
 
     def inactive(self, ctx: Context, reason: CloseReason | None) -> None:
@@ -328,7 +328,7 @@ class Connection(AnswerWriter):
     def _memory(self) -> Verdicts:
         if self.verdicts is None:
             codec = self.ctx.pipeline.get("mqtt") if self.ctx is not None else None
-            decoder = codec if isinstance(codec, MqttCodecStage) else None
+            decoder = codec.decoder if isinstance(codec, MqttCodecStage) else None
             classes = decoder.routes if decoder is not None and isinstance(decoder.routes, Classes) else None
             self.verdicts = Verdicts(classes)
             if decoder is not None and classes is not None:

@@ -13,7 +13,7 @@ decoder and here, by a packet of the same read: then it is taken run by run, as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import GROWTH, IDENTIFIER, Publication, hop_properties
@@ -55,7 +55,8 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
         return None
     if match.shared or match.steps:
         return MIXED
-    for route in match.plain:
+    routes: Sequence[Route[Any]] = match.plain
+    for route in routes:
         if route.parts or route.receiver.__class__ not in SESSIONS:
             return MIXED
     if any(route.qos and isinstance(route.receiver, KeptSession) for route in match.plain):

@@ -14,6 +14,7 @@ What is staged by that is in the turn's one batch. ``Outcome.ticket`` says which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication, publication_of
@@ -29,7 +30,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import PublishBatch, PublishRun
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.topics import MIXED, Match, Routes
+from iot_mqtt.topics import MIXED, Match, Route, Routes
 from iot_mqtt.values import NOBODY, Message, Origin
 
 #: Fewer are handed on one by one.
@@ -166,7 +167,8 @@ class Publishing:
             return False
         if any(self._groups.keeps(shared.group) for shared in match.shared):
             return True
-        for route in match.plain:
+        routes: Sequence[Route[Any]] = match.plain
+        for route in routes:
             receiver = route.receiver
             # What is no session is a replay.
             if receiver.__class__ not in SESSIONS:

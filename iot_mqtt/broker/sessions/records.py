@@ -87,5 +87,5 @@ class SessionRecords:
         for delivery in session.queue:
             self.outflow.forget(session, delivery)
             delivery.sequence = 0
-        for packet_id in session.inbound.received:
+        for packet_id in session.inbound.received or ():
             store.remove_received(client_id, packet_id)

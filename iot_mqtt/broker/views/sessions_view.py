@@ -104,7 +104,7 @@ class SessionsView:
             subscriptions=len(session.subscriptions),
             inflight=len(session.outbound),
             awaiting_release=session.outbound.released,
-            received=len(session.inbound.received),
+            received=session.inbound.count,
             queued=len(session.queue),
             queued_bytes=session.queue.bytes,
             backlog=session.backlog,

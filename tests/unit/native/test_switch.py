@@ -27,6 +27,8 @@ def test_a_demand_that_cannot_be_met_fails_loudly(setting: str, have: bool) -> N
     """Required but absent; and words that are none."""
     with pytest.raises(ImportError, match="IOT_MQTT_NATIVE"):
         _choose(setting, have)
+    with pytest.raises(ImportError, match="mypyc"):
+        _choose("require", have=True, ours=False)
 
 
 def test_off_is_the_pure_twin() -> None:

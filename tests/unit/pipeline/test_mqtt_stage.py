@@ -21,7 +21,7 @@ def test_bytes_become_items_in_any_pieces() -> None:
         embedded.feed(*pieces)
         assert sum(item.count for item in embedded.items if isinstance(item, PublishRun)) == 3
         assert isinstance(embedded.items[-1], Pingreq)
-        assert stage.version is ProtocolVersion.V311
+        assert stage.decoder.version is ProtocolVersion.V311
 
 
 def test_chunks_of_one_batch_are_read_together() -> None:

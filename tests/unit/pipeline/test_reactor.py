@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from twisted.logger import globalLogPublisher
@@ -13,6 +13,7 @@ from twisted.logger import globalLogPublisher
 from iot_mqtt.codec import Connect, Publish, encode
 from iot_mqtt.pipeline import Batch, Context, Layout, Stage
 from iot_mqtt.pipeline.mqtt import MqttCodecStage
+from iot_mqtt.pipeline.rows import Ends
 from iot_mqtt.pipeline.transport import LARGE_READ, READ_SIZE, whole_packets
 from iot_mqtt.values import ProtocolVersion
 
@@ -102,14 +103,14 @@ def test_a_timer_that_is_asked_for_at_the_end_of_a_turn_is_not_slept_through(ser
 
 
 class Failing:
-    """A channel that does not even catch what it raises."""
+    """A pipeline that does not even catch what it raises."""
 
-    start_tls = None
-
-    def received(self, data: bytes) -> None:
+    def fire_read(self, batch: list[bytes]) -> None:
         raise ZeroDivisionError
 
-    def lost(self, reason: object) -> None: ...
+    def fire_inactive(self, reason: object) -> None: ...
+
+    def dismantle(self) -> None: ...
 
 
 def test_an_exception_in_doread_is_logged_and_ends_that_connection_only(server: Server) -> None:
@@ -125,8 +126,7 @@ def test_an_exception_in_doread_is_logged_and_ends_that_connection_only(server: 
             while len(listening) < 2:
                 pass
             channel = next(each for each in listening if each.peer.endswith(f":{bad.getsockname()[1]}"))
-            link: Any = channel.outbox.link
-            link.channel = Failing()
+            channel.pipeline = cast(Ends, Failing())
             bad.sendall(b"x")
             with contextlib.suppress(ConnectionResetError):
                 assert bad.recv(1) == b""

@@ -16,13 +16,13 @@ def test_new_ids_are_all_new() -> None:
 
 
 def test_ids_are_one_clients_own() -> None:
-    """Those who have none share one empty set."""
+    """Those who have none have no set, either."""
     one, other = Inbound(10), Inbound(10)
     one.fresh([1])
-    assert (one.received, other.received) == ({1}, set())
+    assert (one.received, other.received) == ({1}, None)
     assert one.release(1)
     other.fresh([2])
-    assert (one.received, other.received) == (set(), {2})
+    assert (one.received, other.received) == (None, {2})
 
 
 def test_a_repeated_id_is_not_new() -> None:

@@ -184,7 +184,7 @@ class PublishHandler:
             outcome = self._publish(connection, session, publication)
         except MqttError:
             # When they come again they must not be taken for repetitions.
-            session.inbound.received.difference_update(ids)
+            session.inbound.forget(ids)
             raise
         self._answers.remember(connection, session, ids, outcome)
         self._answers.acknowledge(connection, PacketType.PUBREC, ids, outcome)
@@ -204,5 +204,5 @@ def _check_quota(session: Session, ids: list[int], positions: list[int] | None) 
     except ProtocolViolation:
         # When they come again they must not be taken for repetitions.
         fresh = ids if positions is None else [ids[position] for position in positions]
-        session.inbound.received.difference_update(fresh)
+        session.inbound.forget(fresh)
         raise

@@ -56,7 +56,8 @@ class PublishGate:
                 return False
         if head & QOS_2:
             ids = batch.ids
-            return session.inbound.received.isdisjoint(ids) and len(set(ids)) == len(ids)
+            received = session.inbound.received
+            return (received is None or received.isdisjoint(ids)) and len(set(ids)) == len(ids)
         return True
 
     def holds(self, connection: Connection, run: PublishRun) -> bool:
