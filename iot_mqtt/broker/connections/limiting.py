@@ -91,7 +91,8 @@ class Limiting:
 
     def begin(self, connection: Connection, principal: Principal, client_id: str) -> None:
         """It is known who the client of a connection is, and what it will be called."""
-        limits = self._limits(principal._replace(client_id=client_id))
+        who = principal if principal.client_id == client_id else principal._replace(client_id=client_id)
+        limits = self._limits(who)
         if limits is not None:
             connection.allowance = allowance_of(self._settings, limits)
         if limits is not None or self._traffic.for_all:
