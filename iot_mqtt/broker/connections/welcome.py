@@ -48,7 +48,7 @@ class Welcome:
         session.outbound.limit = min(window, allowance.max_inflight)
         session.inbound.unacknowledged = 0
         # Exchanges that were open before count, and were begun when more was allowed.
-        session.inbound.maximum = max(allowance.receive_maximum, len(session.inbound.received))
+        session.inbound.maximum = max(allowance.receive_maximum, session.inbound.count)
         connection.watch_keep_alive(settings.server_keep_alive or connect.keep_alive)
         connection.writable = connection.ctx is not None and connection.ctx.channel.writable
         if connection.five and (connection.max_packet_size or self._has_particulars(connection, assigned, data)):

@@ -92,7 +92,7 @@ class PublishHandler:
         if not run.qos or not connection.five:
             # It goes to its receivers, and is not retained: ``retained_quota``.
             return False
-        if run.qos == 2 and not session.inbound.received.isdisjoint(run.ids):
+        if run.qos == 2 and not (session.inbound.received or set()).isdisjoint(run.ids):
             # A repetition of what was accepted before.
             return False
         self._counters.messages_refused["retained_quota"] += run.count
