@@ -98,6 +98,11 @@ SCRIPTS_THAT_FOUND: dict[str, list[Step]] = {
         Subscribe("ann", (("g:a/b/c", 2),), 7),
         Connect("cid", 4, clean=False, expiry=0, will=None, acks=True),
     ],
+    "an empty message of who has asked for no local in the same packet": [
+        Connect("cid", 5, clean=True, expiry=0, will=None, acks=True),
+        Subscribe("cid", (("a/#", 2), ("a/#", 5)), 7),
+        Publish("cid", "a", 0, retain=False, empty=True, extra=""),
+    ],
     "a client in a group and by itself": [
         Connect("ann", 4, clean=True, expiry=0, will=None, acks=True),
         Subscribe("ann", (("g:a", 1), ("a", 0)), None),

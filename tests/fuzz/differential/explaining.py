@@ -176,11 +176,15 @@ def repeated_subscription(ours: Note, theirs: Note, course: Course) -> Pair:
     def plain(note: Note) -> Note:
         found: Note = {}
         for who, events in note.items():
-            own = {f"m {at}" for at, step in enumerate(course.script) if isinstance(step, Publish) and step.who == who}
+            mine = [
+                (at, step) for at, step in enumerate(course.script) if isinstance(step, Publish) and step.who == who
+            ]
+            own = {f"m {at}" for at, _ in mine}
+            removals = {step.topic for _, step in mine if step.empty}
             found[who] = []
             for event in events:
                 if event[0] in MESSAGES and any(matches(filter, event[TOPIC]) for filter in changed.get(who, ())):
-                    if event[PAYLOAD] in own:
+                    if event[PAYLOAD] in own or (not event[PAYLOAD] and event[TOPIC] in removals):
                         continue
                     event = _put(event, RETAIN, value=False)
                 found[who].append(event)
