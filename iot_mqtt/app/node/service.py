@@ -30,19 +30,16 @@ from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import GridCopies
 from iot_mqtt.app.node.inbox import make_letters
+from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.app.node.memory import keep_freed
 from iot_mqtt.app.node.parts import (
-    bound,
     budget_settings,
     disk_meter,
     make_accompanied,
     make_conduct,
     make_grid,
     make_layout,
-    make_listener_settings,
     make_log,
-    make_login_limit,
-    make_visitors,
 )
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.uplink import make_uplink
@@ -79,18 +76,11 @@ from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import (
-    Debts,
-    Descriptors,
-    Doorman,
-    Listening,
-    LoginBudget,
     ReactorClock,
     Share,
     TimingWheel,
-    listen,
 )
 from iot_mqtt.pipeline.reactor import TurnReactor
-from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import Message
 
@@ -139,7 +129,7 @@ class Service:
         self._lag = LoopLag(self.clock)
         self._load = Load()
         self._certificates = Certificates(self.clock)
-        self._listening: list[Listening] = []
+        self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._periodic: list[LoopingCall] = []
         self._desk: RuleDesk | None = None
@@ -190,7 +180,7 @@ class Service:
         self._repeat(BANS_SECONDS, Following(self._bans.sweep).look)
         self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
         if self._cluster is not None:
-            self._cluster.listening({one.name: bound(one) for one in self._listening})
+            self._cluster.listening(self._listeners.addresses)
             self._repeat(UPKEEP_SECONDS, self._show_load)
             self._repeat(CARE_SECONDS, self._take_care)
         if self._ended is not None:
@@ -286,39 +276,11 @@ class Service:
 
     def _listen(self) -> list[str]:
         layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
-        enabled = self._config.enabled_listeners
-        logins = LoginBudget(self._config.mqtt.max_connecting_bytes)
-        handshakes = LoginBudget(self._config.mqtt.max_handshakes, TLS_HANDSHAKES)
-        debts = Debts(self._config.mqtt.max_outbox_bytes)
-        descriptors, among = Descriptors.of_process(self._config.doors.max_connections), len(enabled) + 1
-        visitors = make_visitors(self._config.doors, self.clock)
-        self.broker.half_open.within(descriptors.limit)
-        for name, listener in enabled.items():
-            settings = make_listener_settings(name, listener)
-            doorman = Doorman(
-                settings,
-                self.clock.monotonic,
-                share=descriptors.share(settings.max_connections, among),
-                visitors=visitors,
-                half_open=self.broker.half_open,
-                banned=self._bans.bans_host,
-            )
-            login = make_login_limit(self._config.mqtt, logins, listener.protocol)
-            opened = listen(
-                self._reactor,
-                settings,
-                layout,
-                wheel=self._wheel,
-                doorman=doorman,
-                login=login,
-                handshakes=handshakes,
-                debts=debts,
-            )
-            self._listening.append(opened)
-            self._certificates.add(name, opened.tls)
-        ports = [f"{listening.name}={bound(listening)}" for listening in self._listening]
+        room = self._listeners.open(layout, self.broker.half_open)
+        for one in self._listeners:
+            self._certificates.add(one.name, one.tls)
+        ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
         if self._config.admin.enabled:
-            room = descriptors.share(self._config.admin.max_connections, among)
             ports.append(f"admin={self._open_admin(room)}")
         self.view.further_alarms.append(lambda: self._certificates.alarms)
         self._repeat(CERTIFICATES_SECONDS, self._certificates.look)
@@ -327,7 +289,7 @@ class Service:
     @property
     def ports(self) -> dict[str, int]:
         """What was bound, by configuration key: the next life of the node is to be found at the same places."""
-        found = {f"listeners.{one.name}": one.port for one in self._listening}
+        found = {f"listeners.{name}": port for name, port in self._listeners.ports.items()}
         if self._admin.number is not None:
             found["admin"] = self._admin.number
         return found
@@ -366,7 +328,7 @@ class Service:
 
     async def release_ports(self) -> None:
         """The next life is ready for them, or this one could not begin. Once more does nothing more."""
-        await self._stop_listening()
+        await self._listeners.stop()
         for connection in self._connections:
             connection.disconnect(ReasonCode.USE_ANOTHER_SERVER)
         await self._stop_rest()
@@ -375,11 +337,6 @@ class Service:
     def _connections(self) -> list[Connection]:
         """None while there is no broker."""
         return list(self.broker.connections) if hasattr(self, "broker") else []
-
-    async def _stop_listening(self) -> None:
-        listening, self._listening = self._listening, []
-        for one in listening:
-            await one.stop()
 
     async def _stop_rest(self) -> None:
         """What serves people and connections until the end."""
@@ -418,7 +375,7 @@ class Service:
             CertificatesCollector(self._certificates.facts),
             AdminCollector(lambda: self._admin.facts),
             lag=self._lag,
-            listeners=lambda: [*self._listening, admin],
+            listeners=lambda: [*self._listeners, admin],
             log=self.view.log.info,
         )
 
@@ -469,7 +426,7 @@ class Service:
         """Let clients go, commit, close; within ``node.drain_seconds``."""
         deadline = self.clock.monotonic() + self._config.node.drain_seconds
         self._stop_periodic()
-        await self._stop_listening()
+        await self._listeners.stop()
         if hasattr(self, "broker"):
             self.view.ready = False
             for connection in self._connections:
