@@ -268,7 +268,7 @@ def test_a_burst_of_silent_connections_closes_nobody_whose_request_is_there(brok
     try:
         before, good, behind = come(24), come(8), come(90)
         for sock in good:
-            sock.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         os.kill(broker.pid, signal.SIGCONT)
         answers = [sock.recv(65_536) for sock in good]
     finally:

@@ -48,6 +48,7 @@ def test_who_asks_for_help_loads_no_broker(arguments: list[str]) -> None:
         "iot_mqtt.app.cli",
         "iot_mqtt.app.lazy",
         "iot_mqtt.app.process_list",
+        "iot_mqtt.compiled",
         "iot_mqtt.secrecy",
         *(f"iot_mqtt.app.ctl{module}" for module in ("", ".cli", ".command", ".errors", ".target")),
     }
