@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from iot_mqtt.compiled import CHOICE
 from tests import reactor
 from tests.enginekit.kafka import KafkaServer, running_kafka
 from tests.enginekit.servers import Server, Servers, heal_all, running
@@ -47,6 +48,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """One Kafka server, broker and controller in one."""
     with running_kafka(tmp_path_factory.mktemp("kafka")) as server:
         yield server
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What replaces methods of compiled classes is run without them, by a test of its own."""
+    if CHOICE.use:
+        left = [item for item in items if item.get_closest_marker("interpreted")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 def pytest_report_header() -> str:

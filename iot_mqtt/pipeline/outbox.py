@@ -116,10 +116,13 @@ class Outbox:
 
     def flush(self) -> None:
         """Give the link what waits, unless it said that it is full."""
-        if not self._parts or self._blocked or self.link is None:
+        # Looked at anew after each chunk: to push may end the connection, and what waits with it.
+        parts = self._parts
+        if not parts or self._blocked or self.link is None:
             return
-        while self._parts and not self._blocked:
-            self._push_chunk(self._parts)
+        while parts and not self._blocked:
+            self._push_chunk(parts)
+            parts = self._parts
         if not self.channel.writable:
             self._report()
 

@@ -130,6 +130,14 @@ class Model:
         if session.durable:
             self._ended.discard(client)
 
+    def is_doubtful(self, client: str) -> bool:
+        """Whether it must start clean. So it must when it comes again before CONNACK has said whether its session had
+        expired: "present" may then mean the empty one that its last CONNECT has begun.
+        """
+        session = self.sessions.get(client)
+        unclear = session is not None and session.attached and not session.online and session.present == EITHER
+        return client in self.doubtful or unclear
+
     def leaves(self, client: str, *, now: float, for_good: bool = False) -> None:
         """The connection is over; ``for_good``: it said that the session is, too."""
         session = self.sessions[client]

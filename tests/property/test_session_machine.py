@@ -231,7 +231,7 @@ class SessionMachine(RuleBasedStateMachine):
     def connect(self, way: Way, who: int) -> None:
         """Come, come back, or take over."""
         device = self.devices[who]
-        if device.name in self.model.doubtful:
+        if self.model.is_doubtful(device.name):
             # A clean session of 3.1.1 is never durable.
             way = way._replace(clean=True, durable=way.durable and way.version is V5)
         self._connect(device, way)
@@ -429,7 +429,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.node.advance(2.1)
         self.everything_that_came_was_allowed()
         for device in self.devices:
-            known = device.name in self.model.sessions and device.name not in self.model.doubtful
+            known = device.name in self.model.sessions and not self.model.is_doubtful(device.name)
             self._connect(device, Way(V5, clean=not known, durable=True, window=2))
         for _ in range(1000):
             self._read_all()
@@ -629,12 +629,25 @@ ROUND = (
 )
 
 
+#: The session has expired, or just not; its client comes twice before it hears which.
+TWICE = (
+    Action("publish", ("t/a", 1, 1, 0)),
+    Action("crash", (False,)),
+    Action("wait", (110.00000000000001,)),
+    Action("crash", (False,)),
+    Action("hold", ()),
+    Action("connect", (Way(version=ProtocolVersion.V5, clean=False, durable=True, window=2, aliases=0), 0)),
+    Action("connect", (Way(version=ProtocolVersion.V311, clean=False, durable=True, window=4, aliases=0), 0)),
+)
+
+
 @pytest.mark.usefixtures("_quiet", "_few_ids")
+@pytest.mark.parametrize("story", [ROUND, TWICE], ids=["round", "twice"])
 @pytest.mark.parametrize("late", [False, True])
-def test_a_story_that_gave_ids_anew(late: bool) -> None:
-    """What is sent once more has the id that it had."""
+def test_stories_that_failed_once(late: bool, story: tuple[Action, ...]) -> None:
+    """What is sent once more has the id that it had; and what was too much to ask."""
     machine = type("SessionMachine", (SessionMachine,), {"late": late})()
-    for action in ROUND:
+    for action in story:
         machine.step(action=action)
         machine.everything_that_came_was_allowed()
     machine.teardown()

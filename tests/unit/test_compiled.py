@@ -17,6 +17,8 @@ from iot_mqtt import compiled
 from iot_mqtt.compiled import DIGESTS, LIBRARY, LIST, Choice, forget, listed, note
 
 PACKAGE = Path(iot_mqtt.__file__).parent
+#: How a test says that it replaces methods.
+MARK = "pytest.mark.interpreted"
 
 
 @pytest.fixture
@@ -107,3 +109,14 @@ def test_no_attribute_is_believed_to_be_none_still_after_a_call() -> None:
     wrong = ast.parse("def f(self):\n    self.x = None\n    self.g()\n    return self.x").body[0]
     assert isinstance(wrong, ast.FunctionDef)
     assert list(forgotten(wrong)) == ["self.x in line 4"]
+
+
+def test_what_replaces_compiled_methods_holds_in_python() -> None:
+    """Tests that are left out where they would replace nothing."""
+    files = [path for path in Path(__file__).parent.rglob("test_*.py") if MARK in path.read_text(encoding="utf-8")]
+    files.remove(Path(__file__))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "interpreted", *map(str, files)]
+    environment = {**os.environ, "IOT_MQTT_NATIVE": "off"}
+    done = subprocess.run(command, cwd=PACKAGE.parent, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout and "skipped" not in done.stdout

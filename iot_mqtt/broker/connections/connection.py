@@ -273,12 +273,12 @@ class Connection(AnswerWriter):
     def proceed(self) -> None:
         """Go on with what was kept."""
         stash, self.stash = self.stash, None
-        if self.closed or self.ctx is None:
+        ctx = self.ctx
+        if self.closed or ctx is None or stash is None:
             return
-        if stash is not None:
-            self.ctx.set_reading(True)
-            if stash:
-                self.read(self.ctx, stash)
+        ctx.set_reading(True)
+        if stash:
+            self.read(ctx, stash)
 
     # Who it is, and what it may do.
 

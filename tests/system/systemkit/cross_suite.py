@@ -322,9 +322,12 @@ class CrossUserSuite:
             kurt.sock.close()
             feed(place.third, topic, b"the old one's")
             delete_user(place.third, name)
-            put_user(place.third, name, new=True, password=password_of(name))
-            soon(lambda: _enters(place.his, name))
-            back, answer = attempt(place.his, name, client_id, version=5, clean=False, expiry=60)
+            # Another password, by which it is known that a node has heard of both.
+            put_user(place.third, name, new=True, password="the new one's")
+            soon(lambda: _enters(place.his, name, b"the new one's"))
+            back, answer = attempt(
+                place.his, name, client_id, version=5, clean=False, expiry=60, password=b"the new one's"
+            )
             with back:
                 assert (answer.reason(), answer.body[0]) == (0, 0)
                 back.ping()
@@ -347,8 +350,8 @@ def _may(
     return bool(answer["allowed"])
 
 
-def _enters(node: BrokerProcess, user: str) -> bool:
-    client, answer = attempt(node, user, unique("probe"), version=5)
+def _enters(node: BrokerProcess, user: str, password: bytes | None = None) -> bool:
+    client, answer = attempt(node, user, unique("probe"), version=5, password=password)
     with client:
         return answer.reason() == 0
 

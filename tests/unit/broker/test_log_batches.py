@@ -69,6 +69,7 @@ def story(seed: int, window: int | None, limit: int | None) -> tuple[list[Publis
     return got, node.dropped()
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("window", [None, 7])
 @pytest.mark.parametrize("limit", [None, 60])
 @pytest.mark.parametrize("seed", seeds_of("alike or not", 3))

@@ -63,6 +63,16 @@ def test_a_link_that_breaks_between_two_parts_gets_no_more() -> None:
     assert embedded.channel.outbox.empty and embedded.channel.outbox.pending == 0
 
 
+def test_a_link_that_breaks_in_a_flush_ends_it_without_a_fault() -> None:
+    """Asked without a pipeline around it, which would catch what is raised."""
+    embedded = EmbeddedChannel(outbox=LIMITS)
+    embedded.link.broken = True
+    outbox = embedded.channel.outbox
+    outbox.add([b"1" * LARGE, b"2" * LARGE])
+    outbox.flush()
+    assert outbox.empty and outbox.pending == 0
+
+
 def test_what_the_link_does_not_take_stays_pending() -> None:
     """And is sent in order when the link takes bytes again."""
     embedded = stalled(capacity=2)
