@@ -48,7 +48,7 @@ LARGE: Final = frozenset((CacheName.LOG, CacheName.LOG_INDEX))
 class IgniteGrid:
     """Coroutines of this class await Deferreds: drive them with ``Deferred.fromCoroutine`` or ``ensureDeferred``.
 
-    ``gateway`` is the ``ports.messaging.Messaging`` between nodes, over the same connection.
+    ``gateway.messages`` is the ``ports.messaging.Messaging`` between nodes, over the same connection.
     """
 
     def __init__(
