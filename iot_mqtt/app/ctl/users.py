@@ -10,7 +10,7 @@ import click
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.limits import assignment
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.passwords import ask_password, password_stdin_option
+from iot_mqtt.app.passwords import ask_password, password_stdin_option
 from iot_mqtt.app.terminal import Column, Json, fields, plain, print_done, print_form, print_items, print_json
 
 _USERS = (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
+
+from iot_mqtt.app.passwords import ask_password, password_stdin_option
 
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("user")
-@click.option("--password-stdin", is_flag=True, help="Read the password from the first line of standard input.")
+@password_stdin_option
 @click.option("--scram", is_flag=True, help="Let the user log in by SCRAM-SHA-256, too.")
 @click.option("--delete", is_flag=True, help="Remove the user.")
 @click.option("--disable", is_flag=True, help="Let nobody in as this user; the password is kept.")
@@ -36,20 +36,10 @@ def passwd(file: str, user: str, password_stdin: bool, scram: bool, delete: bool
             known = users.set_disabled(file, user, disabled=disable)
         else:
             known = True
-            users.set_password(file, user, _password(password_stdin).encode(), scram=scram)
+            users.set_password(file, user, ask_password(password_stdin).encode(), scram=scram)
             if users.is_disabled(file, user):
                 click.echo(f"{user} is disabled; let the user in with --enable", err=True)
         if not known:
             raise click.ClickException(f"{file}: there is no user {user}")
     except (FileError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-
-
-def _password(from_stdin: bool) -> str:
-    if from_stdin:
-        text = sys.stdin.readline().rstrip("\r\n")
-    else:
-        text = click.prompt("Password", hide_input=True, confirmation_prompt=True)
-    if not text:
-        raise click.UsageError("the password is empty")
-    return str(text)
