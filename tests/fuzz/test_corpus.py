@@ -15,19 +15,22 @@ from tests.seeds import seed_of
 
 #: Seconds of the processor that one input may take: some hundred times what the slowest takes.
 SLOWEST = 1.0
+#: An input that is slow is slow each time; a garbage collection is somebody else's and comes once.
+TRIES = 3
 
 
 def attempt(target: Target, data: bytes) -> None:
     """One input; a failure says how to repeat it."""
-    began = time.process_time()
-    try:
-        target.run(data)
-    except Exception as error:
-        raise AssertionError(
-            f"{target.name}: {type(error).__name__}: {error}; python -m tests.fuzz --try {target.name} {data.hex()}"
-        ) from error
-    took = time.process_time() - began
-    assert took < SLOWEST, f"{target.name} took {took:.1f} s: python -m tests.fuzz --try {target.name} {data.hex()}"
+    repeat = f"python -m tests.fuzz --try {target.name} {data.hex()}"
+    for _ in range(TRIES):
+        began = time.thread_time()
+        try:
+            target.run(data)
+        except Exception as error:
+            raise AssertionError(f"{target.name}: {type(error).__name__}: {error}; {repeat}") from error
+        if time.thread_time() - began < SLOWEST:
+            return
+    raise AssertionError(f"{target.name} took more than {SLOWEST} s, {TRIES} times: {repeat}")
 
 
 @pytest.mark.parametrize("name", TARGETS)

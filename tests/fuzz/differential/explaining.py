@@ -75,7 +75,10 @@ def _one_copy(note: Note) -> Note:
 
 
 def overlapping_before_5(ours: Note, theirs: Note, course: Course) -> Pair:
-    """Of clients of 3.1.1 that have several subscriptions: the QoS of the one copy does not count."""
+    """Of clients of 3.1.1 that have several subscriptions: the QoS of the one copy does not count.
+
+    Where one of them is of QoS 0 and another is not, only we owe the message, so only we send it when the client is back.
+    """
 
     def plain(note: Note) -> Note:
         return {
@@ -86,7 +89,23 @@ def overlapping_before_5(ours: Note, theirs: Note, course: Course) -> Pair:
             for who, events in _one_copy(note).items()
         }
 
+    step = course.step
+    if isinstance(step, Connect) and _is_old_with_many(step.who, course):
+        ours = _without_what_only_we_owe(step.who, ours, theirs, course)
     return plain(ours), plain(theirs)
+
+
+def _without_what_only_we_owe(who: str, ours: Note, theirs: Note, course: Course) -> Note:
+    there = {(event[TOPIC], event[PAYLOAD]) for event in theirs.get(who, ()) if event[0] == "PUBLISH"}
+    requests = [request for step in course.asked() if step.who == who for request in step.requests]
+
+    def only_ours(event: Event) -> bool:
+        if event[0] != "PUBLISH" or (event[TOPIC], event[PAYLOAD]) in there:
+            return False
+        levels = {bits & 3 for name, bits in requests if matches(name.removeprefix("g:"), event[TOPIC])}
+        return 0 in levels and len(levels) > 1
+
+    return {one: [event for event in events if one != who or not only_ours(event)] for one, events in ours.items()}
 
 
 def _is_old_with_many(who: str, course: Course) -> bool:
