@@ -22,6 +22,8 @@ class Storm:
         self.leases: list[Lease] = []
         self.greatest = 0
         self.taken_in_all = 0
+        #: Whoever was asked and has not answered may yet come to hold it.
+        self.open = 0
         self.wrong: list[Failure] = []
         for node in nodes:
             node.registry.on_state = partial(self.on_state, node)
@@ -41,7 +43,12 @@ class Storm:
         self.register(node)
 
     def take(self, node: Node) -> None:
-        self.bench.driver.start(node.registry.acquire("x")).addCallback(self.taken).addErrback(self.wrong.append)
+        self.open += 1
+        asked = self.bench.driver.start(node.registry.acquire("x"))
+        asked.addCallback(self.taken).addErrback(self.wrong.append).addBoth(self.answered)
+
+    def answered(self, _: object) -> None:
+        self.open -= 1
 
     def taken(self, lease: Lease | None) -> None:
         if lease is not None and lease.held:
@@ -80,6 +87,7 @@ class Storm:
         driver = self.bench.driver
         driver.until(lambda: all(node.registry.state is CONNECTED for node in self.nodes))
         driver.until(lambda: all(node.boots == self.boots for node in self.nodes))
+        driver.until(lambda: not self.open)
         for lease in self.leases:
             lease.release()
         assert not any(lease.held for lease in self.leases)

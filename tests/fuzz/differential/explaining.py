@@ -77,7 +77,7 @@ def _one_copy(note: Note) -> Note:
 def overlapping_before_5(ours: Note, theirs: Note, course: Course) -> Pair:
     """Of clients of 3.1.1 that have several subscriptions: the QoS of the one copy does not count.
 
-    Where one of them is of QoS 0 and another is not, only we owe the message, so only we send it when the client is back.
+    Where one of them is of QoS 0 and another is not, only we owe the message: only we send it when the client is back.
     """
 
     def plain(note: Note) -> Note:
