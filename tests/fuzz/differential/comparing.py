@@ -52,7 +52,14 @@ class Course:
 
     def is_slow(self, who: str) -> bool:
         """Whether a client is away, or does not acknowledge."""
-        steps = [s for s in self.script[: self.place + 1] if isinstance(s, Connect | Leave) and s.who == who]
+        return self._is_slow_behind(self.place + 1, who)
+
+    def was_slow(self, who: str) -> bool:
+        """The same, before this step."""
+        return self._is_slow_behind(self.place, who)
+
+    def _is_slow_behind(self, end: int, who: str) -> bool:
+        steps = [s for s in self.script[:end] if isinstance(s, Connect | Leave) and s.who == who]
         return not steps or not isinstance(steps[-1], Connect) or not steps[-1].acks
 
     def has_will_due(self, number: int) -> bool:

@@ -115,7 +115,7 @@ def _is_old_with_many(who: str, course: Course) -> bool:
 
 def shared_member(ours: Note, theirs: Note, course: Course) -> Pair:
     """Whoever of a group gets it: that it was delivered counts, not to whom. What a member that is away, or does not
-    acknowledge, may have been given is apart.
+    acknowledge, may have been given is apart, also when its session ends now and another member gets it.
     """
     filters = [filter for step in course.asked() for filter in _shared_by(step)]
     if not filters:
@@ -130,7 +130,7 @@ def shared_member(ours: Note, theirs: Note, course: Course) -> Pair:
         rest["the group"] = [("PUBLISH", topic, payload, 0, False, False, (), ()) for topic, payload in sorted(found)]
         return rest
 
-    if any(course.is_slow(step.who) for step in course.asked() if _shared_by(step)):
+    if any(course.is_slow(step.who) or course.was_slow(step.who) for step in course.asked() if _shared_by(step)):
         course.apart |= _carried(nobody(ours)) ^ _carried(nobody(theirs))
     return nobody(ours), nobody(theirs)
 
@@ -140,7 +140,9 @@ def _shared_by(step: Subscribe) -> list[str]:
 
 
 def retained_for_shared(ours: Note, theirs: Note, course: Course) -> Pair:
-    """What is retained and only mosquitto sends; who does not acknowledge it gets it again when it is back."""
+    """What is retained and only mosquitto sends; who does not acknowledge it gets it again when it is back, also if
+    another subscription of his brought it, too.
+    """
     step = course.step
     if not isinstance(step, Subscribe) or not _shared_by(step):
         return ours, theirs
@@ -152,7 +154,8 @@ def retained_for_shared(ours: Note, theirs: Note, course: Course) -> Pair:
         return any(matches(filter, event[TOPIC]) for filter in filters)
 
     if course.is_slow(step.who):
-        course.apart |= {event[PAYLOAD] for events in theirs.values() for event in events if unasked(event)}
+        retained = [event for event in theirs.get(step.who, ()) if event[0] == "PUBLISH" and event[RETAIN]]
+        course.apart |= {event[PAYLOAD] for event in retained if any(matches(one, event[TOPIC]) for one in filters)}
     return ours, _each(theirs, lambda event: None if unasked(event) else event)
 
 
