@@ -51,8 +51,26 @@ def closed_without_disconnect(ours: Note, theirs: Note, course: Course) -> Pair:
 
 
 def overlapping(ours: Note, theirs: Note, course: Course) -> Pair:
-    """One copy of each message for a client: the greatest QoS, all identifiers."""
-    return _one_copy(ours), _one_copy(theirs)
+    """One copy of each message for a client: the greatest QoS, all identifiers.
+
+    Of several copies only those that are not of QoS 0 come again, or come later, when the client is back; so what the
+    others say (RETAIN, identifiers) does not count then.
+    """
+    ours, theirs = _one_copy(ours), _one_copy(theirs)
+    step = course.step
+    if not isinstance(step, Connect):
+        return ours, theirs
+    filters = [name.removeprefix("g:") for one in course.asked() if one.who == step.who for name, _ in one.requests]
+
+    def plain(event: Event) -> Event:
+        if event[0] != "PUBLISH" or sum(matches(filter, event[TOPIC]) for filter in filters) < 2:
+            return event
+        return _put(_put(event, RETAIN, value=False), IDS, ())
+
+    def back(note: Note) -> Note:
+        return {who: [plain(one) if who == step.who else one for one in events] for who, events in note.items()}
+
+    return back(ours), back(theirs)
 
 
 def _one_copy(note: Note) -> Note:
