@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +14,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.everywhere import fields_of
 from iot_mqtt.admin.routes import Answered
 from iot_mqtt.errors import MqttError
 
@@ -84,12 +84,7 @@ def _write_json(
     if status is HTTPStatus.NO_CONTENT:
         request.responseHeaders.removeHeader("content-type")
         return b""
-    body = json.dumps(value, ensure_ascii=False, default=_fields_of).encode("utf-8", "replace") + b"\n"
+    body = json.dumps(value, ensure_ascii=False, default=fields_of).encode("utf-8", "replace") + b"\n"
     request.setHeader("content-type", _JSON)
     request.setHeader("content-length", str(len(body)))
     return body
-
-
-def _fields_of(value: Any) -> object:
-    """What is no JSON by itself."""
-    return dict(value) if isinstance(value, Mapping) else asdict(value)

@@ -66,11 +66,11 @@ class Call:
 
     def page(
         self, found: Sequence[Item], cursor: Callable[[Item], str], shape: Callable[[Item], object] | None = None
-    ) -> Mapping[str, object]:
+    ) -> Page:
         """``found`` has one more than ``limit`` if there is a next page; ``cursor`` is of the last one shown."""
         shown = found[: self.limit]
-        after = cursor(shown[-1]) if len(found) > len(shown) else None
-        return {"items": shown if shape is None else list(map(shape, shown)), "after": after}
+        items = shown if shape is None else list(map(shape, shown))
+        return Page(items, list(map(cursor, shown)), more=len(found) > len(shown))
 
     def json(self) -> Fields:
         """The body as a JSON object."""
@@ -78,6 +78,16 @@ class Call:
             return Fields(fields.read_object(self.body))
         except ValueError as error:
             raise bad_request(str(error)) from error
+
+
+class Page(dict[str, object]):
+    """Items as they are answered. ``cursors`` of all of them: a page of several nodes may end anywhere."""
+
+    def __init__(self, items: Sequence[object], cursors: Sequence[str], *, more: bool) -> None:
+        super().__init__(items=items, after=cursors[-1] if more else None)
+        self.shown = items
+        self.cursors = cursors
+        self.more = more
 
 
 def whole(items: Sequence[object]) -> Mapping[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.admin.call import Call, whole
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, post
 from iot_mqtt.admin.schemas import Schemas, body_of, schema_of
 from iot_mqtt.admin.shapes import Json
@@ -19,11 +19,17 @@ class CaptureResources(Resource):
     def __init__(self, captures: Captures) -> None:
         self._captures = captures
 
-    @get("captures", "Captures that run, and the last that did.", "Capture", paged=True)
+    @get("captures", "Captures that run, and the last that did.", "Capture", paged=True, spread="merge")
     def _list(self, call: Call) -> Json:
         return whole(self._captures.info())
 
-    @post("captures", "Write down what goes over the links of a codec, or of one gateway.", "Capture", "CaptureOrder")
+    @post(
+        "captures",
+        "Write down what goes over the links of a codec, or of one gateway.",
+        "Capture",
+        "CaptureOrder",
+        spread="one",
+    )
     def _start(self, call: Call) -> CaptureInfo:
         fields = call.json()
         codec, gateway = fields.take("codec", str), fields.take("gateway", str)
@@ -38,12 +44,12 @@ class CaptureResources(Resource):
         except CaptureError as error:
             raise bad_request(str(error)) from error
 
-    @delete("captures/{id}", "End a capture; its file stays.")
+    @delete("captures/{id}", "End a capture; its file stays.", spread="find")
     def _stop(self, call: Call) -> None:
         try:
             self._captures.stop(call.path["id"])
         except CaptureError as error:
-            raise bad_request(str(error)) from error
+            raise not_found(str(error)) from error
 
     def schemas(self) -> Schemas:
         order = {

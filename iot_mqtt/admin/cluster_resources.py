@@ -17,7 +17,12 @@ class ClusterResources(Resource):
     def __init__(self, cluster: ClusterPart) -> None:
         self._cluster = cluster
 
-    @get("cluster", "The cluster as it looks from here: who is there, how it is, what is degraded and why.", "Cluster")
+    @get(
+        "cluster",
+        "The cluster as it looks from one node: who is there, how it is, what is degraded and why.",
+        "Cluster",
+        spread="one",
+    )
     def _info(self, call: Call) -> ClusterInfo:
         return self._cluster.info()
 
@@ -33,7 +38,7 @@ class ClusterResources(Resource):
         fields.finish()
         return {"items": await self._cluster.rebalance(rate, dry_run=dry_run)}
 
-    @get("node/drain", "How far draining is.", "Drain")
+    @get("node/drain", "How far draining is.", "Drain", spread="one")
     def _progress(self, call: Call) -> DrainInfo:
         return self._cluster.progress()
 
@@ -42,6 +47,7 @@ class ClusterResources(Resource):
         "Let no clients in and send all away, so many a second; again: at another rate.",
         "Drain",
         "DrainOrder",
+        spread="one",
     )
     def _drain(self, call: Call) -> DrainInfo:
         fields = call.json()
@@ -49,7 +55,7 @@ class ClusterResources(Resource):
         fields.finish()
         return self._cluster.drain(rate, moved=moved)
 
-    @delete("node/drain", "Let clients in again, and send nobody away any more.")
+    @delete("node/drain", "Let clients in again, and send nobody away any more.", spread="one")
     async def _resume(self, call: Call) -> None:
         self._cluster.resume()
 

@@ -19,39 +19,54 @@ class LogResources(Resource):
     def __init__(self, log: LogPart) -> None:
         self._log = log
 
-    @get("log", "The log of messages and the room for it.", "Log")
+    @get("log", "The log of messages and the room for it.", "Log", spread="one")
     def _info(self, call: Call) -> LogInfo:
         return self._log.info()
 
-    @get("log/shards", "Its shards.", "LogShard", paged=True)
+    @get("log/shards", "Its shards.", "LogShard", paged=True, spread="merge", by=("shard",))
     async def _shards(self, call: Call) -> Json:
         return whole(await self._log.shards())
 
-    @listing("log/generations", "Messages that will be dropped together.", "LogGeneration")
+    @listing(
+        "log/generations",
+        "Messages that will be dropped together.",
+        "LogGeneration",
+        spread="merge",
+        by=("generation",),
+    )
     def _generations(self, call: Call) -> Json:
         after = None if call.after is None else _number(call.after, "after")
         return call.page(self._log.generations(after, call.limit + 1), lambda one: str(one.generation))
 
     @delete(
-        "log/generations/{generation}", "Drop a generation that takes no more messages; what is lost by it is counted."
+        "log/generations/{generation}",
+        "Drop a generation that takes no more messages; what is lost by it is counted.",
+        spread="one",
     )
     async def _drop(self, call: Call) -> None:
         generation = _number(call.path["generation"], "the generation")
         if not await self._log.drop(generation):
             raise not_found(f"there is no generation {generation}")
 
-    @listing("log/streams", "Topics of like structure, in one generation or all.", "LogStream", "generation")
+    @listing(
+        "log/streams",
+        "Topics of like structure, in one generation or all.",
+        "LogStream",
+        "generation",
+        spread="merge",
+        by=("generation", "stream"),
+    )
     async def _streams(self, call: Call) -> Json:
         limit, wanted = call.limit, call.query.get("generation")
         generation = None if wanted is None else _number(wanted, "generation")
         found = await self._log.streams(generation, _read_cursor(call.after), limit + 1)
         return call.page(found, lambda one: f"{one.generation}/{one.stream}")
 
-    @get("log/verification", "The last check.", "LogVerification")
+    @get("log/verification", "The last check.", "LogVerification", spread="one")
     def _verification(self, call: Call) -> VerificationInfo:
         return self._log.verification()
 
-    @post("log/verification", "Begin to check every page, unless that is being done.", "LogVerification")
+    @post("log/verification", "Begin to check every page, unless that is being done.", "LogVerification", spread="one")
     def _verify(self, call: Call) -> VerificationInfo:
         return self._log.verify()
 

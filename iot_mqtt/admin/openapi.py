@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iot_mqtt.admin.audit_everywhere import Missing
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.routes import Route
-from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of
+from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
 
 _PARAMETERS: dict[str, Json] = {
     "hash": {"schema": {"type": "string"}, "description": "Of a record that has to be in the log."},
@@ -34,6 +35,8 @@ _SECURITY: Schemas = {
 _GENERAL: Schemas = {
     "OpenApi": {"type": "object"},
     "Error": object_of({"error": {"type": "string"}, "detail": {"type": "string"}}),
+    "OfNode": object_of({"node": {"type": "string", "description": "Whose it is."}}),
+    "Missing": {**items_of(schema_of(Missing)), "description": "Who did not answer, and why."},
 }
 
 
@@ -88,13 +91,23 @@ def _responses(route: Route) -> Json:
     if route.answer is None:
         responses["204"] = {"description": "Done."}
     else:
-        schema = _reference(route.answer)
-        responses["200"] = {"description": "The answer.", "content": _json_of(_page(schema) if route.paged else schema)}
+        responses["200"] = {"description": "The answer.", "content": _json_of(_answer(route, _reference(route.answer)))}
     return dict(sorted(responses.items()))
 
 
-def _page(item: Json) -> Json:
-    return object_of({"items": items_of(item), "after": maybe("string")})
+def _answer(route: Route, answer: Json) -> Json:
+    """What is answered: with the node's name, and who did not answer, where other nodes are asked."""
+    named: Json = answer if route.spread == "here" else {"allOf": [answer, _reference("OfNode")]}
+    missing = {} if route.spread == "here" else {"missing": _reference("Missing")}
+    each = object_of({"items": items_of(named), **missing})
+    if route.paged:
+        return object_of({"items": items_of(named), "after": maybe("string"), **missing})
+    if route.spread == "merge":
+        return {"allOf": [answer, each | {"properties": {"items": items_of(_reference("OfNode")), **missing}}]}
+    if route.spread == "one" and route.method == "GET":
+        # Of one node, or, with node=*, of each.
+        return {"anyOf": [named, each]}
+    return each if route.spread == "each" else named
 
 
 def _reference(name: str) -> Json:

@@ -46,7 +46,7 @@ class PipelineResources(Resource):
     def __init__(self, read: ReadJobs) -> None:
         self._read = read
 
-    @get("pipeline", "Jobs that read the uplink.", "Job", paged=True)
+    @get("pipeline", "Jobs that read the uplink.", "Job", paged=True, spread="merge", by=("job",))
     async def _list(self, call: Call) -> Json:
         return whole(await self._read())
 

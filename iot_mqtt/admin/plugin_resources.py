@@ -23,7 +23,7 @@ class PluginResources(Resource):
     def __init__(self, plugins: PluginPart) -> None:
         self._plugins = plugins
 
-    @get("plugins", "Plugins, enabled or not.", "Plugin", paged=True)
+    @get("plugins", "Plugins, enabled or not.", "Plugin", paged=True, spread="merge", by=("name",))
     def _list(self, call: Call) -> Json:
         return whole(self._plugins.info())
 
@@ -33,6 +33,7 @@ class PluginResources(Resource):
         "Installed",
         "PluginPath",
         role=Role.ADMIN,
+        spread="one",
     )
     async def _install(self, call: Call) -> Json:
         fields = call.json()
@@ -44,7 +45,7 @@ class PluginResources(Resource):
             raise bad_request("sha256 must be the hash of the wheel that may be installed")
         return {"items": await _told(self._plugins.install(path, sha256))}
 
-    @get("plugins/{name}", "One plugin.", "Plugin")
+    @get("plugins/{name}", "One plugin.", "Plugin", spread="find")
     def _show(self, call: Call) -> PluginInfo:
         name = call.path["name"]
         for one in self._plugins.info():
@@ -52,7 +53,7 @@ class PluginResources(Resource):
                 return one
         raise not_found(f"there is no plugin {name!r}")
 
-    @post("plugins/{name}/enable", "Load it.", "Plugin", "PluginIsolation", role=Role.ADMIN)
+    @post("plugins/{name}/enable", "Load it.", "Plugin", "PluginIsolation", role=Role.ADMIN, spread="one")
     async def _enable(self, call: Call) -> PluginInfo:
         fields = call.json()
         isolation = fields.text("isolation")
@@ -61,7 +62,12 @@ class PluginResources(Resource):
             raise bad_request("isolation must be inline or process")
         return await _told(self._plugins.enable(call.path["name"], isolation))
 
-    @post("plugins/{name}/disable", "Let no connections in, and ask those that are there to close.", "Plugin")
+    @post(
+        "plugins/{name}/disable",
+        "Let no connections in, and ask those that are there to close.",
+        "Plugin",
+        spread="one",
+    )
     async def _disable(self, call: Call) -> PluginInfo:
         return await _told(self._plugins.disable(call.path["name"]))
 
@@ -70,11 +76,18 @@ class PluginResources(Resource):
         "New connections use the version that came last; others finish on theirs, or are asked to close.",
         "Plugin",
         "PluginReload",
+        spread="one",
     )
     async def _reload(self, call: Call) -> PluginInfo:
         return await _told(self._plugins.reload(call.path["name"], drain=_drain(call)))
 
-    @post("plugins/{name}/rollback", "New connections use the version from before.", "Plugin", "PluginReload")
+    @post(
+        "plugins/{name}/rollback",
+        "New connections use the version from before.",
+        "Plugin",
+        "PluginReload",
+        spread="one",
+    )
     async def _rollback(self, call: Call) -> PluginInfo:
         return await _told(self._plugins.rollback(call.path["name"], drain=_drain(call)))
 

@@ -10,6 +10,7 @@ from iot_mqtt.admin.capture_resources import CaptureResources
 from iot_mqtt.admin.cluster_resources import ClusterResources
 from iot_mqtt.admin.device_resources import DeviceResources
 from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.message_schemas import message_schemas
 from iot_mqtt.admin.openapi import describe
@@ -43,6 +44,7 @@ class Resources(Resource):
         jobs: ReadJobs | None = None,
         uplink: UplinkDesk | None = None,
         further: Sequence[Resource] = (),
+        everywhere: Everywhere | None = None,
     ) -> None:
         self._view = view
         self._devices = devices
@@ -57,8 +59,9 @@ class Resources(Resource):
         parts += [] if captures is None else [CaptureResources(captures)]
         parts += [] if devices is None else [DeviceResources(devices, now)]
         parts += further
+        own = (*self.routes, *(route for part in parts for route in part.routes))
         #: All there are.
-        self.table: tuple[Route, ...] = (*self.routes, *(route for part in parts for route in part.routes))
+        self.table: tuple[Route, ...] = (everywhere or Everywhere(view.info().node_id)).spread(own)
         schemas = {name: schema for part in (self, *parts) for name, schema in part.schemas().items()}
         self._description = describe(self.table, schemas, view.info().version)
 
@@ -80,19 +83,19 @@ class Resources(Resource):
     def _openapi(self, call: Call) -> Json:
         return self._description
 
-    @get("status", "The node in one look.", "Status")
+    @get("status", "The node in one look.", "Status", spread="one")
     def _status(self, call: Call) -> Json:
         return shapes.of_status(self._view.info(), self._view.counters, self._now())
 
-    @listing("clients", "Connected clients.", "Client")
+    @listing("clients", "Connected clients.", "Client", spread="merge")
     def _clients(self, call: Call) -> Json:
         return call.page(self._view.clients(call.after, call.limit + 1), lambda one: one.client_id)
 
-    @get("clients/{client_id}", "One connected client.", "Client")
+    @get("clients/{client_id}", "One connected client.", "Client", spread="find")
     def _client(self, call: Call) -> ClientInfo:
         return existing(self._view.client(call.path["client_id"]), _no_client(call))
 
-    @delete("clients/{client_id}", "Close a client's connection.")
+    @delete("clients/{client_id}", "Close a client's connection.", spread="find")
     async def _kick(self, call: Call) -> None:
         if not await self._view.kick(call.path["client_id"]):
             raise not_found(_no_client(call))
@@ -101,16 +104,18 @@ class Resources(Resource):
         "clients/{client_id}/attempts",
         "What is remembered of a client that was refused, or whose session has ended.",
         "Attempts",
+        spread="merge",
+        by=("-at",),
     )
     def _attempts(self, call: Call) -> Json:
         return {"items": self._view.attempts(call.path["client_id"])}
 
-    @listing("sessions", "Sessions, connected or not.", "Session")
+    @listing("sessions", "Sessions, connected or not.", "Session", spread="merge")
     async def _sessions(self, call: Call) -> Json:
         found = await self._view.counted(self._view.sessions(call.after, call.limit + 1))
         return call.page(found, lambda one: one.client_id, shapes.of_session)
 
-    @get("sessions/{client_id}", "One session.", "Session")
+    @get("sessions/{client_id}", "One session.", "Session", spread="find")
     async def _session(self, call: Call) -> Json:
         found = existing(self._view.session(call.path["client_id"]), _no_session(call))
         (session,) = await self._view.counted([found])
@@ -120,16 +125,24 @@ class Resources(Resource):
         "sessions/{client_id}/backlog",
         "What waits for a session: its claims, and how many messages and bytes.",
         "Backlog",
+        spread="find",
     )
     async def _backlog(self, call: Call) -> BacklogInfo:
         return existing(await self._view.backlog(call.path["client_id"]), _no_session(call))
 
-    @delete("sessions/{client_id}", "End a session and all that waits for it.")
+    @delete("sessions/{client_id}", "End a session and all that waits for it.", spread="find")
     async def _purge(self, call: Call) -> None:
         if not await self._view.purge(call.path["client_id"]):
             raise not_found(_no_session(call))
 
-    @listing("subscriptions", "Subscriptions, of one client or all.", "Subscription", "client_id")
+    @listing(
+        "subscriptions",
+        "Subscriptions, of one client or all.",
+        "Subscription",
+        "client_id",
+        spread="merge",
+        by=("client_id", "filter"),
+    )
     def _subscriptions(self, call: Call) -> Json:
         found = self._view.subscriptions(call.query.get("client_id"), call.after_pair, call.limit + 1)
         return call.page(found, lambda one: pair(one.client_id, one.subscription.filter), shapes.of_subscription)

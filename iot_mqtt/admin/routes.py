@@ -18,6 +18,14 @@ from iot_mqtt.admin.schemas import Schemas
 Answer = object | None
 Handler = Callable[[Call], Answer | Awaitable[Answer]]
 Method = TypeVar("Method", bound=Callable[..., Any])
+#: Which nodes answer a call, whichever was asked:
+#:
+#: * "here": the one that was asked, for every node would say the same;
+#: * "one": the one that was asked, for it is about that one; ``?node=`` names another one, and ``*`` all;
+#: * "merge": all, their lists as one;
+#: * "find": the one that has what the path names;
+#: * "each": all, each answer by itself.
+Spread = Literal["here", "one", "merge", "find", "each"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,11 @@ class Route:
     #: "caller": it is about who calls himself, so his role and scope do not matter, nor whether he has to change his
     #: password. "anybody": nobody has to be known.
     asks: Literal["role", "caller", "anybody"] = "role"
+    #: All but "here" take ``node`` in the query; see ``everywhere``.
+    spread: Spread = "here"
+    #: Of what is merged: the fields by which each node has sorted its items, with "-" for the largest first. None: a
+    #: list that has no pages is put together by node, and pages go by their cursors.
+    by: tuple[str, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -76,21 +89,38 @@ def get(
     query: tuple[str, ...] = (),
     paged: bool = False,
     role: Role = Role.VIEWER,
+    spread: Spread = "here",
+    by: tuple[str, ...] = (),
 ) -> Callable[[Method], Method]:
     """The method answers GET."""
-    return _marked(Route("GET", path, summary, query=query, answer=answer, paged=paged, role=role))
+    route = Route("GET", path, summary, query=query, answer=answer, paged=paged, role=role, spread=spread, by=by)
+    return _marked(route)
 
 
-def listing(path: str, summary: str, item: str, *query: str, role: Role = Role.VIEWER) -> Callable[[Method], Method]:
+def listing(
+    path: str,
+    summary: str,
+    item: str,
+    *query: str,
+    role: Role = Role.VIEWER,
+    spread: Spread = "here",
+    by: tuple[str, ...] = (),
+) -> Callable[[Method], Method]:
     """The method answers GET with as many items as were asked for."""
-    return get(path, summary, item, query=(*query, *PAGE), paged=True, role=role)
+    return get(path, summary, item, query=(*query, *PAGE), paged=True, role=role, spread=spread, by=by)
 
 
 def post(
-    path: str, summary: str, answer: str, body: str | None = None, *, role: Role = Role.OPERATOR
+    path: str,
+    summary: str,
+    answer: str,
+    body: str | None = None,
+    *,
+    role: Role = Role.OPERATOR,
+    spread: Spread = "here",
 ) -> Callable[[Method], Method]:
     """The method answers POST."""
-    return _marked(Route("POST", path, summary, answer=answer, body=body, role=role))
+    return _marked(Route("POST", path, summary, answer=answer, body=body, role=role, spread=spread))
 
 
 def own(
@@ -105,9 +135,11 @@ def unknown(path: str, summary: str, answer: str, body: str) -> Callable[[Method
     return _marked(Route("POST", path, summary, answer=answer, body=body, asks="anybody"))
 
 
-def delete(path: str, summary: str, *, role: Role = Role.OPERATOR) -> Callable[[Method], Method]:
+def delete(
+    path: str, summary: str, *, role: Role = Role.OPERATOR, spread: Spread = "here"
+) -> Callable[[Method], Method]:
     """The method answers DELETE, and has nothing to say."""
-    return _marked(Route("DELETE", path, summary, role=role))
+    return _marked(Route("DELETE", path, summary, role=role, spread=spread))
 
 
 def _marked(route: Route) -> Callable[[Method], Method]:

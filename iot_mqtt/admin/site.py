@@ -26,6 +26,7 @@ from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
 from iot_mqtt.admin.cross_site import Hosts, check_csrf, check_origin, misdirected
 from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.login_resources import Cookie, must_change
 from iot_mqtt.admin.logins import Logins
 from iot_mqtt.admin.pipeline_resources import ReadJobs
@@ -90,11 +91,12 @@ def make_site(
     further: Sequence[ResourcePart] = (),
     doorkeeper: Doorkeeper | None = None,
     gate: Gate | None = None,
+    everywhere: Everywhere | None = None,
 ) -> Site:
     """The site of the admin port, to be given to a port of the reactor. ``further``: more resources. Without a ``gate``
-    the token is all that opens it.
+    the token is all that opens it. ``everywhere``: the other nodes; without it there are none.
     """
-    resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further)
+    resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further, everywhere)
     root = _Root(view, metrics, gate or Gate(RootToken(token)), resources, max_body)
     return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 

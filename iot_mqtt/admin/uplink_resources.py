@@ -31,16 +31,16 @@ class UplinkResources(Resource):
         self._commands = commands
         self._desk = desk
 
-    @get("uplink", "What leaves towards the data platform.", "Uplink")
+    @get("uplink", "What leaves towards the data platform.", "Uplink", spread="one")
     def _show(self, call: Call) -> UplinkInfo:
         return existing(self._info(), NO_UPLINK)
 
-    @get("uplink/commands", "Commands that come from it.", "UplinkCommands")
+    @get("uplink/commands", "Commands that come from it.", "UplinkCommands", spread="one")
     def _show_commands(self, call: Call) -> LettersInfo:
         text = "no commands come from Kafka; set uplink.kind: kafka, and uplink.commands.topic"
         return existing(self._commands(), text)
 
-    @get("uplink/rules", "Its rules, and what they did.", "UplinkRules")
+    @get("uplink/rules", "Its rules, and what they did.", "UplinkRules", spread="one")
     def _rules(self, call: Call) -> RulesInfo:
         return existing(self._desk, NO_UPLINK).rules()
 
@@ -49,6 +49,7 @@ class UplinkResources(Resource):
         "What rules would do with the last messages of the log; nothing is sent.",
         "UplinkTrial",
         "UplinkTest",
+        spread="one",
     )
     async def _test(self, call: Call) -> TrialInfo:
         desk, fields = existing(self._desk, NO_UPLINK), call.json()
@@ -67,6 +68,7 @@ class UplinkResources(Resource):
         "uplink/reload",
         "Read uplink.rules from the configuration anew; rules with mistakes change nothing.",
         "UplinkReload",
+        spread="one",
     )
     async def _reload(self, call: Call) -> ReloadInfo:
         try:

@@ -7,7 +7,7 @@ does not answer in time, is told of as text: whoever asked decides what that mea
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -68,11 +68,13 @@ class Questions:
         link = self._links.links.get(peer)
         return None if link is None else link.peer_boot
 
-    def ask_all(self, name: str, body: bytes, within: float = ANSWERS_WITHIN) -> Deferred[Mapping[int, bytes | str]]:
-        """Ask every other member; fires with the answers by number, or why there is none, in words."""
+    def ask_all(
+        self, name: str, body: bytes, within: float = ANSWERS_WITHIN, only: Collection[int] | None = None
+    ) -> Deferred[Mapping[int, bytes | str]]:
+        """Ask every other member; fires with the answers by number, or why there is none, in words. ``only``: these."""
         found: dict[int, bytes | str] = {}
         asked: Deferred[Mapping[int, bytes | str]] = Deferred()
-        peers = self._links.peers
+        peers = [number for number in self._links.peers if only is None or number in only]
 
         def answered(number: int, answer: bytes | LinkError) -> None:
             found[number] = str(answer) if isinstance(answer, LinkError) else answer

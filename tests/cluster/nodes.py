@@ -73,11 +73,15 @@ class BrokerNode(BrokerProcess):
 
     def has_client(self, client_id: str) -> bool:
         """Whether it is connected here."""
-        return any(client["client_id"] == client_id for client in self.api("clients?limit=1000")["items"])
+        return any(
+            client["client_id"] == client_id for client in self.api(f"clients?limit=1000&node={self.name}")["items"]
+        )
 
     def has_session(self, client_id: str) -> bool:
         """Whether its session is at home here, connected or not."""
-        return any(session["client_id"] == client_id for session in self.api("sessions?limit=1000")["items"])
+        return any(
+            session["client_id"] == client_id for session in self.api(f"sessions?limit=1000&node={self.name}")["items"]
+        )
 
 
 class Nodes:

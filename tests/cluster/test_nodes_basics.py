@@ -10,6 +10,7 @@ import pytest
 from systemkit import wire
 from systemkit.access import ANONYMOUS, attempt
 from systemkit.plain import Plain
+from systemkit.users import call
 from systemkit.wire import Publication
 
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
@@ -337,3 +338,23 @@ def test_a_start_and_an_end_say_nothing_that_somebody_would_worry_about(nodes: N
     said = node.log_text().splitlines()
     node.start()
     assert not [line for line in said if re.search("warning|error", line, re.IGNORECASE)]
+
+
+def test_every_node_answers_for_all(nodes: Nodes) -> None:
+    """Lists name the node of each item; what one node has is found, and acted on, from any other."""
+    names = [node.name for node in nodes]
+    with ExitStack() as stack:
+        for node in nodes:
+            enter(stack, node, f"everywhere-{node.name}").subscribe(("everywhere", 0))
+        for asked in nodes:
+            page = asked.api("clients?limit=1000")
+            found = {one["client_id"]: one["node"] for one in page["items"]}
+            assert {f"everywhere-{name}": name for name in names}.items() <= found.items()
+            assert page["missing"] == []
+            for name in names:
+                assert asked.api(f"sessions/everywhere-{name}")["node"] == name
+                assert asked.api(f"status?node={name}")["node_id"] == name
+            assert [one["node_id"] for one in asked.api("status?node=*")["items"]] == names
+        for name in names:
+            assert call(nodes[0], "DELETE", f"sessions/everywhere-{name}")[0] == 204
+        assert not any(nodes[2].has_client(f"everywhere-{name}") for name in names)

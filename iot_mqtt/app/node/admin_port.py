@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from iot_mqtt.admin.audit_everywhere import Asking
 from iot_mqtt.admin.connections import Doorkeeper
+from iot_mqtt.admin.everywhere import Asking, Everywhere
 from iot_mqtt.admin.limit_resources import LimitResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.rule_resources import RuleResources
@@ -27,6 +27,7 @@ from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.allowance import usual_limits
+from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.metrics.admin import LoginFacts
@@ -108,14 +109,9 @@ class AdminPort:
         status = pipeline_dir(config) / "status"
         doorkeeper = Doorkeeper(config.admin, room)
         limits = LimitsDesk(self._directory, self._access.limits, partial(usual_limits, config.mqtt))
+        members = partial(_members, view)
         self._callers = callers = AdminAccess(
-            config,
-            self._directory,
-            self._reactor,
-            self._clock,
-            self._access.pool,
-            lambda: view.cluster.info().members,
-            asking,
+            config, self._directory, self._reactor, self._clock, self._access.pool, members, asking
         )
         site = make_site(
             view,
@@ -137,6 +133,7 @@ class AdminPort:
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
             gate=callers.gate,
+            everywhere=Everywhere(config.node.id, members, asking),
         )
         return self._listen(site, certificates)
 
@@ -164,3 +161,7 @@ class AdminPort:
         callers, self._callers = self._callers, None
         if callers is not None:
             callers.close()
+
+
+def _members(view: View) -> list[MemberInfo]:
+    return view.cluster.info().members

@@ -14,7 +14,7 @@ from tests.unit.admin.deskkit import RELOAD, RULES, TRIAL, FakeDesk
 def test_the_uplink_in_one_look() -> None:
     """Every figure, under its own name."""
     found = make_browser(FakeView()).get("/api/v1/uplink").json
-    assert found == {**asdict(UPLINK), "alarms": []}
+    assert found == {**asdict(UPLINK), "alarms": [], "node": "n1"}
 
 
 def test_without_an_uplink_there_is_none() -> None:

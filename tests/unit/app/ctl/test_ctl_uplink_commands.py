@@ -57,7 +57,7 @@ def test_the_api_has_every_figure(node: LetterNode) -> None:
     """And says how to get them where there are none."""
     browser = make_browser(FakeView(), devices=node.accompanied)
     answer = browser.get("/api/v1/uplink/commands").json
-    assert answer == {**asdict(node.letters.info()), "alarms": [], "partitions": [0]}
+    assert answer == {**asdict(node.letters.info()), "alarms": [], "partitions": [0], "node": "n1"}
     node.accompanied.letters = None
     missing = browser.get("/api/v1/uplink/commands")
     assert (missing.status, "uplink.commands.topic" in missing.json["detail"]) == (404, True)
