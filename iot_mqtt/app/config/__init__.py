@@ -1,6 +1,7 @@
 """Configuration, the whole of it: ``load_config`` for those who serve, ``read_config`` for those who ask.
 
-Defaults < file < environment (``IOT_MQTT__A__B``) < ``--set a.b=value``. The shape is in ``sections``, the meaning
+Defaults < file < what was changed while the node ran (``changed``) < environment (``IOT_MQTT__A__B``) < ``--set
+a.b=value``. The shape is in ``sections``, the meaning
 and the limits of each key in ``keys.yaml``, what must hold between keys in ``checks``.
 """
 

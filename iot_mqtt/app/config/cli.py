@@ -9,6 +9,7 @@ import click
 
 from iot_mqtt.app.config import DEFAULT_FILE, ConfigError, LoadedConfig, default_file, read_config, schema
 from iot_mqtt.app.config.checks import serving_problems
+from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.text import explained, reference, shown
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -80,6 +81,8 @@ def check(path: str | None, sets: tuple[str, ...]) -> None:
     loaded = _read(path, sets)
     if problems := serving_problems(loaded):
         raise refused(ConfigError(problems))
+    for note in notes(loaded):
+        click.echo(f"note: {note}")
     click.echo(f"{path or 'defaults'}: ok")
 
 

@@ -12,8 +12,10 @@ class Layer(IntEnum):
 
     DEFAULT = 0
     FILE = 1
-    ENVIRONMENT = 2
-    SET = 3
+    #: What was changed while the node ran; it lies in the data directory.
+    CHANGED = 2
+    ENVIRONMENT = 3
+    SET = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ File, environment and ``--set`` come out in the same form: a dotted key, a value
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -30,22 +31,22 @@ class Setting:
     is_text: bool = False
 
 
-def file_settings(path: str, problems: list[Problem]) -> list[Setting]:
+def file_settings(path: str, problems: list[Problem], layer: Layer = Layer.FILE) -> list[Setting]:
     """Every leaf of a YAML file with its line and column; none if it is not readable as one mapping."""
     try:
         root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
-        problems.append(Problem(Origin(Layer.FILE, path), "", _reason(error)))
+        problems.append(Problem(Origin(layer, path), "", _reason(error)))
         return []
     except yaml.YAMLError as error:
-        problems.append(_syntax_problem(path, error))
+        problems.append(_syntax_problem(path, error, layer))
         return []
     if root is None:
         return []
     if not isinstance(root, yaml.MappingNode):
-        problems.append(Problem(_origin(path, root), "", "must be a mapping of sections"))
+        problems.append(Problem(_origin(path, root, layer), "", "must be a mapping of sections"))
         return []
-    return list(_leaves(root, "", path, problems))
+    return list(_leaves(root, "", partial(_origin, path, layer=layer), problems))
 
 
 def environment_settings(environ: Mapping[str, str]) -> list[Setting]:
@@ -106,10 +107,12 @@ def _spread(key: str, value: object, origin: Origin) -> Iterator[Setting]:
         yield Setting(key, value, origin)
 
 
-def _leaves(node: yaml.MappingNode, prefix: str, path: str, problems: list[Problem]) -> Iterator[Setting]:
+def _leaves(
+    node: yaml.MappingNode, prefix: str, origin_of: Callable[[yaml.Node], Origin], problems: list[Problem]
+) -> Iterator[Setting]:
     seen: set[str] = set()
     for key_node, value_node in node.value:
-        origin = _origin(path, key_node)
+        origin = origin_of(key_node)
         name = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
         key = f"{prefix}{name}"
         if name in seen:
@@ -119,7 +122,7 @@ def _leaves(node: yaml.MappingNode, prefix: str, path: str, problems: list[Probl
             problems.append(Problem(origin, key, "nested too deep"))
             return
         if isinstance(value_node, yaml.MappingNode) and value_node.value:
-            yield from _leaves(value_node, f"{key}.", path, problems)
+            yield from _leaves(value_node, f"{key}.", origin_of, problems)
             continue
         try:
             yield Setting(key, _constructed(value_node), origin)
@@ -138,16 +141,16 @@ def _constructed(node: yaml.Node) -> object:
         loader.dispose()
 
 
-def _origin(path: str, node: yaml.Node) -> Origin:
+def _origin(path: str, node: yaml.Node, layer: Layer) -> Origin:
     mark = node.start_mark
     where = f"{path}:{mark.line + 1}:{mark.column + 1}"
-    return Origin(Layer.FILE, where, str(Path(path).absolute().parent))
+    return Origin(layer, where, str(Path(path).absolute().parent))
 
 
-def _syntax_problem(path: str, error: yaml.YAMLError) -> Problem:
+def _syntax_problem(path: str, error: yaml.YAMLError, layer: Layer) -> Problem:
     mark = getattr(error, "problem_mark", None)
     where = path if mark is None else f"{path}:{mark.line + 1}:{mark.column + 1}"
-    return Problem(Origin(Layer.FILE, where), "", f"is not YAML: {_reason(error)}")
+    return Problem(Origin(layer, where), "", f"is not YAML: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:

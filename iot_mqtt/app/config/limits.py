@@ -1,9 +1,11 @@
-"""What each key means, and what a value may be beyond its type: ``keys.yaml``, which is read once."""
+"""What each key means, what a value may be beyond its type, and what it goes with: ``keys.yaml``, read once."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,29 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """Keys with values that something depends on: one of them is enough. The word ``set`` stands for any value but
+    nothing.
+    """
+
+    any_of: Mapping[str, tuple[object, ...]]
+    #: What else can be done, in words.
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
-    """One key. ``keys.yaml`` says what the fields are."""
+    """One key, or a section. ``keys.yaml`` says what the fields are."""
 
     means: str
     range: Range | None = None
     looks_like: tuple[str, str] | None = None
     one_of: tuple[str, ...] = ()
     is_path: bool = False
+    needs: Condition | None = None
+    live: bool | None = None
+    hint: str = ""
+    hint_with: Condition | None = None
 
 
 def _key(told: str | dict[str, Any]) -> Key:
@@ -48,11 +65,19 @@ def _key(told: str | dict[str, Any]) -> Key:
         None if looks_like is None else (looks_like[0], looks_like[1]),
         tuple(told.get("one_of", ())),
         bool(told.get("is_path")),
+        _condition(told.get("needs"), told.get("instead", "")),
+        told.get("live"),
+        told.get("hint", ""),
+        _condition(told.get("hint_with")),
     )
 
 
+def _condition(told: dict[str, list[object]] | None, instead: str = "") -> Condition | None:
+    return None if told is None else Condition({key: tuple(values) for key, values in told.items()}, instead)
+
+
 _TOLD = yaml.load((Path(__file__).parent / "keys.yaml").read_text(encoding="utf-8"), _LOADER)  # noqa: S506 - both are safe
-SECTIONS: dict[str, str] = _TOLD["sections"]
+SECTIONS = {section: _key(told) for section, told in _TOLD["sections"].items()}
 KEYS = {key: _key(told) for key, told in _TOLD["keys"].items()}
 
 LISTENER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -64,6 +89,22 @@ def pattern_of(key: str) -> str:
     if parts[0] == "listeners" and len(parts) > 1:
         parts[1] = "*"
     return ".".join(parts)
+
+
+def around(key: str) -> Iterator[Key]:
+    """What is said of a key, and of the sections that it is in, the innermost first."""
+    pattern = pattern_of(key)
+    if pattern in KEYS:
+        yield KEYS[pattern]
+    while pattern := pattern.rpartition(".")[0]:
+        if pattern in SECTIONS:
+            yield SECTIONS[pattern]
+
+
+@cache
+def is_live(key: str) -> bool:
+    """Whether a change of this key takes effect in a node that runs."""
+    return next((known.live for known in around(key) if known.live is not None), False)
 
 
 def complaint(key: str, value: object) -> str | None:

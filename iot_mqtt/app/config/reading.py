@@ -1,4 +1,4 @@
-"""Four layers in, a frozen ``Config`` out, and the memory of where each value came from.
+"""Five layers in, a frozen ``Config`` out, and the memory of where each value came from.
 
 Every layer is checked, also where a higher one wins, and everything that is wrong is reported at once.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iot_mqtt.app.config import schema
+from iot_mqtt.app.config.changed import changed_settings, data_dir_of
 from iot_mqtt.app.config.errors import DEFAULT, ConfigError, Layer, Origin, Problem
 from iot_mqtt.app.config.layers import (
     Setting,
@@ -37,6 +38,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Layers:
+    """What was written, as it was written, the lowest layer first."""
+
+    file: tuple[Setting, ...]
+    changed: tuple[Setting, ...]
+    environment: tuple[Setting, ...]
+    command: tuple[Setting, ...]
+    path: str | None = None
+
+    def __iter__(self) -> Iterator[tuple[Setting, ...]]:
+        return iter((self.file, self.changed, self.environment, self.command))
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedConfig:
     """A configuration with its layers: for each key that was written, every setting of it, the winner last."""
 
@@ -44,7 +59,12 @@ class LoadedConfig:
     written: Mapping[str, tuple[Setting, ...]]
     #: Defaults that follow from other keys, with the reason as their origin.
     derived: Mapping[str, Setting]
-    file: str | None = None
+    layers: Layers
+
+    @property
+    def file(self) -> str | None:
+        """The configuration file, if there is one."""
+        return self.layers.path
 
     def value(self, key: str) -> object:
         """The effective value of an existing key."""
@@ -67,11 +87,17 @@ Reread = Callable[[], LoadedConfig]
 def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> LoadedConfig:
     """The layers, each key known and well-typed; whether a node could serve with them is not asked yet."""
     problems: list[Problem] = []
-    layers = (
-        [] if path is None else file_settings(path, problems),
-        environment_settings(os.environ if environ is None else environ),
-        command_settings(sets, problems),
-    )
+    file = () if path is None else tuple(file_settings(path, problems))
+    environment = tuple(environment_settings(os.environ if environ is None else environ))
+    command = tuple(command_settings(sets, problems))
+    data_dir = data_dir_of((file, environment, command), str(default_of("node.data_dir")))
+    changed = tuple(changed_settings(data_dir, problems))
+    return assembled(Layers(file, changed, environment, command, path), problems)
+
+
+def assembled(layers: Layers, problems: Iterable[Problem] = ()) -> LoadedConfig:
+    """The configuration that layers come to; ``problems``: what was wrong with them already."""
+    problems = list(problems)
     leaves = (leaf for layer in layers for setting in layer for leaf in expanded(setting))
     settings = gathered(folded(with_secrets(leaves, problems)))
     names = schema.listener_names(setting.key for setting in settings)
@@ -83,8 +109,8 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
         raise ConfigError(hidden(problems, settings))
     derived = _derived(written, names)
     winners = {key: setting.value for key, setting in derived.items()}
-    winners.update((key, layers[-1].value) for key, layers in written.items())
-    return LoadedConfig(_build(Config(), "", winners, names), written, derived, path)
+    winners.update((key, said[-1].value) for key, said in written.items())
+    return LoadedConfig(_build(Config(), "", winners, names), written, derived, layers)
 
 
 def hidden(problems: Iterable[Problem], settings: Iterable[Setting]) -> list[Problem]:

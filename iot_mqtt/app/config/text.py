@@ -76,7 +76,8 @@ def explained(loaded: LoadedConfig, key: str) -> str | None:
 def document(key: str) -> str:
     """What a key or a section means; empty if nobody wrote it down."""
     pattern = pattern_of(key)
-    return KEYS[pattern].means if pattern in KEYS else SECTIONS.get(key) or SECTIONS.get(pattern, "")
+    found = KEYS.get(pattern) or SECTIONS.get(key) or SECTIONS.get(pattern)
+    return "" if found is None else found.means
 
 
 def _explained_section(loaded: LoadedConfig, key: str) -> str:

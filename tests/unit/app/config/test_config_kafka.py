@@ -35,7 +35,10 @@ def refusals(*sets: str) -> list[str]:
         ([f"{OPTIONS}={{client.id: [1]}}"], "client.id must be a text, a number, true or false"),
         ([f"{OPTIONS}=3"], "must be a mapping, not '3'"),
         (["uplink.kafka.security.protocol=sasl_ssl"], "uplink.kafka.security.password: must be set, and username"),
-        (["uplink.kafka.security.ca=/nowhere.pem"], "/nowhere.pem does not exist"),
+        (
+            ["uplink.kafka.security.protocol=ssl", "uplink.kafka.security.ca=/nowhere.pem"],
+            "/nowhere.pem does not exist",
+        ),
         (["uplink.kafka.bootstrap_servers=[]"], "must name one broker at least"),
         (
             ["uplink.kafka.partitions=6"],
