@@ -57,6 +57,10 @@ def amount(name: str, title: str | None = None) -> Column:
     return Column(title or name.upper(), lambda item: size(item[name]), right=True)
 
 
+#: Whose it is, of several nodes.
+NODE = Column("NODE", lambda item: plain(item.get("node")))
+
+
 def table(columns: tuple[Column, ...], items: Iterable[Json]) -> Iterator[str]:
     """The lines of a table, heading first."""
     rows = ([column.text(item) for column in columns] for item in items)

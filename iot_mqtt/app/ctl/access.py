@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import limit_option, on_node, say_missing
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_done, print_items, print_json
 
@@ -99,14 +98,8 @@ def audit() -> None:
 @on_node
 def audit_list(node: Node, as_json: bool, limit: int | None, of: str | None) -> None:
     """List changes at all nodes, the last first; refused ones, too. Who does not answer is named on standard error."""
-    missing: dict[str, str] = {}
-
-    def heard(page: Json) -> None:
-        missing.update((one["node"], one["reason"]) for one in page["missing"])
-
     query = {} if of is None else {"node": of}
-    print_items(_RECORDS, node.items("audit", query=query, limit=limit, heard=heard), as_json)
-    _say_missing(missing)
+    print_items(_RECORDS, node.items("audit", query=query, limit=limit), as_json)
 
 
 @audit.command("verify")
@@ -126,7 +119,7 @@ def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
             click.echo(f"{plain(one['node'])}: {_verdict(one)}")
         if not found["whole"]:
             click.echo(f"NOT whole: {plain(found['fault'])}")
-        _say_missing({one["node"]: one["reason"] for one in found["missing"]})
+        say_missing({one["node"]: one["reason"] for one in found["missing"]})
     if found["missing"] or not found["whole"]:
         raise SystemExit(1)
 
@@ -137,8 +130,3 @@ def _verdict(one: Json) -> str:
     return (
         f"whole: {one['records']} records, {one['first']} to {one['last']}; the last has the hash {one['head'] or '-'}"
     )
-
-
-def _say_missing(missing: Mapping[str, str]) -> None:
-    for name, reason in sorted(missing.items()):
-        click.echo(f"! without {plain(name)}: {plain(reason)}", err=True)

@@ -6,7 +6,7 @@ import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import field, fields, numbers, print_done, print_items, print_one
+from iot_mqtt.app.terminal import NODE, field, fields, numbers, print_done, print_items, print_one
 
 
 @click.group()
@@ -15,9 +15,11 @@ def capture() -> None:
 
 
 _CAPTURES = (
-    *fields(id="CAPTURE", codec="CODEC", gateway="GATEWAY", state="STATE"),
+    field("id", "CAPTURE"),
+    *fields(codec="CODEC", gateway="GATEWAY", state="STATE"),
     *numbers(connections="CONNS", bytes="BYTES"),
     field("file"),
+    NODE,
 )
 
 
@@ -37,7 +39,7 @@ def capture_start(node: Node, as_json: bool, codec: str, gateway: str | None, se
 @on_node
 def capture_list(node: Node, as_json: bool) -> None:
     """List captures that run, and the last that did."""
-    print_items(_CAPTURES, node.get("captures")["items"], as_json)
+    print_items(_CAPTURES, node.listed("captures"), as_json)
 
 
 @capture.command("stop")

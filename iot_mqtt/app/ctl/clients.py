@@ -6,7 +6,7 @@ import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import at, fields, number, numbers, print_done, print_items, print_one
+from iot_mqtt.app.terminal import NODE, at, field, fields, number, numbers, print_done, print_items, print_one
 
 
 @click.group()
@@ -15,9 +15,11 @@ def clients() -> None:
 
 
 _CLIENTS = (
-    *fields(client_id="CLIENT", username="USER", peer="PEER", listener="LISTENER", protocol="PROTOCOL"),
+    field("client_id", "CLIENT"),
+    *fields(username="USER", peer="PEER", listener="LISTENER", protocol="PROTOCOL"),
     at("connected_at", "CONNECTED"),
     *numbers(subscriptions="SUBS", inflight="INFLIGHT", queued="QUEUED", bytes_received="IN", bytes_sent="OUT"),
+    NODE,
 )
 
 
@@ -52,10 +54,12 @@ def subscriptions() -> None:
 
 
 _SUBSCRIPTIONS = (
-    *fields(client_id="CLIENT", filter="FILTER"),
+    field("client_id", "CLIENT"),
+    field("filter"),
     number("qos", "QOS"),
     *fields(no_local="NO LOCAL", retain_as_published="AS PUBLISHED"),
     *numbers(retain_handling="HANDLING", identifier="ID"),
+    NODE,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ import click
 
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
+from iot_mqtt.app.terminal import plain
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,6 +41,7 @@ def target_options(command: Command) -> Command:
         _target_option(
             "--config", "-c", type=click.Path(exists=True, dir_okay=False), help="The node's configuration."
         ),
+        _target_option("--on", metavar="NODE", help="Node of the cluster that it is about; without it, all or any."),
         _target_option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
     for option in reversed(options):
@@ -56,11 +58,19 @@ def on_node(command: Callable[..., None]) -> Callable[..., None]:
     def with_node(context: click.Context, /, **arguments: Any) -> None:
         target = context.ensure_object(Target)
         try:
-            command(target.connect(), target.as_json, **arguments)
+            node = target.connect()
+            command(node, target.as_json, **arguments)
         except CtlError as error:
             raise click.ClickException(str(error)) from error
+        say_missing(node.missing)
 
     return with_node
+
+
+def say_missing(missing: Mapping[str, str]) -> None:
+    """Name who did not answer, on standard error."""
+    for name, reason in sorted(missing.items()):
+        click.echo(f"! without {plain(name)}: {plain(reason)}", err=True)
 
 
 limit_option = click.option("--limit", type=click.IntRange(min=1), help="At most so many; without it, all.")

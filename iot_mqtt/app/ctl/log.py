@@ -11,6 +11,7 @@ from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
+    NODE,
     Column,
     Json,
     amount,
@@ -71,6 +72,7 @@ def _disk(found: Json) -> str:
 _SHARDS = (
     *numbers(shard="SHARD", streams="STREAMS", pages="PAGES", messages="MESSAGES"),
     amount("bytes"),
+    NODE,
 )
 
 
@@ -78,7 +80,7 @@ _SHARDS = (
 @on_node
 def log_shards(node: Node, as_json: bool) -> None:
     """The parts by publisher."""
-    print_items(_SHARDS, node.get("log", "shards")["items"], as_json)
+    print_items(_SHARDS, node.listed("log", "shards"), as_json)
 
 
 _GENERATIONS = (
@@ -88,6 +90,7 @@ _GENERATIONS = (
     amount("bytes"),
     *numbers(first="FIRST", end="END"),
     field("closed"),
+    NODE,
 )
 
 
@@ -105,6 +108,7 @@ _STREAMS = (
     Column("BUCKET", lambda item: "-" if item["buckets"] == 1 else f"{item['bucket']} of {item['buckets']}"),
     *numbers(pages="PAGES", messages="MESSAGES"),
     amount("bytes"),
+    NODE,
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from itertools import islice
 from typing import Any
@@ -28,49 +28,59 @@ class NoSuch(CtlError):
 class Node:
     """The admin API of one node. Every method raises ``CtlError``."""
 
-    def __init__(self, url: str, token: str, opener: OpenerDirector | None = None) -> None:
+    def __init__(self, url: str, token: str, opener: OpenerDirector | None = None, on: str | None = None) -> None:
+        """``on``: the name of the node that the calls are about, whichever answers at ``url``."""
         if not url.startswith(("http://", "https://")):
             raise CtlError(f"{url} is not an http:// or https:// URL")
         self.url = url.rstrip("/")
         self._token = token
+        self._about = {} if on is None else {"node": on}
+        #: Nodes that lists are without, and why.
+        self.missing: dict[str, str] = {}
         # The token goes to the node and to nobody between.
         self._opener = opener or build_opener(ProxyHandler({}))
 
     def get(self, *path: str, query: Mapping[str, str] | None = None) -> Json:
-        return json.loads(self._send("GET", _api(path, query)))
+        return json.loads(self._send("GET", self._api(path, query)))
+
+    def listed(self, *path: str) -> list[Json]:
+        """The items of a list that has no pages."""
+        found = self.get(*path)
+        self._note_missing(found)
+        return list(found["items"])
 
     def delete(self, *path: str) -> None:
-        self._send("DELETE", _api(path, None))
+        self._send("DELETE", self._api(path))
 
     def post(self, *path: str, body: Json, patience: float = _TIMEOUT) -> Json:
         """``patience``: seconds, for what takes a node long."""
-        return json.loads(self._send("POST", _api(path, None), json.dumps(body).encode(), patience))
+        return json.loads(self._send("POST", self._api(path), json.dumps(body).encode(), patience))
 
     def text(self, path: str) -> str:
         """A page outside the API, as it is."""
         return self._send("GET", path).decode()
 
-    def items(
-        self,
-        *path: str,
-        query: Mapping[str, str],
-        limit: int | None,
-        heard: Callable[[Json], None] = lambda _: None,
-    ) -> Iterator[Json]:
-        """The items of all pages, fetched as they are needed; ``heard`` is told each page, before its items."""
-        return islice(self._pages(path, query, min(PAGE, limit or PAGE), heard), limit)
+    def items(self, *path: str, query: Mapping[str, str], limit: int | None) -> Iterator[Json]:
+        """The items of all pages, fetched as they are needed."""
+        return islice(self._pages(path, query, min(PAGE, limit or PAGE)), limit)
 
-    def _pages(
-        self, path: tuple[str, ...], query: Mapping[str, str], size: int, heard: Callable[[Json], None]
-    ) -> Iterator[Json]:
+    def _note_missing(self, page: Json) -> None:
+        self.missing.update((one["node"], one["reason"]) for one in page.get("missing", ()))
+
+    def _pages(self, path: tuple[str, ...], query: Mapping[str, str], size: int) -> Iterator[Json]:
         after: dict[str, str] = {}
         while True:
             page = self.get(*path, query={**query, **after, "limit": str(size)})
-            heard(page)
+            self._note_missing(page)
             yield from page["items"]
             if page["after"] is None:
                 return
             after = {"after": page["after"]}
+
+    def _api(self, path: tuple[str, ...], query: Mapping[str, str] | None = None) -> str:
+        text = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
+        asked = {**self._about, **(query or {})}
+        return f"{text}?{urlencode(asked)}" if asked else text
 
     def _send(self, method: str, path: str, body: bytes | None = None, patience: float = _TIMEOUT) -> bytes:
         headers = {"Authorization": f"Bearer {self._token}"}
@@ -87,11 +97,6 @@ class Node:
             raise CtlError(f"cannot reach {self.url}: {error.reason}; is the node running?") from error
         except (OSError, HTTPException) as error:
             raise CtlError(f"{self.url} does not answer: {error}") from error
-
-
-def _api(path: tuple[str, ...], query: Mapping[str, str] | None) -> str:
-    text = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
-    return f"{text}?{urlencode(query)}" if query else text
 
 
 def _refusal(error: HTTPError) -> CtlError:

@@ -21,7 +21,7 @@ def pipeline() -> None:
 @on_node
 def pipeline_status(node: Node, as_json: bool) -> None:
     """Rates, lag and watermark of each job, and whether it runs."""
-    found = node.get("pipeline")["items"]
+    found = node.listed("pipeline")
     if as_json:
         print_json(found)
     elif found:

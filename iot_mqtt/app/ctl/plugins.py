@@ -10,7 +10,19 @@ import click
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.wheels import sha256_of, wheel_of
-from iot_mqtt.app.terminal import Column, Json, fields, number, plain, print_form, print_items, print_json, span
+from iot_mqtt.app.terminal import (
+    NODE,
+    Column,
+    Json,
+    field,
+    fields,
+    number,
+    plain,
+    print_form,
+    print_items,
+    print_json,
+    span,
+)
 
 
 @click.group()
@@ -35,11 +47,13 @@ def _faults(item: Json) -> str:
 
 
 _PLUGINS = (
-    *fields(name="PLUGIN", state="STATE", version="VERSION", isolation="ISOLATION"),
+    field("name", "PLUGIN"),
+    *fields(state="STATE", version="VERSION", isolation="ISOLATION"),
     number("connections", "CONNS"),
     Column("ELSEWHERE", _elsewhere, right=True),
     Column("FAULTS", _faults, right=True),
     Column("REASON", _reason),
+    NODE,
 )
 
 _VERSIONS = (
@@ -55,7 +69,7 @@ _INSTALLING = 330.0
 @on_node
 def plugins_list(node: Node, as_json: bool) -> None:
     """List plugins, enabled or not. ELSEWHERE: connections that are on other versions than the current one."""
-    print_items(_PLUGINS, node.get("plugins")["items"], as_json)
+    print_items(_PLUGINS, node.listed("plugins"), as_json)
 
 
 def _print(found: Json, as_json: bool) -> None:

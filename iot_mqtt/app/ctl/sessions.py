@@ -12,6 +12,7 @@ from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.why import STATES, delivery_rows, flight_rows, kept
 from iot_mqtt.app.terminal import (
+    NODE,
     Column,
     Json,
     field,
@@ -41,12 +42,14 @@ def _counted(item: Json) -> str:
 
 
 _SESSIONS = (
-    *fields(client_id="CLIENT", connected="CONNECTED", durable="DURABLE", state="STATE"),
+    field("client_id", "CLIENT"),
+    *fields(connected="CONNECTED", durable="DURABLE", state="STATE"),
     number("subscriptions", "SUBS"),
     Column("BACKLOG", _counted, right=True),
     *numbers(lag="LAG", queued="QUEUED", inflight="INFLIGHT", delivered="DELIVERED"),
     Column("DROPPED", lambda item: str(sum(item["dropped"].values())), right=True),
     field("last_disconnect_text", "LAST DISCONNECT"),
+    NODE,
 )
 
 

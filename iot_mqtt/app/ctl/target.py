@@ -22,6 +22,8 @@ class Target:
     cert_key: str | None = None
     data_dir: str | None = None
     config: str | None = None
+    #: Node of the cluster that it is about.
+    on: str | None = None
     as_json: bool = False
 
     def connect(self) -> Node:
@@ -49,11 +51,11 @@ class Target:
         from iot_mqtt.app.ctl.trust import trusting
 
         if not url.startswith("https://"):
-            return Node(url, token)
+            return Node(url, token, on=self.on)
         own = None if self.cert is None else (self.cert, self.cert_key)
         # As in Node: the token goes to nobody between.
         context = trusting(self.cacert, pinned, own)
-        return Node(url, token, build_opener(ProxyHandler({}), HTTPSHandler(context=context)))
+        return Node(url, token, build_opener(ProxyHandler({}), HTTPSHandler(context=context)), self.on)
 
     def _configured(self) -> tuple[str, str]:
         # Late: whoever names the node and the token needs no configuration.

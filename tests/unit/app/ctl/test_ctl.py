@@ -31,7 +31,7 @@ def test_clients_are_a_table(ctl: Ctl) -> None:
     ctl.view.connect("plc-1")
     ctl.view.connect("a much longer name")
     lines = ctl.lines("clients", "list")
-    assert " ".join(lines[0].split()) == "CLIENT USER PEER LISTENER PROTOCOL CONNECTED SUBS INFLIGHT QUEUED IN OUT"
+    assert " ".join(lines[0].split()) == "CLIENT USER PEER LISTENER PROTOCOL CONNECTED SUBS INFLIGHT QUEUED IN OUT NODE"
     assert [line[:18].rstrip() for line in lines[1:]] == ["a much longer name", "plc-1"]
     assert len({line.index("joe") for line in lines[1:]}) == 1
 

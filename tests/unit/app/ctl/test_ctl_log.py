@@ -64,13 +64,13 @@ def test_info_says_why_commits_fail(ctl: Ctl) -> None:
 @pytest.mark.parametrize(
     ("command", "heading", "rows"),
     [
-        (("shards",), "SHARD STREAMS PAGES MESSAGES BYTES", 2),
-        (("generations",), "GENERATION CLASS BEGAN STREAMS MESSAGES BYTES FIRST END CLOSED", 3),
-        (("generations", "--limit", "2"), "GENERATION CLASS BEGAN STREAMS MESSAGES BYTES FIRST END CLOSED", 2),
-        (("streams",), "GENERATION STREAM SHARD STRUCTURE BUCKET PAGES MESSAGES BYTES", 12),
+        (("shards",), "SHARD STREAMS PAGES MESSAGES BYTES NODE", 2),
+        (("generations",), "GENERATION CLASS BEGAN STREAMS MESSAGES BYTES FIRST END CLOSED NODE", 3),
+        (("generations", "--limit", "2"), "GENERATION CLASS BEGAN STREAMS MESSAGES BYTES FIRST END CLOSED NODE", 2),
+        (("streams",), "GENERATION STREAM SHARD STRUCTURE BUCKET PAGES MESSAGES BYTES NODE", 12),
         (
             ("streams", "--generation", "2"),
-            "GENERATION STREAM SHARD STRUCTURE BUCKET PAGES MESSAGES BYTES",
+            "GENERATION STREAM SHARD STRUCTURE BUCKET PAGES MESSAGES BYTES NODE",
             4,
         ),
     ],
