@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 #: ``twisted.web.server.Request``, whose methods have no annotations.
 WebRequest = Any
 
-_JSON = "application/json"
+_JSON, _PROBLEM = "application/json", "application/problem+json"
 
 
 def status_of(value: object) -> HTTPStatus:
@@ -69,7 +69,7 @@ def failed(request: WebRequest, error: Exception) -> bytes:
         log.error("unexpected error in the API", exc_info=error)
         detail = "the node's log says more"
         error = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
-    return _write_json(request, error.status, {"error": error.error, "detail": error.detail}, error.headers)
+    return _write_json(request, error.status, error.problem(), {"content-type": _PROBLEM, **error.headers})
 
 
 def _write_json(
@@ -77,6 +77,7 @@ def _write_json(
 ) -> bytes:
     """Set status and headers; returns the body that has still to be written."""
     request.setResponseCode(status)
+    request.setHeader("content-type", _JSON)
     for name, text in (headers or {}).items():
         request.setHeader(name, text)
     request.setHeader("cache-control", "no-store")
@@ -85,6 +86,5 @@ def _write_json(
         request.responseHeaders.removeHeader("content-type")
         return b""
     body = json.dumps(value, ensure_ascii=False, default=fields_of).encode("utf-8", "replace") + b"\n"
-    request.setHeader("content-type", _JSON)
     request.setHeader("content-length", str(len(body)))
     return body

@@ -1,10 +1,10 @@
-"""Errors of the API: a status, a word for programs and a sentence for people."""
+"""Errors of the API as RFC 9457 has them: a status, a word for programs and a sentence for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
@@ -12,16 +12,33 @@ from iot_mqtt.ports.directory import Conflict
 
 Value = TypeVar("Value")
 
+#: Before the word of an error: its type. It is a name, and no place to look it up.
+TYPE: Final = "urn:iot-mqtt:problem:"
+
 
 class ApiError(Exception):
-    """Answered as ``{"error": ..., "detail": ...}`` with its status."""
+    """Answered as a problem with its status. ``more``: further members of it."""
 
-    def __init__(self, status: HTTPStatus, error: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: HTTPStatus,
+        error: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(detail)
+        self.more = dict(more or {})
         self.status = status
         self.error = error
         self.detail = detail
         self.headers = dict(headers or {})
+
+    def problem(self) -> dict[str, object]:
+        """The body of the answer; ``error`` is the word that the type ends with."""
+        status = self.status
+        plain = {"title": status.phrase, "status": int(status), "detail": self.detail, "error": self.error}
+        return {"type": f"{TYPE}{self.error}", **plain, **self.more}
 
 
 def bad_request(detail: str) -> ApiError:

@@ -329,4 +329,5 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 def _unheard(what: str, missing: Sequence[Missing]) -> ApiError:
     named = "; ".join(f"{one.node}: {one.reason}" for one in missing)
-    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", f"{what}; no answer of {named}")
+    more = {"missing": missing}
+    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", f"{what}; no answer of {named}", more=more)

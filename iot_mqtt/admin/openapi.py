@@ -34,7 +34,15 @@ _SECURITY: Schemas = {
 #: What every answer may name.
 _GENERAL: Schemas = {
     "OpenApi": {"type": "object"},
-    "Error": object_of({"error": {"type": "string"}, "detail": {"type": "string"}}),
+    "Error": object_of(
+        {
+            "type": {"type": "string", "format": "uri"},
+            "title": {"type": "string"},
+            "status": {"type": "integer", "minimum": 400, "maximum": 599},
+            "detail": {"type": "string", "description": "For people."},
+            "error": {"type": "string", "description": "For programs: what the type ends with."},
+        }
+    ),
     "OfNode": object_of({"node": {"type": "string", "description": "Whose it is."}}),
     "Missing": {**items_of(schema_of(Missing)), "description": "Who did not answer, and why."},
 }
@@ -86,7 +94,8 @@ def _responses(route: Route) -> Json:
     if route.method != "GET":
         failures["503"] = "The store does not answer; try again."
     responses: Json = {
-        status: {"description": text, "content": _json_of(_reference("Error"))} for status, text in failures.items()
+        status: {"description": text, "content": _json_of(_reference("Error"), "application/problem+json")}
+        for status, text in failures.items()
     }
     if route.answer is None:
         responses["204"] = {"description": "Done."}
@@ -114,5 +123,5 @@ def _reference(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _json_of(schema: Json) -> Json:
-    return {"application/json": {"schema": schema}}
+def _json_of(schema: Json, kind: str = "application/json") -> Json:
+    return {kind: {"schema": schema}}

@@ -52,8 +52,8 @@ _PLUGINS = (
     number("connections", "CONNS"),
     Column("ELSEWHERE", _elsewhere, right=True),
     Column("FAULTS", _faults, right=True),
-    Column("REASON", _reason),
     NODE,
+    Column("REASON", _reason),
 )
 
 _VERSIONS = (

@@ -249,7 +249,8 @@ def test_a_wrong_publication_is_400_and_publishes_nothing(view: FakeView, browse
     """Nothing half-understood reaches the broker."""
     answer = browser.post("/api/v1/publish", body)
     assert (answer.status, view.done) == (400, [])
-    assert set(answer.json) == {"error", "detail"}
+    assert set(answer.json) == {"type", "title", "status", "detail", "error"}
+    assert answer.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize(

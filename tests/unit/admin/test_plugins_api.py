@@ -92,7 +92,7 @@ def test_the_list_says_in_a_line_what_matters(case: Case) -> None:
     """State, version, connections here and on other versions, faults, the reason."""
     case.plugins.one = replace(ACME, state="quarantined", reason="3 faults " + "x" * 200)
     heading, row = case.ctl("list").stdout.splitlines()
-    assert " ".join(heading.split()) == "PLUGIN STATE VERSION ISOLATION CONNS ELSEWHERE FAULTS REASON"
+    assert " ".join(heading.split()) == "PLUGIN STATE VERSION ISOLATION CONNS ELSEWHERE FAULTS NODE REASON"
     assert row.split()[:7] == ["acme", "quarantined", "2.0", "process", "5", "2", "1"]
     assert row.endswith("x…") and len(row) < 160
 
