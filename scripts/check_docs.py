@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that the documentation points at things that exist: relative links, headings, make targets, file paths."""
+"""Checks that the documentation points at things that exist: relative links, headings, make targets, file paths, tests.
+Each line of what an acknowledgement means names a test, or says that there is none.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,10 @@ TARGET = re.compile(r"`make ([a-z][a-z-]*)")
 PATH = re.compile(
     r"`((?:iot_mqtt|tests|docs|scripts|benchmarks|examples|changes|requirements)/[\w./-]+\.\w+)(?:::?\w+)?`"
 )
+#: `tests/folder/file.py::test_name` in backticks.
+TEST = re.compile(r"`(tests/[\w./-]+\.py)::(\w+)`")
+#: The page each of whose lines is shown by a test.
+SHOWN = ROOT / "docs" / "acknowledgements.md"
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
@@ -53,6 +59,29 @@ def complaints(document: Path, targets: set[str]) -> Iterator[str]:
     for match in PATH.finditer(text):
         if not (ROOT / match[1]).exists():
             yield f"speaks of {match[1]}, which does not exist"
+    for path, name in TEST.findall(text):
+        if not is_test(path, name):
+            yield f"names {path}::{name}, which is no test"
+    if document == SHOWN:
+        yield from unproven(text)
+
+
+def is_test(path: str, name: str) -> bool:
+    """Whether a file has a function of that name."""
+    file = ROOT / path
+    return (
+        file.exists()
+        and re.search(rf"^ *(async )?def {name}\(", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    )
+
+
+def unproven(text: str) -> Iterator[str]:
+    """Lines of tables that name no test."""
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    for row in rows:
+        last = row.rstrip(" |").rpartition(" | ")[2]
+        if last != "shown by" and not TEST.search(last) and not last.startswith("no test: "):
+            yield f"has a line without a test: {row[:80]}"
 
 
 def main() -> int:

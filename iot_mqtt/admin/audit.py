@@ -152,6 +152,8 @@ class AuditLog:
                 if os.write(descriptor, line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(descriptor)
+                if not size:
+                    _sync(self._folder)  # the name of the file is to survive a power cut, too
             except OSError:
                 os.ftruncate(descriptor, size)  # half a record would be one that nobody can read
                 raise
@@ -166,6 +168,14 @@ class AuditLog:
         for old in files[: max(0, len(files) + 1 - self._files)]:
             old.unlink()
         return self._folder / f"{seq:010d}.jsonl"
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def paths(folder: Path) -> list[Path]:

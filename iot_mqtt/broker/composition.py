@@ -203,7 +203,7 @@ class Composition:
         )
         self.steps.add(Depth(settings.max_topic_levels))
         if log_use.record:
-            self.steps.add(KeptForReplays(log_use.record, self.recording, self.budget, counters))
+            self.steps.add(KeptForReplays(log_use.record, self.recording, self.budget, counters, self.turn))
         self.attempts = Attempts(clock.wall)
         #: What there is to do with other nodes; a sole node has none.
         self.clustering: Clustering | None = None

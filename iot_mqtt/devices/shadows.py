@@ -162,7 +162,7 @@ class Shadows:
 
     async def forget_reported(self, target: str) -> bool:
         """From now on nothing was reported of it, and another user's device may; False if so it was before. Committed
-        with this turn.
+        when this returns.
         """
         before = await self._store.reported(target)
         if before == StoredShadow() and target not in self._pending:
@@ -171,6 +171,7 @@ class Shadows:
         empty = StoredShadow(before.version + 1)
         self._reported.pop(target, None)
         self._changes.reported(target, empty)
+        await self._changes.settled()
         return True
 
     # Desiring.

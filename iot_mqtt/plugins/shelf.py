@@ -95,6 +95,7 @@ class Shelf:
             file.flush()
             os.fsync(file.fileno())
         new.replace(self.folder / _STATE)
+        _sync(self.folder)
 
     def places(self) -> dict[str, dict[str, Place]]:
         """What is kept: name, label, place."""
@@ -113,7 +114,7 @@ class Shelf:
         shutil.rmtree(folder, ignore_errors=True)
 
     def take_in(self, workplace: Path, distribution: Distribution) -> str:
-        """Make what pip installed into a folder a version of ours; its label."""
+        """Make what pip installed into a folder a version of ours; its label. It is on the disk when this returns."""
         label = f"{distribution.version}-{_digest(distribution)}"
         folder = self.folder / _safe(distribution.metadata["Name"]) / label
         if folder.exists():
@@ -121,7 +122,11 @@ class Shelf:
             return label
         folder.parent.mkdir(parents=True, exist_ok=True)
         workplace.chmod(0o755)
+        for path in (*workplace.rglob("*"), workplace):
+            _sync(path)
         workplace.replace(folder)
+        for path in (folder.parent, self.folder):
+            _sync(path)
         return label
 
     def copy_in(self, distribution: Distribution) -> str:
@@ -156,6 +161,15 @@ class Shelf:
             self.trouble = f"{path} cannot be read ({error}); it is put aside, and the configuration counts"
             log.error("%s", self.trouble)
             path.replace(path.with_suffix(".bad"))
+
+
+def _sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _digest(distribution: Distribution) -> str:

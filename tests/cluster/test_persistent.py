@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+import yaml
+from twisted.internet.endpoints import TCP4ClientEndpoint
 
+from iot_mqtt.grid.ignite import IgniteGrid, IgniteSettings
+from iot_mqtt.pipeline.clock import ReactorClock
+from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.cluster.engines import CommandLine, command_line
 from tests.cluster.nodes import eventually
+from tests.contract.driving import ReactorPump
+from tests.contract.ignitekit import address
 
 SERVERS = ("ignite-1", "ignite-2", "ignite-3")
 #: Complaints of a gateway in the log of its server that are no noise.
@@ -61,8 +70,46 @@ def test_a_server_that_dropped_out_comes_back_by_itself(cluster: CommandLine) ->
     assert settled(cluster)
 
 
+@contextmanager
+def opened(cluster: CommandLine) -> Iterator[tuple[IgniteGrid, ReactorPump]]:
+    """The grid, as a broker has it."""
+    told, pump = yaml.safe_load(cluster.broker_file.read_text())["grid"]["ignite"], ReactorPump()
+    settings = IgniteSettings(
+        gateways=tuple(map(address, told["gateway"])),
+        addresses=tuple(map(address, told["addresses"])),
+        token=Path(told["token_file"]).read_text().strip() if "token_file" in told else told["token"],
+    )
+    grid = IgniteGrid(
+        settings,
+        pump.cross,
+        lambda to, timeout: TCP4ClientEndpoint(pump.reactor, to.host, to.port, timeout),
+        ReactorClock(pump.reactor),
+    )
+    pump.run(grid.open())
+    pump.run(grid.identify(20, time.time_ns()))
+    try:
+        yield grid, pump
+    finally:
+        pump.run(grid.close())
+
+
+def acknowledged(cluster: CommandLine) -> list[bytes]:
+    """Keys of commits, the last of which was acknowledged a moment ago."""
+    keys = [b"kept-%04d" % number for number in range(200)]
+    with opened(cluster) as (grid, pump):
+        for key in keys:
+            batch = WriteBatch()
+            for cache in (CacheName.SESSIONS, CacheName.LOG):
+                batch.put(cache, key, key * 20)
+            pump.run(grid.commit(batch))
+    return keys
+
+
 def test_after_a_power_loss_everything_is_there_again(cluster: CommandLine) -> None:
-    """One server comes back first and waits for the others; none is started twice, and the status is right at once."""
+    """One server comes back first and waits for the others; none is started twice, and the status is right at once.
+    What was acknowledged when all of them were killed is there.
+    """
+    keys = acknowledged(cluster)
     cluster("kill", "ignite")
     alone = cluster.run("start", "ignite-2", "--timeout", "2")
     assert alone.returncode == 1
@@ -75,3 +122,6 @@ def test_after_a_power_loss_everything_is_there_again(cluster: CommandLine) -> N
     assert cluster("start") == "running already\n"
     for name in SERVERS:
         assert len([line for line in lines(cluster, name) if " WARN iotmqtt." in line]) < QUIET, name
+    with opened(cluster) as (grid, pump):
+        for cache in (CacheName.SESSIONS, CacheName.LOG):
+            assert pump.run(grid.get_many(cache, keys)) == [key * 20 for key in keys]

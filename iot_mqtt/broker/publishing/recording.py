@@ -8,6 +8,7 @@ from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.publishing.steps import Step
+from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
@@ -64,15 +65,18 @@ class Recording:
 
 
 class KeptForReplays(Step):
-    """The step of topics that are logged whether or not somebody durable wants them now."""
+    """The step of topics that are logged whether or not somebody durable wants them now: acknowledged when they are."""
 
-    __slots__ = ("_filters", "_recording", "_budget", "_counters")
+    __slots__ = ("_filters", "_recording", "_budget", "_counters", "_turn")
 
-    def __init__(self, filters: Sequence[str], recording: Recording, budget: Budget, counters: Counters) -> None:
+    def __init__(
+        self, filters: Sequence[str], recording: Recording, budget: Budget, counters: Counters, turn: Turn
+    ) -> None:
         self._filters = filters
         self._recording = recording
         self._budget = budget
         self._counters = counters
+        self._turn = turn
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
@@ -91,3 +95,5 @@ class KeptForReplays(Step):
                 self._counters.messages_refused[Pause.DISK_FULL] += publication.count
             else:
                 self._recording.record(publication)
+                # Nobody waits for the commit of QoS 0, and it is to come all the same.
+                outcome.ticket = self._turn.reserve()

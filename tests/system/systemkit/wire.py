@@ -95,6 +95,12 @@ def subscribe(packet_id: int, filters: list[tuple[str, int]], *, version: int = 
     return packet(0x82, body + b"".join(text(name) + bytes((options,)) for name, options in filters))
 
 
+def unsubscribe(packet_id: int, filters: list[str], *, version: int = 4) -> bytes:
+    """UNSUBSCRIBE."""
+    body = struct.pack(">H", packet_id) + (b"\0" if version == 5 else b"")
+    return packet(0xA2, body + b"".join(text(one) for one in filters))
+
+
 def ack(kind: int, packet_id: int) -> bytes:
     """PUBACK, PUBREC, PUBREL or PUBCOMP in its short form, the same in both versions."""
     return bytes((kind << 4 | (0x02 if kind == PUBREL else 0), 2, packet_id >> 8, packet_id & 0xFF))

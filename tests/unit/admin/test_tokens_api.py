@@ -256,6 +256,17 @@ def test_a_torn_record_is_taken_away_at_the_start(site: Site) -> None:
     assert (verify(site.folder).whole, verify(site.folder).records) == (True, 2)
 
 
+def test_a_record_is_on_the_disk_and_so_is_the_name_of_its_file(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the call is answered: a power cut takes neither."""
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(Path(os.readlink(f"/proc/self/fd/{file}"))))
+    site.ask("DELETE", "clients/1", TOKEN)
+    (path,) = paths(site.folder)
+    assert synced == [path.resolve(), site.folder.resolve()]
+    site.ask("DELETE", "clients/2", TOKEN)
+    assert synced[2:] == [path.resolve()]
+
+
 def test_nothing_is_changed_that_cannot_be_written_down(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk: the first change is told not to be written, the next are not made; and it goes on by itself."""
 

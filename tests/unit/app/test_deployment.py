@@ -530,3 +530,10 @@ def test_the_ignite_image_sets_properties_that_are_read() -> None:
     assert given <= read
     documented = set(re.findall(r"^#   (\w+)", script.read_text(), re.MULTILINE)) | {"IOT_GATEWAY_TOKEN"}
     assert documented == set(re.findall(r"\$\{(I\w+):[-?]", script.read_text()))
+
+
+def test_the_grid_of_kubernetes_syncs_its_log() -> None:
+    """What was acknowledged is on the disks of both servers, also when all lose their power at once."""
+    (container,) = of_kind("StatefulSet")["ignite"]["spec"]["template"]["spec"]["containers"]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert told["IGNITE_WAL"] == "FSYNC"

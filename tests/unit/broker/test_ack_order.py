@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec import Ack, Connack, ConnectWill, Packet, PacketType, Pingreq, Pingresp, Properties, Publish, Suback
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.grid import CacheName
@@ -54,6 +55,19 @@ def test_nothing_waits_where_nothing_is_kept(version: ProtocolVersion, qos: int)
     assert ids(writer.publish("live", b"1", qos=qos)) == [1]
     assert ids(writer.publish("nobody", b"2", qos=qos)) == [2]
     assert reader.payloads() == [b"1"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_is_recorded_is_acknowledged_when_it_is_safe(qos: int) -> None:
+    """Whoever wants it, or nobody; and QoS 0 is committed although nobody waits for it."""
+    node = Node(log_use=LogUse(record=("t/#",)))
+    writer = node.connect("writer")
+    writer.publish("t/0", b"x")
+    assert node.log.committed_end == node.log.end > 0
+    node.hold()
+    assert writer.publish("t/1", b"x", qos=qos) == []
+    node.release()
+    assert writer.acks(ACK[qos])
 
 
 @VERSIONS

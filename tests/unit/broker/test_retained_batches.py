@@ -157,7 +157,7 @@ def test_what_is_recorded_is_known_by_the_beginning_of_its_topic() -> None:
     node = Node()
     steps = node.broker.steps
     for filter, topic, other in [("a/+/x", b"a/b/x", b"b/b/x"), ("c/#", b"c", b"d/c"), ("+/z", b"y/z", b"y/y")]:
-        step = KeptForReplays((filter,), node.broker.recording, node.broker.budget, node.counters)
+        step = KeptForReplays((filter,), node.broker.recording, node.broker.budget, node.counters, node.broker.turn)
         steps.add(step)
         assert step in steps.of(topic)
         assert step not in steps.of(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import zipfile
@@ -64,6 +65,25 @@ def test_a_project_is_installed_enabled_replaced_and_rolled_back(here: House, tm
     opened = plugins.open("vendor", "p:1", FakeSink())
     assert opened.version == "1.0"
     assert "vendor_codec" not in sys.modules
+
+
+def test_what_is_installed_is_on_the_disk(here: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut takes neither its files, nor their names, nor what was decided about them."""
+    plugins, fsync = here.start(), os.fsync
+    synced: list[Path] = []
+
+    def note(file: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{file}")))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+    run(plugins.install(*wheel(project(tmp_path / "one", "1.0"), tmp_path / "w")))
+    names = [path.name for path in synced]
+    (folder,) = (path for path in synced if path.name == "vendor_codec" and path.parent.name.startswith(".new-"))
+    assert {"codec.py", "tables.py", "lazy.py", folder.parent.name} <= set(names)
+    decided = names.index("state.json.new")
+    assert names[decided - 2 : decided] == ["vendor_codec", "plugins"]
+    assert names[-1] == "plugins"
 
 
 @pytest_twisted.ensureDeferred
