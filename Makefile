@@ -11,7 +11,7 @@ ARGS ?=
 NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
-.PHONY: sbom audit
+.PHONY: sbom audit pipeline wheel deb lock
 .PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse
 
 help: ## Print this list
@@ -20,7 +20,8 @@ help: ## Print this list
 setup: ## Make .venv with everything in it; does nothing when nothing changed
 	@scripts/setup.sh
 
-run: setup ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
+run: ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
+	@scripts/setup.sh run
 	@exec .venv/bin/iot-mqtt serve --config "$(CONFIG)" $(ARGS)
 
 test: setup ## Run every check and every test
@@ -62,22 +63,27 @@ system: setup ## Tests against real broker processes
 	@scripts/setup.sh tests
 	@$(NOX) system -- $(ARGS)
 
-cluster-jars: setup ## Make the jars that a cluster's servers are started from (Java 17, Maven)
+pipeline: ## Bring Spark, which `iot-mqtt pipeline` needs (and Java 17)
+	@scripts/setup.sh pipeline
+
+cluster-jars: ## Make the jars that a cluster's servers are started from (Java 17, Maven)
+	@scripts/setup.sh run
 	@scripts/setup.sh jars
 
 cluster-up: cluster-jars ## Start Ignite, ZooKeeper and Kafka on this machine (ARGS='--nodes 1 --no-kafka')
 	@.venv/bin/iot-mqtt cluster up $(ARGS)
 
-cluster-down: setup ## Stop them (ARGS=--purge removes their data)
+cluster-down: ## Stop them (ARGS=--purge removes their data)
+	@scripts/setup.sh run
 	@.venv/bin/iot-mqtt cluster down $(ARGS)
 
-cluster-test: cluster-jars ## Tests against real Ignite, ZooKeeper and Kafka
+cluster-test: setup cluster-jars ## Tests against real Ignite, ZooKeeper and Kafka
 	@$(NOX) cluster -- $(ARGS)
 
-spark-jars: setup ## Make the jars that Spark reads and writes Kafka with (Java 17, Maven)
+spark-jars: ## Make the jars that Spark reads and writes Kafka with (Java 17, Maven)
 	@scripts/setup.sh spark
 
-spark-test: spark-jars cluster-jars ## Tests of the pipeline's jobs, with a real Spark
+spark-test: setup spark-jars cluster-jars ## Tests of the pipeline's jobs, with a real Spark
 	@$(NOX) spark -- $(ARGS)
 
 bench: setup ## The project's own benchmarks (ARGS selects one)

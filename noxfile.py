@@ -96,11 +96,18 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def lock(session: nox.Session) -> None:
     """Resolve the dependencies again, with hashes and without the address of any index."""
-    group = session.run(str(BIN / "dependency-groups"), "dev", external=True, silent=True)
-    extra = ROOT / ".venv" / "dev.in"
-    extra.write_text(f"-c ../requirements/run.lock\n{group}", encoding="utf-8")
     compile_lock(session, "run", "pyproject.toml")
-    compile_lock(session, "dev", "pyproject.toml", str(extra.relative_to(ROOT)))
+    compile_lock(session, "dev", "pyproject.toml", group(session, "dev", "run"))
+    compile_lock(session, "build", group(session, "build", "dev"))
+    compile_lock(session, "pipeline", "pyproject.toml", "--extra=pipeline", "--constraint=requirements/dev.lock")
+
+
+def group(session: nox.Session, name: str, versions: str) -> str:
+    """A file with what a group of pyproject.toml names, in the versions of a lock."""
+    found = session.run(str(BIN / "dependency-groups"), name, external=True, silent=True)
+    file = ROOT / ".venv" / f"{name}.in"
+    file.write_text(f"-c ../requirements/{versions}.lock\n{found}", encoding="utf-8")
+    return str(file.relative_to(ROOT))
 
 
 def compile_lock(session: nox.Session, name: str, *sources: str) -> None:

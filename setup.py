@@ -2,7 +2,11 @@
 
 Two kinds: the native modules, in Cython, with pure-Python twins; and modules of ours that mypyc compiles just as they
 are (``iot_mqtt/compiled.txt``). Without Cython, mypy or a C compiler the build goes on without them, and Python does
-the same work; ``IOT_MQTT_NATIVE=require`` at run time says what is missing.
+the same work; ``IOT_MQTT_NATIVE=require`` at run time says what is missing. With ``IOT_MQTT_BUILD=python`` it is not
+tried: what is installed then is there within seconds, or for any platform.
+
+What was compiled is used when the file of digests says so, which is written last: a process that starts meanwhile runs
+Python. A build in place first takes away what was built before; any other, of a wheel, leaves the checkout as it is.
 """
 
 from __future__ import annotations
@@ -14,9 +18,9 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("iot_mqtt")
 NAMES = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending")
@@ -28,17 +32,35 @@ OPTIONS = (
     "--allow-untyped-decorators",
     "--no-warn-unused-ignores",
 )
+FORMS = runpy.run_path(str(PACKAGE / "compiled.py"))
+#: Nothing of where it was built: the same source gives the same files anywhere.
+FLAGS = ("-g0", f"-ffile-prefix-map={Path.cwd()}=.")
+
+
+class Build(build_ext):  # type: ignore[misc]
+    """Compiles, and then says what of."""
+
+    #: What is to be written of it.
+    digests = ""
+
+    def run(self) -> None:
+        if self.inplace:
+            FORMS["forget"](PACKAGE)
+        super().run()
+        # With nothing to compile, or all of it failed, there is no library, and the digests are not used.
+        folder = PACKAGE if self.inplace else Path(self.build_lib) / PACKAGE
+        if self.digests and folder.is_dir():
+            (folder / FORMS["DIGESTS"]).write_text(self.digests, encoding="utf-8")
 
 
 def extensions() -> list[Extension]:
     """All that can be compiled here."""
-    forms = runpy.run_path(str(PACKAGE / "compiled.py"))
-    forms["forget"](PACKAGE)
-    if not (PACKAGE / "native").exists() or not can_compile():
+    if os.environ.get("IOT_MQTT_BUILD") == "python" or not (PACKAGE / "native").exists() or not can_compile():
         return []
-    modules = [*native(), *compiled(forms)]
+    modules = [*native(), *compiled()]
     for module in modules:
         module.optional = True
+        module.extra_compile_args = [*module.extra_compile_args, *FLAGS]
     return modules
 
 
@@ -65,14 +87,14 @@ def native() -> list[Extension]:
     return built
 
 
-def compiled(forms: dict[str, Any]) -> list[Extension]:
+def compiled() -> list[Extension]:
     """The listed modules, in one library, if there is a mypyc."""
     try:
         from mypyc.build import mypycify
     except ImportError:
         return []
-    sources: list[Path] = forms["listed"](PACKAGE)
-    library = f"{PACKAGE}.{forms['LIBRARY']}"
+    sources: list[Path] = FORMS["listed"](PACKAGE)
+    library = f"{PACKAGE}.{FORMS['LIBRARY']}"
     try:
         built: list[Extension] = mypycify(
             [*OPTIONS, *map(str, sources)], opt_level="2", debug_level="0", target_dir="build/mypyc", group_name=library
@@ -81,8 +103,12 @@ def compiled(forms: dict[str, Any]) -> list[Extension]:
         # It has said why. Where types differ, with another Twisted perhaps, this is no reason not to install.
         print(f"setup.py: nothing of ours is compiled: {stopped}", file=sys.stderr)  # noqa: T201
         return []
-    forms["note"](PACKAGE, sources)
+    Build.digests = FORMS["noted"](PACKAGE, sources)
     return built
 
 
-setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": Build},
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)

@@ -32,7 +32,8 @@ class Choice:
     def __init__(self, package: Path, *, off: bool) -> None:
         self._package = package
         self._lines = [line.split() for line in _read(package / DIGESTS).decode().splitlines()]
-        self._modules = {words[2]: words[0] for words in self._lines if len(words) > 2}
+        # Also where nothing is compiled yet: what a build leaves while this process runs is not for it.
+        self._modules = {words[2]: words[0] for words in self._lines if len(words) > 2} or _named(package)
         self._off = off
         self._use: bool | None = None
 
@@ -40,7 +41,7 @@ class Choice:
     def use(self) -> bool:
         """Whether what was compiled is imported. Looked at once, when it matters first."""
         if self._use is None:
-            self._use = not self._off and bool(self._modules) and self._fresh()
+            self._use = not self._off and bool(self._lines) and self._fresh()
         return self._use
 
     def find_spec(
@@ -59,7 +60,7 @@ class Choice:
 
 def listed(package: Path) -> list[Path]:
     """The files that are to be compiled."""
-    lines = (package / LIST).read_text().splitlines()
+    lines = _read(package / LIST).decode().splitlines()
     return [package.parent / line.split()[0] for line in lines if line and not line.startswith("#")]
 
 
@@ -71,19 +72,28 @@ def forget(package: Path) -> None:
             library.unlink()
 
 
-def note(package: Path, sources: Sequence[Path]) -> None:
-    """Write down what is compiled, and the files whose constants are compiled into it."""
+def noted(package: Path, sources: Sequence[Path]) -> str:
+    """What ``DIGESTS`` is to say: what is compiled, and the files whose constants are compiled into it."""
     root = package.parent
-    names = {source: ".".join(source.relative_to(root).with_suffix("").parts) for source in sources}
+    names = {source: _module(root, source) for source in sources}
     others = {other for source in sources for other in _imported(root, source)} - set(sources)
     lines = [f"{source.relative_to(root)} {digest(source.read_bytes())} {name}\n" for source, name in names.items()]
     lines += [f"{other.relative_to(root)} {digest(other.read_bytes())}\n" for other in sorted(others)]
-    (package / DIGESTS).write_text("".join(lines))
+    return "".join(lines)
 
 
 def digest(source: bytes) -> str:
     """What Python itself takes to tell whether bytecode is up to date."""
     return source_hash(source).hex()
+
+
+def _module(root: Path, source: Path) -> str:
+    return ".".join(source.relative_to(root).with_suffix("").parts)
+
+
+def _named(package: Path) -> dict[str, str]:
+    root = package.parent
+    return {_module(root, source): str(source.relative_to(root)) for source in listed(package)}
 
 
 def _imported(root: Path, source: Path) -> Iterable[Path]:

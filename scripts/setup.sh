@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Brings .venv up to date: locked dependencies, the native extension, the package itself (editable).
+# Brings .venv up to date: locked dependencies, what is compiled of ours, the package itself (editable).
 #
-#   scripts/setup.sh          what running and checking needs, and bytecode of our modules
+#   scripts/setup.sh          what running and checking needs, all compiled, and bytecode of our modules
+#   scripts/setup.sh run      what a broker needs, in seconds; what is compiled of it is made in the background
+#   scripts/setup.sh compile  what is compiled of it, now
+#   scripts/setup.sh pipeline Spark, and what reports are made with
 #   scripts/setup.sh jars     Ignite, ZooKeeper, Kafka and our gateway as jars, in cluster/target/jars
 #   scripts/setup.sh spark    what Spark needs for Kafka as jars, in spark/target/jars
 #   scripts/setup.sh tests    all jars, and what only the tests need from outside Python: mosquitto and mqtt.js
 #
-# A stamp with a digest of everything that went in makes a second call cheap.
+# Stamps with a digest of everything that went in make a second call cheap.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -57,18 +60,26 @@ pip() {
     fi
 }
 
-# Everything that .venv is made of; of our own modules those that mypyc compiles, and those that it took constants from.
-python_sources() {
-    digest scripts/setup.sh pyproject.toml setup.py requirements/dev.lock iot_mqtt/native/*.pyx iot_mqtt/compiled.{py,txt}
+# One at a time changes .venv and what is compiled. Locked is this file, which stays where it is.
+lock() { ! present flock || { exec 9<scripts/setup.sh && flock "$@" 9; }; }
+
+# What is installed: the locks, and what the package says of itself.
+installed() {
+    digest scripts/setup.sh pyproject.toml setup.py iot_mqtt/__init__.py "${@/#/requirements/}"
+}
+
+# What is compiled, and what constants were taken from.
+sources() {
+    digest setup.py requirements/build.lock iot_mqtt/native/*.pyx iot_mqtt/compiled.{py,txt}
     cat iot_mqtt/compiled.{txt,digests} 2>/dev/null | sed -n 's/^\(iot_mqtt[^ ]*\).*/\1/p' | sort -u | xargs cat 2>/dev/null \
         | sha256sum
 }
 
-python_part() {
-    local stamp=.venv/.setup
-    if [[ -x .venv/bin/iot-mqtt && -f $stamp && $(<$stamp) == "$PWD $(python_sources)" ]]; then
-        return
-    fi
+# current STAMP WORDS: whether the stamp says these words, of this folder.
+current() { [[ -x .venv/bin/iot-mqtt && -f .venv/.$1 && $(<".venv/.$1") == "$PWD $2" ]]; }
+stamp() { printf '%s' "$PWD $2" >".venv/.$1"; }
+
+venv_part() {
     mkdir -p .venv "$HOME"
     if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
         || ! grep -qsF "$PWD/.venv" .venv/bin/pip; then
@@ -77,12 +88,60 @@ python_part() {
         say "making .venv with $python"
         "$python" -m venv --clear .venv
     fi
+}
+
+# install_part STAMP LOCK...: what the locks say, and ourselves; nothing is compiled yet.
+install_part() {
+    local name=$1 lock wanted
+    shift
+    wanted=$(installed "$@")
+    ! current "$name" "$wanted" || return 0
+    lock
+    venv_part
+    rm -f ".venv/.$name"
     say "installing the locked dependencies"
-    rm -f $stamp
-    pip install --require-hashes --no-deps -r requirements/dev.lock
-    say "building iot-mqtt"
-    pip install --no-build-isolation --no-deps --editable .
-    printf '%s' "$PWD $(python_sources)" >$stamp
+    for lock in "$@"; do
+        pip install --require-hashes --no-deps -r "requirements/$lock"
+    done
+    IOT_MQTT_BUILD=python pip install --no-build-isolation --no-deps --editable .
+    stamp "$name" "$wanted"
+}
+
+# With everything installed, that which running needs is.
+run_part() { current setup "$(installed dev.lock)" || install_part run run.lock build.lock; }
+
+# What stands there may be of other sources, natively even without anything that notices it.
+uncompiled_part() { find iot_mqtt \( -name '*.so' -o -name compiled.digests \) -delete; }
+
+compile_part() {
+    ! current compiled "$(sources)" || return 0
+    lock
+    ! current compiled "$(sources)" || return 0
+    rm -f .venv/.compiled
+    say "compiling iot-mqtt"
+    if ! .venv/bin/python setup.py -q build_ext --inplace >.venv/build.log 2>&1; then
+        tail -n 30 .venv/build.log >&2
+        die "the build failed; all of its words are in .venv/build.log"
+    fi
+    stamp compiled "$(sources)"
+}
+
+# A broker does not wait for the compiler: until the next start it is Python that runs, which does the same, slower.
+background_part() {
+    ! current compiled "$(sources)" || return 0
+    case ${IOT_MQTT_NATIVE:-} in
+        off) return ;;
+        require) compile_part; return ;;
+    esac
+    if lock -n; then
+        uncompiled_part
+        exec 9<&-
+        say "this start runs Python; what is compiled for the next is made meanwhile (see iot-mqtt version)"
+        # Whoever reads what this start says does not wait for that.
+        (nice -n 19 scripts/setup.sh compile </dev/null >.venv/background.log 2>&1 &)
+    else
+        say "this start runs Python; what is compiled is being made"
+    fi
 }
 
 # Where Python may not write bytecode itself (PYTHONDONTWRITEBYTECODE), each start would compile all of it anew: half a
@@ -159,9 +218,12 @@ spark_part() {
 
 export HOME="${HOME:-$PWD/.venv/home}"
 case ${1:-} in
-    '') python_part; bytecode_part ;;
+    '') install_part setup dev.lock; compile_part; bytecode_part ;;
+    run) run_part; background_part ;;
+    compile) compile_part; bytecode_part; say "compiled" ;;
+    pipeline) run_part; current setup "$(installed dev.lock)" || install_part pipeline pipeline.lock ;;
     jars) jars_part ;;
     spark) spark_part ;;
     tests) jars_part; spark_part; tests_part ;;
-    *) die "unknown argument: $1 (nothing, jars, spark or tests)" ;;
+    *) die "unknown argument: $1 (nothing, run, compile, pipeline, jars, spark or tests)" ;;
 esac

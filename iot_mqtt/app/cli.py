@@ -59,5 +59,21 @@ def main() -> None:
 
 @main.command()
 def version() -> None:
-    """Print the version."""
+    """Print the version, and what of it is compiled."""
     click.echo(f"iot-mqtt {__version__} (Python {sys.version.split()[0]}, {Path(sys.executable)})")
+    click.echo(f"runs {form()}")
+
+
+def form() -> str:
+    """What a node started now would run: the same work is done by either, faster by what is compiled."""
+    from iot_mqtt.compiled import CHOICE
+    from iot_mqtt.native import USE_NATIVE
+
+    match (CHOICE.use, USE_NATIVE):
+        case (True, True):
+            return "compiled"
+        case (False, False):
+            return "Python alone: nothing is compiled, other sources are, or IOT_MQTT_NATIVE=off says so"
+        case (False, True):
+            return "Python with native modules; the rest is not compiled, or of other sources"
+    return "compiled, without the native modules"

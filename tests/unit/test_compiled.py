@@ -14,7 +14,7 @@ import pytest
 
 import iot_mqtt
 from iot_mqtt import compiled
-from iot_mqtt.compiled import DIGESTS, LIBRARY, LIST, Choice, forget, listed, note
+from iot_mqtt.compiled import DIGESTS, LIBRARY, LIST, Choice, forget, listed, noted
 
 PACKAGE = Path(iot_mqtt.__file__).parent
 #: How a test says that it replaces methods.
@@ -29,7 +29,7 @@ def package(tmp_path: Path) -> Path:
     (package / "one.py").write_text("from iot_mqtt.other import LIMIT\n")
     (package / "other.py").write_text("LIMIT = 1\n")
     (package / LIST).write_text("# Why.\n\niot_mqtt/one.py   because\n")
-    note(package, listed(package))
+    (package / DIGESTS).write_text(noted(package, listed(package)))
     (package / f"{LIBRARY}__mypyc{EXTENSION_SUFFIXES[0]}").touch()
     return package
 
@@ -62,6 +62,18 @@ def test_python_it_is_if_asked_for_or_if_nothing_was_built(package: Path) -> Non
     forget(package)
     assert not (package / DIGESTS).exists()
     assert not Choice(package, off=False).use
+
+
+def test_a_build_that_ends_meanwhile_is_for_the_next_process(package: Path) -> None:
+    """What began as Python stays it, in modules that are imported later, too."""
+    digests = (package / DIGESTS).read_text()
+    (package / DIGESTS).unlink()
+    choice = Choice(package, off=False)
+    (package / DIGESTS).write_text(digests)
+    spec = choice.find_spec("iot_mqtt.one")
+    assert spec is not None
+    assert spec.origin == str(package / "one.py")
+    assert Choice(package, off=False).find_spec("iot_mqtt.one") is None
 
 
 def test_off_and_require_mean_these_modules_too() -> None:
