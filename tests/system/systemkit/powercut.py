@@ -29,7 +29,7 @@ def note_syncs(notes: Path) -> None:
         written.clear()
 
     def writing(target: int, data: bytes, at: int, synced: bool) -> int:
-        error = write_at(target, data, at, synced)
+        error: int = write_at(target, data, at, synced)
         written.append(f"{Path(os.readlink(f'/proc/self/fd/{target}')).name} {at} {len(data)}\n")
         if synced and not error:
             durable()
