@@ -22,6 +22,7 @@ _PARAMETERS: dict[str, Json] = {
     "state": {"description": "Only in this state.", "schema": {"type": "string"}},
     "node": {"description": "Only of this node.", "schema": {"type": "string"}},
     "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
+    "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
 }
 

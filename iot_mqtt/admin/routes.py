@@ -123,6 +123,11 @@ def post(
     return _marked(Route("POST", path, summary, answer=answer, body=body, role=role, spread=spread))
 
 
+def patch(path: str, summary: str, answer: str, body: str, *, role: Role = Role.OPERATOR) -> Callable[[Method], Method]:
+    """The method answers PATCH."""
+    return _marked(Route("PATCH", path, summary, answer=answer, body=body, role=role))
+
+
 def own(
     method: Literal["GET", "POST"], path: str, summary: str, answer: str | None, body: str | None = None
 ) -> Callable[[Method], Method]:

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from iot_mqtt.app.config import ConfigError, load_config, read_config
+from iot_mqtt.app.config import ConfigError, load_checked, read_config
 from iot_mqtt.app.config.cli import config_options, refused
 from iot_mqtt.app.lazy import importing
 
@@ -18,16 +18,17 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     """Run a node until it gets SIGTERM or SIGINT.
 
     Without --config, ./application.yaml is read if there is one. Prints one line that begins with `ready` when
-    every listener accepts. SIGHUP has it read users, rules and certificates again, and open its log anew.
+    every listener accepts. SIGHUP has it read users, rules, certificates and the configuration again, and
+    open its log anew; keys that need a restart are named in the log.
     """
     # Until there is somebody to hear it: to have it end a node that starts, or serves, would surprise people.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        config = load_config(path, sets)
+        loaded = load_checked(path, sets)
     except ConfigError as error:
         raise refused(error) from error
     # Late: a reactor is installed on import, and a configuration that is refused needs none.
     with importing():
         from iot_mqtt.app.node import lives
 
-    sys.exit(lives.run(config, lambda: read_config(path, sets)))
+    sys.exit(lives.run(loaded, lambda: read_config(path, sets)))

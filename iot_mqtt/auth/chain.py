@@ -92,6 +92,13 @@ class Chains:
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
         return await self.of(attempt.listener).authenticate(attempt)
 
+    def use(self, listener: str, chain: Chain | None) -> None:
+        """Ask this chain for the clients of a listener; None: the general one."""
+        if chain is None:
+            self._of_listeners.pop(listener, None)
+        else:
+            self._of_listeners[listener] = chain
+
     def of(self, listener: str) -> Chain:
         return self._of_listeners.get(listener, self._general)
 

@@ -66,6 +66,11 @@ class LimitBook:
             found = sorted([*found, own], key=lambda rule: rule.order)
         return found
 
+    def rewrite(self, written: Iterable[LimitRule]) -> None:
+        """The configuration says something else now."""
+        self._written = tuple(written)
+        self._bind()
+
     def _bind(self) -> None:
         rules = (*self._written, *self._documents.values())
         self._any = bool(rules)

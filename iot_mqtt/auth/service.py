@@ -77,7 +77,7 @@ class Access:
         further = self._further(settings, clock, web)
         if directory is not None and "grid" in self._links:
             self._generation = Generations(directory).of
-        builder = Builder(settings, self._stores(directory), self._verifier, further, self._generation)
+        self._builder = builder = Builder(settings, self._stores(directory), self._verifier, further, self._generation)
         self.accounts = builder.accounts
         self.authenticator = Chains(
             builder.chain(general), {name: builder.chain(links) for name, links in chains.items()}
@@ -145,6 +145,16 @@ class Access:
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""
         return self.accounts.groups_of(owner)
+
+    def require(self, chain: tuple[str, ...]) -> None:
+        """Whether a listener that is opened now can have this chain. ``ValueError`` says why not."""
+        missing = [name for name in chain if name not in self._links]
+        if missing:
+            raise ValueError(f"no listener has asked {missing[0]} since the node started: that needs a restart")
+
+    def serve(self, listener: str, chain: tuple[str, ...]) -> None:
+        """Clients of this listener are asked for by this chain; empty: by the general one."""
+        self.authenticator.use(listener, self._builder.chain(chain) if chain else None)
 
     @property
     def has_files(self) -> bool:

@@ -217,8 +217,8 @@ class Composition:
                 settings.max_half_open, settings.max_half_open_per_listener, settings.max_half_open_per_address
             )
         )
-        timeouts = ConnectTimeouts(wheel, settings.connect_timeout, self.half_open)
-        self.connections = Connections(self.turn, counters, self.accompaniment, self.attempts, timeouts)
+        self.timeouts = ConnectTimeouts(wheel, settings.connect_timeout, self.half_open)
+        self.connections = Connections(self.turn, counters, self.accompaniment, self.attempts, self.timeouts)
         self.connections.on_closed = (self.budget.forget,)
         self.connections.reference = lambda _: settings.server_reference
         #: Who is not let in, whoever he is.

@@ -94,6 +94,11 @@ class Share:
         if self.open >= self.own:
             self._all.claimed -= 1
 
+    def end(self) -> None:
+        """The port is closed for good: what was its own is anybody's, but what its connections still hold."""
+        self._all.claimed -= max(0, self.own - self.open)
+        self.own = self.most = 0
+
 
 class Descriptors:
     """All shares of a process. ``claimed`` counts what is open and what is somebody's own, whichever is more."""

@@ -51,6 +51,10 @@ class HalfOpen:
     def __len__(self) -> int:
         return len(self._of)
 
+    def limit(self, limits: HalfOpenLimits) -> None:
+        """So many from now on; those that are too many go as others come."""
+        self._limits = limits
+
     def within(self, descriptors: int) -> None:
         """Never more than a half of what there is for connections."""
         limits = self._limits

@@ -65,26 +65,31 @@ class _Visitor(Pace):
 class Visitors:
     """All listeners share them. ``came`` and ``left`` are a look into a dictionary each."""
 
-    __slots__ = ("source", "_gone", "_known", "_limits", "_now")
+    __slots__ = ("limits", "source", "_gone", "_known", "_now")
 
     def __init__(self, limits: AddressLimits, now: Callable[[], float]) -> None:
-        self._limits = limits
+        self.limits = limits
         self._now = now
         self._known: dict[str, _Visitor] = {}
         #: Those of them that have no connection, in the order of their leaving.
         self._gone: dict[str, None] = {}
         #: Host → what it counts as; empty: it does not count.
-        self.source: Callable[[str], str] = lru_cache(maxsize=4096)(self._source)
+        self.source: Callable[[str], str]
+        self.forget_sources()
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def forget_sources(self) -> None:
+        """Other networks count for nothing than before."""
+        self.source = lru_cache(maxsize=4096)(self._source)
 
     def came(self, source: str, most: int | None = None) -> str | None:
         """One more connection of an address, unless it is one too many: then why. ``left`` has to follow else.
 
         ``most``: that it may have now, if that is fewer than ever.
         """
-        limits, visitor = self._limits, self._known.get(source)
+        limits, visitor = self.limits, self._known.get(source)
         if visitor is None:
             visitor = self._known[source] = _Visitor()
         elif (limits.most and visitor.open >= limits.most) or (most is not None and visitor.open >= most):
@@ -107,7 +112,7 @@ class Visitors:
         visitor.open -= 1
         if visitor.open:
             return
-        if not self._limits.rate:
+        if not self.limits.rate:
             del self._known[source]
             return
         self._gone[source] = None
@@ -119,6 +124,6 @@ class Visitors:
 
     def _source(self, host: str) -> str:
         found = parsed(host)
-        if found is not None and any(found in network for network in self._limits.unlimited):
+        if found is not None and any(found in network for network in self.limits.unlimited):
             return ""
         return source_of_host(host)

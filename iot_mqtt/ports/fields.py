@@ -1,4 +1,6 @@
-"""Values that are made of other values field by field, where a name means the same on both sides."""
+"""Values that are made of other values field by field, where a name means the same on both sides, and settings that
+change for all who hold them.
+"""
 
 from __future__ import annotations
 
@@ -23,3 +25,14 @@ def made_of(cls: type[Value], *sources: object, **rest: Any) -> Value:
         if found:
             rest[name] = found[0]
     return cls(**rest)
+
+
+def renew(settings: Value, now: Value) -> None:
+    """Have frozen settings say from now on what others of their class say.
+
+    Settings are given to the parts of a node once, and each part looks up what it needs when it needs it. What may
+    change while a node runs changes here and nowhere else, in the reactor's thread; to everybody else they are frozen.
+    """
+    assert type(settings) is type(now)
+    for field in fields(settings):
+        object.__setattr__(settings, field.name, getattr(now, field.name))

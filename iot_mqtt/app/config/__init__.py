@@ -6,7 +6,7 @@ and the limits of each key in ``keys.yaml``, what must hold between keys in ``ch
 """
 
 from iot_mqtt.app.config.errors import ConfigError, Problem
-from iot_mqtt.app.config.loading import DEFAULT_FILE, default_file, load_config
+from iot_mqtt.app.config.loading import DEFAULT_FILE, default_file, load_checked, load_config
 from iot_mqtt.app.config.reading import LoadedConfig, read_config
 from iot_mqtt.app.config.sections import Config
 
@@ -17,6 +17,7 @@ __all__ = [
     "LoadedConfig",
     "Problem",
     "default_file",
+    "load_checked",
     "load_config",
     "read_config",
 ]

@@ -1,5 +1,5 @@
 """The node's log."""
 
-from iot_mqtt.app.logging.setup import configure_logging, make_handler, observe_twisted, reopen_log
+from iot_mqtt.app.logging.setup import configure_logging, make_handler, observe_twisted, reopen_log, set_level
 
-__all__ = ["configure_logging", "make_handler", "observe_twisted", "reopen_log"]
+__all__ = ["configure_logging", "make_handler", "observe_twisted", "reopen_log", "set_level"]

@@ -38,11 +38,17 @@ def configure_logging(config: LogConfig) -> None:
     for old in root.handlers[:]:
         root.removeHandler(old)
     root.addHandler(make_handler(config))
-    root.setLevel(config.level.upper())
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    set_level(config.level)
     logging.captureWarnings(capture=True)
     globalLogBeginner.beginLoggingTo([cast(ILogObserver, observe_twisted)], redirectStandardIO=False)
+
+
+def set_level(level: str) -> None:
+    """The least important lines that are written from now on, as ``log.level`` names them."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
 def reopen_log() -> None:

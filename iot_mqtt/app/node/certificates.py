@@ -46,6 +46,10 @@ class Certificates:
         if context is not None:
             self._ports[name] = context
 
+    def remove(self, name: str) -> None:
+        """A port was closed."""
+        self._ports.pop(name, None)
+
     def reload(self) -> None:
         """Read all files again; those that cannot be used change nothing but the log."""
         for name, context in self._ports.items():

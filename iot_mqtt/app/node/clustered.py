@@ -33,11 +33,11 @@ from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Gateway
-from iot_mqtt.grid.log import FollowedLog, GridLog, PageCache, drop_over
+from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache, drop_over
 from iot_mqtt.pipeline.tls_client import ClientTls, TlsEndpoint
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster_status import ClusterStatus
-from iot_mqtt.ports.fields import made_of
+from iot_mqtt.ports.fields import made_of, renew
 from iot_mqtt.ports.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -110,6 +110,10 @@ class Clustered:
         """Clients can come: where, is shown to the other nodes."""
         if self._node is not None:
             self._node.reachable_at(dict(addresses))
+
+    def retain(self, settings: LogSettings) -> None:
+        """Logs of other nodes are kept by these settings now."""
+        renew(self._settings, settings)
 
     def count(self) -> int:
         """How many nodes are there, this one included."""

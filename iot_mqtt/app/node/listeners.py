@@ -1,17 +1,29 @@
-"""The listeners of one life, and what they share: places, addresses, half-open connections, logins, debts."""
+"""The listeners of one life, and what they share: places, addresses, half-open connections, logins, debts. They are
+opened and closed while the node runs as at its start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.node.parts import bound, make_listener_settings, make_login_limit, make_visitors
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+
+from iot_mqtt.app.config.sections import Config, ListenerConfig
+from iot_mqtt.app.node.parts import bound, make_address_limits, make_listener_settings, make_login_limit, make_visitors
+from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import (
+    Channel,
+    CloseReason,
     Debts,
     Descriptors,
     Doorman,
     HalfOpen,
+    HalfOpenLimits,
     Layout,
     ListenerSettings,
     Listening,
@@ -20,8 +32,26 @@ from iot_mqtt.pipeline import (
     TimingWheel,
     listen,
 )
+from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.fields import renew
+
+log = logging.getLogger(__name__)
+
+#: Clients of a port that is closed that are told so at once, and seconds until the next ones are: they all come back
+#: somewhere.
+CLOSED_AT_ONCE = 200
+CLOSE_STEP = 0.05
+_CLOSED = "the listener was closed by the operator"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenListener:
+    """One that is open, with its part of the node's descriptors."""
+
+    listening: Listening
+    share: Share
 
 
 class Listeners:
@@ -36,56 +66,129 @@ class Listeners:
         self._clock = clock
         self._wheel = wheel
         self._banned = banned
-        self._open: list[Listening] = []
+        self._open: dict[str, OpenListener] = {}
+        self._logins = LoginBudget(config.mqtt.max_connecting_bytes)
+        self._handshakes = LoginBudget(config.mqtt.max_handshakes, TLS_HANDSHAKES)
+        self._debts = Debts(config.mqtt.max_outbox_bytes)
+        self._visitors = make_visitors(config.doors, clock)
+        self._address_limits = self._visitors.limits
+        self._descriptors = Descriptors.of_process(config.doors.max_connections)
+        self._layout: Callable[[ListenerSettings, ListenerConfig], Layout]
+        self._half_open: HalfOpen
 
     def __iter__(self) -> Iterator[Listening]:
-        return iter(self._open)
+        return iter([one.listening for one in self._open.values()])
+
+    def get(self, name: str) -> Listening | None:
+        """The port of this name, if it is open."""
+        found = self._open.get(name)
+        return None if found is None else found.listening
 
     @property
     def ports(self) -> dict[str, int]:
         """What was bound, by name."""
-        return {one.name: one.port for one in self._open}
+        return {one.name: one.port for one in self}
 
     @property
     def addresses(self) -> dict[str, str]:
         """Where each accepts."""
-        return {one.name: bound(one) for one in self._open}
+        return {one.name: bound(one) for one in self}
 
-    def open(self, layout: Callable[[ListenerSettings], Layout], half_open: HalfOpen) -> Share:
+    def open(self, layout: Callable[[ListenerSettings, ListenerConfig], Layout], half_open: HalfOpen) -> Share:
         """Accept from now on; returns the places that are left for the admin port."""
-        config, clock = self._config, self._clock
-        logins = LoginBudget(config.mqtt.max_connecting_bytes)
-        handshakes = LoginBudget(config.mqtt.max_handshakes, TLS_HANDSHAKES)
-        debts = Debts(config.mqtt.max_outbox_bytes)
-        enabled = config.enabled_listeners
-        descriptors, among = Descriptors.of_process(config.doors.max_connections), len(enabled) + 1
-        visitors = make_visitors(config.doors, clock)
-        half_open.within(descriptors.limit)
+        self._layout, self._half_open = layout, half_open
+        half_open.within(self._descriptors.limit)
+        enabled = self._config.enabled_listeners
+        among = len(enabled) + 1
         for name, listener in enabled.items():
-            settings = make_listener_settings(name, listener)
-            doorman = Doorman(
-                settings,
-                clock.monotonic,
-                share=descriptors.share(settings.max_connections, among),
-                visitors=visitors,
-                half_open=half_open,
-                banned=self._banned,
-            )
-            opened = listen(
+            self._add(name, listener, among)
+        return self._descriptors.share(self._config.admin.max_connections, among)
+
+    def add(self, name: str, config: ListenerConfig) -> Listening:
+        """Open one more. Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``."""
+        return self._add(name, config, len(self._open) + 2)
+
+    def _add(self, name: str, config: ListenerConfig, among: int) -> Listening:
+        settings = make_listener_settings(name, config)
+        share = self._descriptors.share(settings.max_connections, among)
+        doorman = Doorman(
+            settings,
+            self._clock.monotonic,
+            share=share,
+            visitors=self._visitors,
+            half_open=self._half_open,
+            banned=self._banned,
+        )
+        try:
+            listening = listen(
                 self._reactor,
                 settings,
-                layout,
+                lambda told: self._layout(told, config),
                 wheel=self._wheel,
                 doorman=doorman,
-                login=make_login_limit(config.mqtt, logins, listener.protocol),
-                handshakes=handshakes,
-                debts=debts,
+                login=make_login_limit(self._config.mqtt, self._logins, config.protocol),
+                handshakes=self._handshakes,
+                debts=self._debts,
             )
-            self._open.append(opened)
-        return descriptors.share(config.admin.max_connections, among)
+        except Exception:
+            share.end()
+            raise
+        self._open[name] = OpenListener(listening, share)
+        return listening
+
+    def close(self, name: str) -> Deferred[None]:
+        """Close a port and let its clients go: version 5 is told 0x98. Fires when the last of them was told."""
+        one = self._open.pop(name)
+        return Deferred.fromCoroutine(self._close(one))
+
+    async def _close(self, one: OpenListener) -> None:
+        await one.listening.stop()
+        told = 0
+        while channels := [channel for channel in one.listening if not channel.closing]:
+            for channel in channels[:CLOSED_AT_ONCE]:
+                _let_go(channel)
+            told += len(channels[:CLOSED_AT_ONCE])
+            if len(channels) > CLOSED_AT_ONCE:
+                await deferLater(self._reactor, CLOSE_STEP)
+            else:
+                break
+        one.share.end()
+        log.info("listener %s was closed", one.listening.name, extra={"connections": told})
+
+    def limit(self, config: Config) -> None:
+        """The limits of all ports, and of each, are others now."""
+        mqtt = config.mqtt
+        self._logins.limit, self._handshakes.limit = mqtt.max_connecting_bytes, mqtt.max_handshakes
+        self._debts.limit = mqtt.max_outbox_bytes
+        limits = HalfOpenLimits(mqtt.max_half_open, mqtt.max_half_open_per_listener, mqtt.max_half_open_per_address)
+        self._half_open.limit(limits)
+        self._half_open.within(self._descriptors.limit)
+        renew(self._address_limits, make_address_limits(config.doors))
+        self._visitors.forget_sources()
+        for name, one in self._open.items():
+            told = config.listeners.get(name)
+            if told is None:
+                continue  # it is about to be closed
+            renew(one.listening.settings, make_listener_settings(name, told))
+            one.share.most = told.max_connections
 
     async def stop(self) -> None:
         """Accept no more. Once more does nothing more."""
-        listening, self._open = self._open, []
-        for one in listening:
-            await one.stop()
+        listening, self._open = self._open, {}
+        for one in listening.values():
+            await one.listening.stop()
+
+    @property
+    def states(self) -> Mapping[str, OpenListener]:
+        """Those that are open, by name."""
+        return self._open
+
+
+def _let_go(channel: Channel) -> None:
+    """Of a port that is closed."""
+    pipeline = channel.pipeline
+    connection = pipeline.get("broker") if isinstance(pipeline, Pipeline) else None
+    if isinstance(connection, Connection) and connection.ctx is not None:
+        connection.disconnect(ReasonCode.ADMINISTRATIVE_ACTION, _CLOSED)
+    else:
+        channel.close(CloseReason("listener_closed", _CLOSED))

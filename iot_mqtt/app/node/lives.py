@@ -20,8 +20,9 @@ from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.private_files import narrow, set_umask
-from iot_mqtt.app.config.reading import Reread
+from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config, LogConfig
 from iot_mqtt.app.logging import configure_logging, reopen_log
 from iot_mqtt.app.node.service import Service
@@ -41,9 +42,15 @@ class Lives:
     """The lives of one node."""
 
     def __init__(
-        self, config: Config, reactor: Any, failed: Callable[[Failure], None], reread: Reread | None = None
+        self,
+        config: Config,
+        reactor: Any,
+        failed: Callable[[Failure], None],
+        reread: Reread | None = None,
+        loaded: LoadedConfig | None = None,
     ) -> None:
         self._config = config
+        self._loaded = loaded
         self._reread = reread
         self._reactor = reactor
         self._failed = failed
@@ -53,7 +60,7 @@ class Lives:
     def begin(self) -> None:
         """The first life; if it cannot begin, the process ends."""
         try:
-            service = self._service = self._life(self._config)
+            service = self._service = self._life(self._config, self._loaded)
         except Exception:  # noqa: BLE001 - every failure to start ends in one line and exit code 1
             self._failed(Failure())
             return
@@ -66,8 +73,8 @@ class Lives:
         making.addCallback(partial(say_first_password, stream))
         making.addErrback(lambda failure: log.warning("no first admin user: %s", failure.getErrorMessage()))
 
-    def _life(self, config: Config) -> Service:
-        service = Service(config, self._reactor, self._over)
+    def _life(self, config: Config, loaded: LoadedConfig | None) -> Service:
+        service = Service(config, self._reactor, self._over, loaded)
         service.reread = self._reread
         return service
 
@@ -79,10 +86,10 @@ class Lives:
     async def _again(self) -> None:
         before = self._service
         assert before is not None
-        config = at_ports(self._config, before.ports)
+        config, loaded = at_ports(before.live.config, before.ports), before.configuration.loaded
         await before.abandon()
         while not self._stopping:
-            service = self._life(config)
+            service = self._life(config, loaded)
             try:
                 await service.start(before.release_ports)
             except Exception as error:  # noqa: BLE001 - whatever it is, a node of a cluster tries again
@@ -120,13 +127,16 @@ def at_ports(config: Config, ports: dict[str, int]) -> Config:
     return replace(config, listeners=listeners, admin=admin)
 
 
-def run(config: Config, reread: Reread | None = None) -> int:
+def run(loaded: LoadedConfig, reread: Reread) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``reread`` reads the configuration again."""
+    config = loaded.config
     set_umask(config)
     told = narrow(config)
     configure_logging(config.log)
     for line in told:
         log.warning("%s", line)
+    for note in notes(loaded):
+        log.info("%s", note)
     sys.setswitchinterval(SWITCH_INTERVAL)
     raise_limit()
     reactor: Any = install()
@@ -139,7 +149,7 @@ def run(config: Config, reread: Reread | None = None) -> int:
         if reactor.running:
             reactor.stop()
 
-    lives = Lives(config, reactor, failed, reread)
+    lives = Lives(config, reactor, failed, reread, loaded)
     reactor.addSystemEventTrigger("before", "shutdown", lives.stop)
     reactor.callWhenRunning(lives.begin)
     _stop_on_signals(reactor)

@@ -11,14 +11,14 @@ from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig, TlsConfig
 from iot_mqtt.broker.composition import Composition
-from iot_mqtt.broker.connections.conduct import Conduct, Patience
+from iot_mqtt.broker.connections.conduct import Patience
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
 from iot_mqtt.devices.asked import Lets
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.log import GridLog, LogSettings
+from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import (
     AddressLimits,
@@ -34,13 +34,11 @@ from iot_mqtt.pipeline import (
     WebSocketSettings,
 )
 from iot_mqtt.pipeline.proxy_protocol import networks
-from iot_mqtt.ports.bans import Bans
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.devices import DeviceStore
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.grid import Grid
-from iot_mqtt.ports.store import Store
 
 #: Bytes around a login: handshakes, headers, and what else one receive brings.
 AROUND_LOGIN = 128 * 1024
@@ -63,11 +61,6 @@ def budget_settings(config: LogConfig, *, shared: bool) -> BudgetSettings:
     if shared:
         return BudgetSettings(config.disk_limit, subject="grid")
     return BudgetSettings(config.disk_limit, config.disk_reserve)
-
-
-def make_log(config: LogConfig, grid: Grid, store: Store, clock: Clock, number: int = 0) -> GridLog:
-    """This node's log of messages, on whatever grid there is; ``number`` is the node's in a cluster."""
-    return GridLog(grid, store, clock, log_settings(config), number)
 
 
 def log_settings(config: LogConfig) -> LogSettings:
@@ -113,20 +106,27 @@ def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSetting
 
 def make_visitors(config: DoorsConfig, clock: Clock) -> Visitors:
     """What all listeners know of addresses."""
-    limits = AddressLimits(
+    return Visitors(make_address_limits(config), clock.monotonic)
+
+
+def make_address_limits(config: DoorsConfig) -> AddressLimits:
+    """What each address may."""
+    return AddressLimits(
         config.max_connections_per_address,
         config.address_rate,
         config.address_burst,
         networks(config.unlimited_addresses),
     )
-    return Visitors(limits, clock.monotonic)
 
 
-def make_conduct(config: DoorsConfig, bans: Bans, clock: Clock) -> Conduct:
-    """What bans clients that flap or guess."""
-    flapping = Patience(config.flapping_count, config.flapping_seconds, config.flapping_ban)
-    guessing = Patience(config.guessing_count, config.guessing_seconds, config.guessing_ban)
-    return Conduct(flapping, guessing, bans, clock.monotonic)
+def make_flapping(config: DoorsConfig) -> Patience:
+    """What clients that come and go are banned for."""
+    return Patience(config.flapping_count, config.flapping_seconds, config.flapping_ban)
+
+
+def make_guessing(config: DoorsConfig) -> Patience:
+    """What clients that guess passwords are banned for."""
+    return Patience(config.guessing_count, config.guessing_seconds, config.guessing_ban)
 
 
 def make_tls_settings(config: TlsConfig) -> TlsSettings | None:
@@ -158,12 +158,13 @@ def _websocket(config: ListenerConfig) -> WebSocketSettings:
     return WebSocketSettings(path=config.path, allowed_origins=config.allowed_origins, local=is_loopback(config.host))
 
 
-def make_layout(broker: Composition, config: Config, links: LinkServices) -> Callable[[ListenerSettings], Layout]:
+def make_layout(
+    broker: Composition, config: Config, links: LinkServices
+) -> Callable[[ListenerSettings, ListenerConfig], Layout]:
     """The stages of a connection above what its transport needs."""
     settings = broker.settings
 
-    def layout(listener: ListenerSettings) -> Layout:
-        told = config.listeners[listener.name]
+    def layout(_: ListenerSettings, told: ListenerConfig) -> Layout:
         durable = config.durable_sessions.enable and told.durable_sessions
         protocol: tuple[str, StageFactory] = (
             "mqtt",

@@ -83,6 +83,10 @@ class RuleDesk:
             loaded = await self._read()
         except ConfigError as error:
             raise RulesRefused(str(error)) from error
+        return await self.use(loaded)
+
+    async def use(self, loaded: LoadedConfig) -> ReloadInfo:
+        """Go by the rules of this configuration from now on. Raises ``RulesRefused``."""
         told = loaded.config.uplink
         problems = [str(problem) for problem in uplink_rule_problems(loaded)]
         if problems:

@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from iot_mqtt import __version__
 from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
+from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
@@ -26,22 +27,24 @@ from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import LOOK_SECONDS as CERTIFICATES_SECONDS
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
+from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import GridCopies
 from iot_mqtt.app.node.inbox import make_letters
 from iot_mqtt.app.node.listeners import Listeners
+from iot_mqtt.app.node.live_keys import LiveKeys, follow, make_conduct, port_rates
 from iot_mqtt.app.node.memory import keep_freed
 from iot_mqtt.app.node.parts import (
     budget_settings,
     disk_meter,
+    log_settings,
     make_accompanied,
-    make_conduct,
     make_grid,
     make_layout,
-    make_log,
 )
 from iot_mqtt.app.node.rule_desk import RuleDesk
+from iot_mqtt.app.node.running_listeners import RunningListeners
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.slow_files import SlowFiles
@@ -52,7 +55,6 @@ from iot_mqtt.auth.web import AgentWeb
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.shedding import BusyLimits, Shedding
-from iot_mqtt.broker.connections.traffic import Rates
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.views.view import View
@@ -108,9 +110,19 @@ class Service:
     #: The configuration again, as it was read at the start; None: it came from nowhere.
     reread: Reread | None = None
 
-    def __init__(self, config: Config, reactor: TurnReactor, on_over: Callable[[str], None]) -> None:
-        """``on_over`` is called when this life is over although nobody asked for it, with the reason."""
-        self._config = config
+    def __init__(
+        self,
+        config: Config,
+        reactor: TurnReactor,
+        on_over: Callable[[str], None],
+        loaded: LoadedConfig | None = None,
+    ) -> None:
+        """``on_over`` is called when this life is over although nobody asked for it, with the reason. ``loaded``: what
+        the configuration was read from, if it was; then it can be changed.
+        """
+        self.live = LiveKeys(config)
+        config = self._config = self.live.shared
+        self.configuration = Configuration(loaded, self.live, self._keep)
         self._on_over = on_over
         self._reactor: Any = reactor
         self.clock = ReactorClock(reactor)
@@ -140,7 +152,8 @@ class Service:
     async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
         """Open everything; returns the line that says so. ``before_listening`` makes room for the ports."""
         number = await self._open_grid()
-        messages = make_log(self._config.log, self._grid, self._store, self.clock, number)
+        settings = self.live.made(lambda told: log_settings(told.log))
+        messages = GridLog(self._grid, self._store, self.clock, settings, number)
         self._make_broker(messages)
         await messages.open()
         uplink = await self._attach_uplink(number)
@@ -152,9 +165,7 @@ class Service:
         await self.accompanied.load(self.broker.accompany)
         cross = self._reactor.callFromThread
         letters = make_letters(self._config, self.accompanied.commands, self.broker.turn, self.clock, cross)
-        if letters is not None:
-            self.accompanied.letters = letters
-            self.view.further_alarms.append(lambda: letters.alarms)
+        self._note_letters(letters)
         await self.gateways.start()
         self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
         await self._store.settled()
@@ -185,6 +196,7 @@ class Service:
             self._repeat(CARE_SECONDS, self._take_care)
         if self._ended is not None:
             raise Unavailable(self._ended)
+        self._take_changes()
         self._started = self.view.ready = True
         if letters is not None:
             letters.begin()
@@ -194,9 +206,25 @@ class Service:
         """Of the first admin user, if this start has made one."""
         return await self._admin.first_password()
 
+    def _note_letters(self, letters: Letters | None) -> None:
+        if letters is not None:
+            self.accompanied.letters = letters
+            self.view.further_alarms.append(lambda: letters.alarms)
+
+    def _take_changes(self) -> None:
+        """The configuration may change from now on."""
+        moved = (lambda _: None) if self._cluster is None else self._cluster.listening
+        self.configuration.ports = RunningListeners(
+            self._listeners, self._access, self.gateways, self._certificates, moved
+        )
+        if self.reread is not None:
+            self.configuration.read = self._written(self.reread).read_alone
+        if (cluster := self._cluster) is not None:
+            self.live.then(lambda told: cluster.retain(log_settings(told.log)))
+
     def _shed_load(self) -> None:
         """Measure how late the loop is, and let nobody in while it is too late."""
-        limits = BusyLimits(self._config.doors.busy_lag, self._config.doors.busy_seconds)
+        limits = self.live.made(lambda told: BusyLimits(told.doors.busy_lag, told.doors.busy_seconds))
         shedding = Shedding(limits, self.broker.door, self.counters)
         self._lag.watchers = (shedding.measured,)
         self.view.further_alarms.append(lambda: shedding.alarms)
@@ -215,7 +243,11 @@ class Service:
 
     def _resources(self) -> list[Resource]:
         """Of the API, what stands beside the broker."""
-        found: list[Resource] = [BanResources(self._bans)]
+        found: list[Resource] = [
+            BanResources(self._bans),
+            ConfigResources(self.configuration),
+            ListenerResources(self.configuration),
+        ]
         if isinstance(self._grid, EmbeddedGrid):
             copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
             found.append(BackupResources(copies))
@@ -234,7 +266,7 @@ class Service:
             store=self._store,
             log=messages,
             log_use=LogUse(config.log.batch_size, config.log.record, config.durable_sessions.progress_delay),
-            budget=budget_settings(config.log, shared=cluster is not None),
+            budget=self.live.made(lambda told: budget_settings(told.log, shared=cluster is not None)),
             disk=disk_meter(self._grid) if cluster is None else cluster.grid.room_use,
             counters=self.counters,
             clock=self.clock,
@@ -243,18 +275,21 @@ class Service:
             authorizer=self._access.authorizer,
             methods=self._access.methods,
             limits=self._access.limits.of,
-            rates={name: Rates(one.message_rate, one.byte_rate) for name, one in config.enabled_listeners.items()},
+            rates=port_rates(config),
             clean_for_others=config.auth.session_of_another_user == "clean",
             bans=self._bans,
             call_soon=self._reactor.call_at_turn_end,
         )
         self._access.on_changed = self.broker.rights.changed
         self._bans.on_added = self.broker.bouncer.added
-        conduct = make_conduct(config.doors, self._bans, self.clock)
+        conduct = make_conduct(self.live, self._bans, self.clock)
         self.broker.connections.on_closed = (*self.broker.connections.on_closed, conduct.ended)
         self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access.lets)
         self._access.limits.on_changed = self.broker.limiting.changed
         self.view = make_view(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
+
+    async def _keep(self, write: Callable[[], None]) -> None:
+        await SlowFiles(write, self._reactor, CONFIG_PATIENCE, "the data directory").read()
 
     async def _config_now(self) -> Config:
         """As it is written; as it was at the start if it came from nowhere."""
@@ -270,7 +305,7 @@ class Service:
         if uplinked is None:
             return None
         await uplinked.attach(self._config, self.broker)
-        self._desk = uplinked.desk
+        self._desk = self.configuration.rules = uplinked.desk
         self.view.further_alarms.append(lambda: uplinked.book.alarms)
         return uplinked.uplink
 
@@ -282,6 +317,7 @@ class Service:
         ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
+        follow(self.live, self.broker, self._listeners, self._access)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
         self._repeat(CERTIFICATES_SECONDS, self._certificates.look)
         return ports
@@ -411,15 +447,15 @@ class Service:
             log.error("access rules were not reloaded, the old ones stay: %s", error)
 
     def look_again(self) -> None:
-        """Read again what may have changed: users, rules, certificates, the uplink's rules. What is wrong stays as it
+        """Read again what may have changed: users, rules, certificates, the configuration. What is wrong stays as it
         was before, and the log says why; connections that are there stay.
         """
         for error in self._access.reload():
             log.error("access rules were not reloaded, the old ones stay: %s", error)
         self._certificates.reload()
-        if self._desk is not None and self.reread is not None:
-            reading = ensureDeferred(self._desk.reload())
-            reading.addErrback(lambda failure: log.error("the uplink's rules stay: %s", failure.getErrorMessage()))
+        if self.configuration.read is not None:
+            reading = ensureDeferred(self.configuration.reload())
+            reading.addErrback(lambda failure: log.error("the configuration stays: %s", failure.getErrorMessage()))
         log.info("users, rules and certificates were read again")
 
     async def stop(self) -> None:

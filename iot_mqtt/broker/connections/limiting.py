@@ -58,6 +58,7 @@ class Limiting:
         "_call_soon",
         "_stale",
         "_looking",
+        "_everybody",
     )
 
     def __init__(
@@ -87,7 +88,7 @@ class Limiting:
         self._call_soon = call_soon
         #: User → connections and sessions at other nodes, as they were last heard of.
         self.elsewhere: Callable[[str], tuple[int, int]] = lambda _: (0, 0)
-        self._stale = self._looking = False
+        self._stale = self._looking = self._everybody = False
 
     def begin(self, connection: Connection, principal: Principal, client_id: str) -> None:
         """It is known who the client of a connection is, and what it will be called."""
@@ -140,6 +141,11 @@ class Limiting:
 
     # While clients are in.
 
+    def usual_changed(self) -> None:
+        """Something else holds for everybody of whom nothing is said; the usual allowance has it already."""
+        self._everybody = True
+        self.changed()
+
     def changed(self) -> None:
         """Something else is said of somebody."""
         self._stale = True
@@ -149,9 +155,9 @@ class Limiting:
 
     async def _look_again(self) -> None:
         while self._stale:
-            self._stale = False
+            self._stale, everybody, self._everybody = False, self._everybody, False
             for count, connection in enumerate(list(self._connections), 1):
-                self._renew(connection)
+                self._renew(connection, everybody=everybody)
                 if count % AT_ONCE == 0:
                     await breath(self._call_soon)
         self._looking = False
@@ -160,13 +166,13 @@ class Limiting:
         self._looking = False
         logger.error("limits could not be asked again", exc_info=error)
 
-    def _renew(self, connection: Connection) -> None:
+    def _renew(self, connection: Connection, *, everybody: bool) -> None:
         session, principal, connect = connection.session, connection.principal, connection.connect
         if session is None or principal is None or connect is None or session.connection is not connection:
             return
         limits = self._limits(principal._replace(client_id=session.client_id))
         allowance = self._usual if limits is None else allowance_of(self._settings, limits)
-        if allowance == connection.allowance:
+        if allowance == connection.allowance and not everybody:
             return
         connection.allowance = allowance
         self._traffic.lead(connection, principal.owner, session.client_id, allowance.limits)

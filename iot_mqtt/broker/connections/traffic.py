@@ -53,13 +53,17 @@ class Traffic:
         counters: Counters,
         clock: Clock,
     ) -> None:
-        self._settings = settings
-        self._ports = {name: rates for name, rates in ports.items() if any(rates)}
+        self.change(settings, ports)
         self._budget = budget
         self._counters = counters
         self.gates = Gates(clock)
         #: What each flow uses.
         self._keys: dict[Flow, list[tuple[str, ...]]] = {}
+
+    def change(self, settings: TrafficSettings, ports: Mapping[str, Rates]) -> None:
+        """These rates from now on; connections that are there keep theirs until they are led again."""
+        self._settings = settings
+        self._ports = {name: rates for name, rates in ports.items() if any(rates)}
         of_all = (
             settings.message_rate,
             settings.byte_rate,

@@ -40,9 +40,7 @@ class ReplayTurns:
     __slots__ = ("behind", "_call_soon", "_going_on", "_most", "_most_each", "_reading", "_slots", "_waiting")
 
     def __init__(self, settings: MqttSettings, call_soon: Callable[[Callable[[], None]], None]) -> None:
-        self._most = settings.max_replays
-        self._most_each = settings.max_replays_per_client
-        self._slots = max(1, settings.replay_bytes // READ_BYTES)
+        self.limit(settings)
         self._call_soon = call_soon
         #: Replays of connected clients that are to read on.
         self.behind: set[object] = set()
@@ -50,6 +48,12 @@ class ReplayTurns:
         self._waiting: dict[Session, deque[Replay]] = {}
         self._reading: set[Session] = set()
         self._going_on = False
+
+    def limit(self, settings: MqttSettings) -> None:
+        """So many from now on; those that there are go on."""
+        self._most = settings.max_replays
+        self._most_each = settings.max_replays_per_client
+        self._slots = max(1, settings.replay_bytes // READ_BYTES)
 
     def admit(self, session: Session) -> None:
         """Refuse a further replay of a session where it is one too many."""

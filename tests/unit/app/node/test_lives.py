@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 import pytest
-from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
+from iot_mqtt.app.config.reading import LoadedConfig
 from iot_mqtt.app.config.sections import AdminConfig, Config, GridConfig, ListenerConfig, NodeConfig
 from iot_mqtt.app.node import lives
 from iot_mqtt.app.node.lives import Lives
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.pipeline.reactor import TurnReactor
-
-T = TypeVar("T")
-
-
-def _reactor() -> Any:
-    """Twisted's have few annotations."""
-    return TurnReactor()
-
-
-class Turning:
-    """A reactor that runs while a test waits for something."""
-
-    def __init__(self) -> None:
-        self.reactor = _reactor()
-        self._readers = set(self.reactor.getReaders())
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < end, "it did not happen in time"
-            wait = self.reactor.timeout()
-            self.reactor.doIteration(0.1 if wait is None else min(wait, 0.1))
-            self.reactor.runUntilCurrent()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        results: list[T | Failure] = []
-        Deferred.fromCoroutine(coroutine).addBoth(results.append)
-        self.until(lambda: bool(results))
-        result = results[0]
-        if isinstance(result, Failure):
-            result.raiseException()
-        return result
-
-    @property
-    def left(self) -> list[Any]:
-        """What would still happen by itself: timers and open ports."""
-        return [*self.reactor.getDelayedCalls(), *(set(self.reactor.getReaders()) - self._readers)]
+from tests.unit.app.node.lifekit import Turning
 
 
 class Often(Service):
@@ -64,8 +27,14 @@ class Often(Service):
     failures: ClassVar[int]
     made: ClassVar[list[Often]]
 
-    def __init__(self, config: Config, reactor: TurnReactor, on_over: Callable[[str], None]) -> None:
-        super().__init__(config, reactor, on_over)
+    def __init__(
+        self,
+        config: Config,
+        reactor: TurnReactor,
+        on_over: Callable[[str], None],
+        loaded: LoadedConfig | None = None,
+    ) -> None:
+        super().__init__(config, reactor, on_over, loaded)
         self.made.append(self)
 
     async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
