@@ -1,6 +1,6 @@
 """Counters that cost an integer addition; ``metrics`` turns them into Prometheus text and ``$SYS`` topics.
 
-The identity every system test asserts, counted per receiver::
+The loss identity, counted per receiver, which every system and cluster test asserts::
 
     matched + restored = delivered + waiting + handed over + sum(dropped)
 
@@ -89,8 +89,9 @@ class Counters:
         self.packets_sent: Counter[str] = Counter()
         self.messages_received = 0  # PUBLISH accepted from clients, wills and the API
         self.messages_matched = 0  # receivers found, summed
-        self.messages_restored = 0  # the same, of messages that waited when the node started or their session came
-        self.messages_handed_over = 0  # waited for sessions that went to another node
+        self.messages_restored = 0  # the same, of messages that waited at the start, or came from another node
+        self.messages_handed_over = 0  # went to another node, with a session or for a group
+        self.readers_uncounted = 0  # that ended, or lost messages, before anybody had counted what they were owed
         self.messages_unmatched = 0  # PUBLISH that nobody wanted
         self.messages_delivered = 0  # handed to an outbox (QoS 0) or sent and acknowledged (QoS 1/2)
         self.messages_resent = 0
@@ -109,3 +110,10 @@ class Counters:
         self.commit_seconds = 0.0
         self.commit_latency = Histogram()
         self.commit_failures = 0
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages that must be waiting for some receiver: what came to it, less what became of it."""
+        lost = self.dropped.total() - self.dropped[Drop.RETAINED_QUOTA]
+        came = self.messages_matched + self.messages_restored
+        return came - self.messages_delivered - self.messages_handed_over - lost

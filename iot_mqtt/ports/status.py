@@ -28,8 +28,10 @@ class BrokerInfo:
     #: Messages in queues and in the log that wait for a session or a group.
     queued: int
     inflight: int
-    #: received = delivered + waiting + dropped, per receiver.
+    #: Messages that some receiver has not confirmed: queued, in the log, or under way.
     waiting: int
+    #: What the loss identity leaves over, since the start; anything but 0 is a fault of the node.
+    unexplained: int
     #: Of ``queued``, those in the log.
     backlog: int
     #: Sessions and groups whose part of the log is still being counted.

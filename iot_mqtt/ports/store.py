@@ -148,6 +148,8 @@ class CommitOrder(IntEnum):
     BUDGET = auto()
     #: Devices and commands, and what waits for their commit: sequences of readings, which are safe when the pages are.
     DEVICES = auto()
+    #: What became of messages, when all is in it.
+    LEDGER = auto()
 
 
 class CommitParticipant(Protocol):

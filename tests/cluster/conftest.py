@@ -70,7 +70,12 @@ def _three_nodes(engines: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-def nodes(_three_nodes: Nodes) -> Nodes:
-    """Three nodes that are one broker, all of them running; tests keep apart by client ids and topics."""
+def nodes(_three_nodes: Nodes) -> Iterator[Nodes]:
+    """Three nodes that are one broker, all of them running; tests keep apart by client ids and topics.
+
+    At the end each of them has to be able to say what became of all messages.
+    """
     _three_nodes.mend()
-    return _three_nodes
+    yield _three_nodes
+    for node in _three_nodes:
+        node.assert_explained()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import LogUse, MqttSettings
+from iot_mqtt.broker.views.backlog import tally
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.errors import ReasonCode
@@ -148,6 +149,14 @@ class BrokerLife:
     def _new_id(self) -> str:
         self._ids += 1
         return f"{self.name}-{self._ids}"
+
+    @property
+    def unexplained(self) -> int:
+        """What the loss identity leaves over."""
+        if self.broker is None or not self.ready:
+            return 0
+        found = tally(self.broker.sessions, self.broker.groups)
+        return self.counters.unconfirmed - (found.queued + found.backlog + found.inflight - found.released)
 
     def owns(self, client_id: str) -> bool:
         """It has the client's session in memory, and could still write for it."""

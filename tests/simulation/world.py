@@ -147,6 +147,13 @@ class World:
         for client in self.clients:
             client.poll()
         self.check_owners()
+        self.check_figures()
+
+    def check_figures(self) -> None:
+        """Each node can say what became of each message."""
+        for life in self.all_lives:
+            if not life.ended and life.unexplained:
+                raise Broken(f"figures: {life.name} {life.place} cannot explain {life.unexplained} messages")
 
     def check_owners(self) -> None:
         alive = [life for life in self.all_lives if not life.ended]

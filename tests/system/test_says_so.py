@@ -18,6 +18,7 @@ from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import brokers
 from systemkit.waiting import wait_until
 
+from iot_mqtt.admin.token import read_token
 from iot_mqtt.app.ctl.cli import ctl
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="what ctl and the metrics of this broker say")
@@ -88,6 +89,10 @@ def test_the_loss_identity_holds_from_exported_figures_after_a_restart(broker: B
     samples = broker.metrics() or {}
     assert_balanced(samples)
     assert (samples["iot_mqtt_messages_delivered_total"], samples["iot_mqtt_messages_waiting"]) == (15, 0)
+    identity = json.loads(broker.http("/api/v1/identity", token=read_token(str(broker.data_dir))))
+    assert (identity["delivered"], identity["unexplained"]) == (15, 0)
+    assert (identity["account"]["lives"], identity["account"]["killed"]) == (2, 1)
+    assert identity["account"]["delivered"] >= 15
 
 
 def test_why_knows_clients_that_were_refused(broker: BrokerProcess) -> None:

@@ -19,6 +19,7 @@ from iot_mqtt import __version__
 from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
+from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
@@ -29,6 +30,8 @@ from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
+from iot_mqtt.app.node.figures import LOOK_SECONDS as FIGURES_SECONDS
+from iot_mqtt.app.node.figures import NodeFigures
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import GridCopies
 from iot_mqtt.app.node.inbox import make_letters
@@ -141,6 +144,7 @@ class Service:
         self._lag = LoopLag(self.clock)
         self._load = Load()
         self._certificates = Certificates(self.clock)
+        self.figures = NodeFigures(clustered=self._cluster is not None)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._periodic: list[LoopingCall] = []
@@ -156,7 +160,7 @@ class Service:
         messages = GridLog(self._grid, self._store, self.clock, settings, number)
         self._make_broker(messages)
         await messages.open()
-        uplink = await self._attach_uplink(number)
+        uplink = await self._attach(number)
         if self._cluster is None:
             await self.broker.loading.load()
         else:
@@ -247,6 +251,7 @@ class Service:
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
+            FiguresResources(self.figures),
         ]
         if isinstance(self._grid, EmbeddedGrid):
             copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
@@ -297,6 +302,12 @@ class Service:
 
     def _written(self, reread: Reread) -> SlowFiles[LoadedConfig]:
         return SlowFiles(reread, self._reactor, CONFIG_PATIENCE, "the configuration")
+
+    async def _attach(self, number: int) -> Uplink | None:
+        """What takes part in commits beside the broker itself: the figures that are kept, and the uplink."""
+        await self.figures.begin(self.broker, self.view, self._grid, number)
+        self._repeat(FIGURES_SECONDS, self.figures.look)
+        return await self._attach_uplink(number)
 
     async def _attach_uplink(self, number: int) -> Uplink | None:
         cross = self._reactor.callFromThread
@@ -476,6 +487,7 @@ class Service:
                 self._letters.abandon()
             if hasattr(self, "accompanied"):
                 self.accompanied.stopping()
+            self.figures.close()
             await self._settle(self._store.settled(), deadline)
             if hasattr(self, "broker") and self.broker.uplink is not None:
                 await self._settle(self.broker.uplink.stop(), deadline)

@@ -49,7 +49,9 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
         version=version,
         started_at=started_at,
         counters=broker.counters,
-        figures=Figures(broker.connections, sessions, broker.groups, broker.routes, broker.retention, budget),
+        figures=Figures(
+            broker.connections, sessions, broker.groups, broker.routes, broker.retention, budget, broker.counters
+        ),
         clients=ClientsView(sessions, broker.attempts, budget, turn),
         sessions=SessionsView(sessions, backlogs, broker.outflow, broker.attempts, broker.ending.end, turn),
         messages=MessagesView(broker.publishing, broker.retention, broker.counters, turn, broker.clock, levels),

@@ -265,6 +265,9 @@ class FanOut:
             logged = self.recording.record(publication)
             if cursor is not None:
                 cursor.offer(publication, logged)
+            else:
+                # It is counted when the group is open, and reads it.
+                self.counters.messages_matched -= publication.count
             outcome.ticket = self.store.latest
             return
         self._to_members(publication, group, outcome)
@@ -285,8 +288,7 @@ class FanOut:
                 else:
                     cast(OtherMember, receiver).give(part)
                     outcome.elsewhere = True
-                    # It is matched where it is delivered.
-                    self.counters.messages_matched -= count
+                    self.counters.messages_handed_over += count
                 position += count
 
     def deliver_to_member(self, publication: Publication, filter: str, session: Session | None) -> bool:

@@ -81,7 +81,9 @@ class Census:
 
     async def write_off(self, generation: int) -> None:
         """The generation will be dropped: count what is lost by it, and to whom."""
-        started = {one: one.position for one in self._cursors() if not one.live and one.backlog is not None}
+        behind = [one for one in self._cursors() if not one.live]
+        started = {one: one.position for one in behind if one.backlog is not None}
+        self._node.counters.readers_uncounted += len(behind) - len(started)
         for cursor, count in (await self._tally(generation, list(started), self._log.end)).items():
             if not (cursor.live or cursor.closed or cursor.reading) and cursor.position == started[cursor]:
                 cursor.lose(count)

@@ -46,7 +46,9 @@ class PassingOn:
         left = [entry for entry in entries if isinstance(entry, Delivery)]
         # Sent, kept by nobody, and not confirmed.
         lost = sum(1 for entry in entries if entry is SENT_QOS1 or entry is SENT_QOS2 or isinstance(entry, Flight))
-        lost += sum(cursor.owed for cursor in session.cursors())
+        for cursor in session.cursors():
+            lost += cursor.owed
+            self.counters.readers_uncounted += cursor.backlog is None
         left.extend(session.queue.take_all())
         session.outbound = Outbound(0)
         for delivery in left:

@@ -96,7 +96,7 @@ class Groups:
                 self._flights.keep(cursor)
                 self.close(cursor)
                 self._records.remove(cursor)
-                self._means.node.counters.dropped[Drop.NO_SHARED_MEMBER] += cursor.backlog or 0
+                self._means.node.counters.dropped[Drop.NO_SHARED_MEMBER] += cursor.owed
         self._waiting.drop_empty()
 
     def open_waiting(self, log: LogReader) -> None:
@@ -110,7 +110,7 @@ class Groups:
         """A session goes on at another node; of a group that has no member here any more all records stay."""
         for cursor in self._registry.of_member(session):
             if not len(cursor.group):
-                self.close(cursor)
+                self._hand_over(cursor)
 
     def give_up(self, cursor: GroupCursor) -> None:
         """Another node gives it out from now on."""
@@ -118,6 +118,10 @@ class Groups:
         self._flights.give_up(cursor)
         for member in cursor.group.members:
             self._registry.leave(member, cursor)
+        self._hand_over(cursor)
+
+    def _hand_over(self, cursor: GroupCursor) -> None:
+        self._means.node.counters.messages_handed_over += cursor.owed
         self.close(cursor)
 
     def close(self, cursor: GroupCursor) -> None:

@@ -56,5 +56,7 @@ class LeaseBook:
         self._records.finished(lease)
 
     def give_back(self, cursor: GroupCursor, client_id: str, references: Iterable[Reference]) -> None:
-        """The same, for others."""
-        cursor.give_back(self.take_back(cursor, client_id, references))
+        """The same, for others: these messages are here again."""
+        found = self.take_back(cursor, client_id, references)
+        cursor.node.counters.messages_restored += count_of(found)
+        cursor.give_back(found)

@@ -63,8 +63,7 @@ class Leases:
         sent = Publication(part.run, part.topic, part.publisher, part.wall, part.origin)
         sent.logged = LogRun(reference, part.run, part.topic, part.publisher, part.wall, part.origin)
         member.lend(sent, cursor.name)
-        # It is matched where it is delivered.
-        self._counters.messages_matched -= count
+        self._counters.messages_handed_over += count
         return count
 
     # Back.

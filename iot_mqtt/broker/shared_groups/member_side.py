@@ -168,6 +168,7 @@ class MemberSide:
             for position in places_of(back):
                 held.pop(position, None)
             if back.length:
+                self._counters.messages_handed_over += back.length
                 self._tell(leader, "returned", client_id, [back])
             if ended and kept.length:
                 self._tell(leader, "done", client_id, [kept])

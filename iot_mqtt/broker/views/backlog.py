@@ -62,7 +62,7 @@ def tally(sessions: Iterable[Session], groups: SharedGroups) -> Tally:
             for cursor in session.cursors():
                 if not cursor.live:
                     found.add(cursor)
-    for group in groups:
+    for group in groups.parts():
         if not group.live:
             found.add(group)
     return found

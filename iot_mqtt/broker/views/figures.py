@@ -11,6 +11,7 @@ from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.views.backlog import tally
 from iot_mqtt.broker.views.cluster_view import Clients
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo
 from iot_mqtt.topics import Routes
 
@@ -33,6 +34,7 @@ class Figures:
         routes: Routes[Session],
         retention: Retention,
         budget: Budget,
+        counters: Counters,
     ) -> None:
         self._connections = connections
         self._sessions = sessions
@@ -40,11 +42,13 @@ class Figures:
         self._routes = routes
         self._retention = retention
         self._budget = budget
+        self._counters = counters
 
     def info(self, **node: Any) -> BrokerInfo:
         """``node``: what the figures do not say."""
         self._connections.count_bytes()
         found, retained = tally(self._sessions, self._groups), self._retention.index
+        waiting = found.queued + found.backlog + found.inflight - found.released
         return BrokerInfo(
             clients=self._connections.clients,
             sessions=len(self._sessions),
@@ -54,7 +58,8 @@ class Figures:
             retained_system=retained.system_count,
             queued=found.queued + found.backlog,
             inflight=found.inflight,
-            waiting=found.queued + found.backlog + found.inflight - found.released,
+            waiting=waiting,
+            unexplained=self._counters.unconfirmed - waiting,
             backlog=found.backlog,
             uncounted=found.uncounted,
             largest_backlog=found.largest,

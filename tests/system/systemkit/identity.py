@@ -28,4 +28,5 @@ def assert_balanced(samples: Mapping[str, float] | None) -> None:
         for name, value in samples.items()
         if name.startswith(("iot_mqtt_messages_", "iot_mqtt_backlog")) and "_created" not in name
     }
-    assert came == went, f"{came:g} came in, {went:g} are accounted for: {figures}"
+    explained = not samples["iot_mqtt_messages_unexplained"]
+    assert came == went and explained, f"{came:g} came in, {went:g} are accounted for: {figures}"

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from systemkit.identity import assert_balanced
 from systemkit.ports import free_port
 
 #: The broker under test: "iot-mqtt" or "mosquitto".
@@ -95,8 +96,9 @@ class BrokerProcess:
         self.process = None
 
     def terminate(self, timeout: float = DRAIN_SECONDS + 5) -> int:
-        """SIGTERM; returns the exit code."""
+        """SIGTERM; returns the exit code. It has to be able to say what became of all messages."""
         assert self.process is not None
+        self.assert_explained()
         self.process.terminate()
         try:
             return self.process.wait(timeout)
@@ -133,6 +135,13 @@ class BrokerProcess:
                 self.process.kill()
             self.process.wait()
             self.process = None
+
+    def assert_explained(self) -> None:
+        """The loss identity holds, if the admin port says anything at all."""
+        if MOSQUITTO or self.process is None or self.process.poll() is not None:
+            return
+        with contextlib.suppress(OSError):
+            assert_balanced(self.metrics())
 
     # --- what it says and uses --------------------------------------------------------------------------
 

@@ -381,6 +381,7 @@ class FakeView:
             queued=4,
             inflight=5,
             waiting=9,
+            unexplained=0,
             backlog=1,
             uncounted=0,
             largest_backlog=1,

@@ -19,7 +19,7 @@ from tests.unit.uplink.sinkkit import UplinkedNode
 from tests.unit.uplink.test_rulebook import BookedNode
 
 #: As the comments in ``CommitOrder`` give reasons for it.
-ORDER = ["LOG", "RULES", "UPLINK", "FORWARDING", "PROGRESS", "GROUPS", "BUDGET", "DEVICES"]
+ORDER = ["LOG", "RULES", "UPLINK", "FORWARDING", "PROGRESS", "GROUPS", "BUDGET", "DEVICES", "LEDGER"]
 
 
 class Participant:
