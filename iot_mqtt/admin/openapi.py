@@ -17,6 +17,7 @@ _PARAMETERS: dict[str, Json] = {
         "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     },
     "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
+    "topic": {"description": "A topic that the client should get.", "schema": {"type": "string"}},
     "generation": {"description": "Only of this generation.", "schema": {"type": "integer"}},
     "target": {"description": "Only of this client, gateway or GATEWAY/DEVICE.", "schema": {"type": "string"}},
     "state": {"description": "Only in this state.", "schema": {"type": "string"}},

@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -61,6 +61,12 @@ class BanBook:
 
     def find(self, client_id: str, user: str, host: str) -> Ban | None:
         return self._index.find(client_id, user, host, self._clock.wall())
+
+    def all_of(self, client_id: str, users: Iterable[str], hosts: Iterable[str]) -> list[Ban]:
+        """Those that concern a client by its name, by one of these users, or at one of these addresses."""
+        whom = [(client_id, user, host) for user in ("", *users) for host in ("", *hosts)]
+        found = (self.find(*one) for one in whom)
+        return list({ban.id: ban for ban in found if ban is not None}.values())
 
     def bans_host(self, host: str) -> bool:
         """Whether nobody is let in from an address."""

@@ -142,6 +142,11 @@ class Access:
         except ValueError:
             return False
 
+    @property
+    def keeps_users(self) -> bool:
+        """Whether every user who has a password is kept here, and nobody else is asked for it."""
+        return bool(self._links & {"file", "grid"}) and not self._links & {"http", "jwt"}
+
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""
         return self.accounts.groups_of(owner)

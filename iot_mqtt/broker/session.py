@@ -225,13 +225,17 @@ class Session:
             self.dropped = Counter()
         self.dropped[reason] += count
 
-    def drop(self, counters: Counters, reason: Drop, count: int) -> None:
+    def drop(self, counters: Counters, reason: Drop, count: int, topic: bytes = b"") -> None:
         """The same, among those of the node, too."""
         self.count_drop(reason, count)
         counters.dropped[reason] += count
+        # Whoever is away misses QoS 0 all the time.
+        counters.recent.note(self.client_id, reason, topic, count, weak=reason is Drop.OFFLINE_QOS0)
 
-    def count_denied(self, action: str, count: int = 1) -> None:
-        """Note requests that its rights did not cover."""
+    def deny(self, counters: Counters, action: str, asked: bytes | str, count: int = 1, detail: str = "") -> None:
+        """Note requests that its rights did not cover; ``asked``: the topic or the filter."""
         if self.denied is None:
             self.denied = Counter()
         self.denied[action] += count
+        counters.denied[action] += count
+        counters.recent.note(self.client_id, f"denied_{action}", asked, count, detail)

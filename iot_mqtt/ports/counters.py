@@ -11,10 +11,13 @@ be counted of it is counted soon, and is not in ``waiting`` before that. A drop 
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+
+from iot_mqtt.ports.recent import Recent
 
 
 class Drop(StrEnum):
@@ -74,9 +77,10 @@ class Histogram:
 
 
 class Counters:
-    """Plain integers, one instance per node."""
+    """Plain integers, one instance per node; and the last ones of what they count against clients, with topics."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self.recent = Recent(wall)
         self.connections_opened = 0
         self.connections_closed = 0
         self.connects_accepted = 0

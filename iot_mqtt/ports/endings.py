@@ -10,11 +10,20 @@ from typing import Final
 
 from iot_mqtt.errors import ReasonCode
 
-__all__ = ["CLIENT_DISCONNECTED", "NODE_RESTARTED", "SESSION_EXPIRED", "by_client", "by_node", "end_text"]
+__all__ = [
+    "CLIENT_DISCONNECTED",
+    "NODE_RESTARTED",
+    "SESSION_EXPIRED",
+    "SESSION_PURGED",
+    "by_client",
+    "by_node",
+    "end_text",
+]
 
 CLIENT_DISCONNECTED: Final = "client_disconnected"
 NODE_RESTARTED: Final = "node_restarted"
 SESSION_EXPIRED: Final = "session_expired"
+SESSION_PURGED: Final = "session_purged"
 _WITH_WILL: Final = "client_disconnected_with_will"
 
 _TEXTS: Final = {
@@ -28,6 +37,7 @@ _TEXTS: Final = {
     "keep_alive_timeout": "nothing came from the client for one and a half times its keep-alive",
     "session_taken_over": "another connection came with the same client id",
     "administrative_action": "closed by an operator",
+    SESSION_PURGED: "an operator ended the session, and all that waited for it",
     "server_shutting_down": "the node was stopped",
     "use_another_server": "sent to another node",
     "server_moved": "sent to another node, for good",
@@ -51,6 +61,6 @@ def by_node(reason: ReasonCode) -> str:
     return reason.name.lower()
 
 
-def end_text(name: str) -> str:
-    """What people read."""
-    return _TEXTS.get(name) or name.replace("_", " ")
+def end_text(name: str, detail: str = "") -> str:
+    """What people read; ``detail``: what was said of this one."""
+    return _TEXTS.get(name) or detail or name.replace("_", " ")

@@ -7,7 +7,7 @@ slot each and are found at once. Wildcard filters are in the trie. What a topic'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from itertools import count, islice
 from typing import Any, Generic
 
 from iot_mqtt.topics.filters import is_wildcard, literal_prefix, parse_shared
@@ -139,6 +139,11 @@ class Routes(Generic[R]):
                     yield name
                 if isinstance(filed, Entry):
                     yield from (shared.group.full_filter for shared in (filed.groups or {}).values())
+
+    def unwanted(self, most: int) -> list[str]:
+        """Topics that were looked up and that nobody has subscribed to, as far as the memo has them; the last first."""
+        found = (topic for topic, match in reversed(self._memo.items()) if not (match.plain or match.shared))
+        return [topic.decode("utf-8", "replace") for topic in islice(found, most)]
 
     def groups(self, filter: str) -> tuple[SharedGroup[R], ...]:
         """The shared groups of a filter (without its ``$share/<group>/``)."""

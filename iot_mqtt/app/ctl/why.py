@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
@@ -34,58 +33,53 @@ _PAUSES = {
 
 @click.command()
 @click.argument("client")
+@click.option("--topic", help="A topic that it should get.")
 @on_node
-def why(node: Node, as_json: bool, client: str) -> None:
-    """Say why a client does or does not get its messages."""
-    found: dict[str, Any] = collect(node, client)
+def why(node: Node, as_json: bool, client: str, topic: str | None) -> None:
+    """Say why a client does or does not get its messages. CLIENT: a client id, or an address it comes from."""
+    found = node.get("clients", client, "why", query=None if topic is None else {"topic": topic})
+    now = time.time()
+    findings = list(said(found["findings"], now))
+    unknown = any(one["code"] == "never_seen" for one in found["findings"])
     if as_json:
         print_json(found)
-        return
-    print_form(screen(client, **found, now=time.time()))
+    elif not unknown:
+        for line in (*findings, ""):
+            click.echo(line)
+        print_form(screen(found, now))
+    if unknown:
+        raise NoSuch("\n".join(findings))
 
 
-def collect(node: Node, client_id: str) -> dict[str, Json | list[Json] | None]:
-    """What the node knows of a client; raises ``NoSuch`` if it is nothing."""
-    client = _or_none(node, "clients", client_id)
-    session = _or_none(node, "sessions", client_id)
-    attempts = list(node.get("clients", client_id, "attempts")["items"])
-    held_off = _held_off(node, client_id)
-    if client is None and session is None and not attempts and not held_off:
-        raise NoSuch(
-            f"{client_id!r} is not connected and has no session on this node, and nobody of that name has been seen "
-            "for as long as it remembers"
-        )
-    query = {"client_id": client_id}
-    known = session is not None
-    return {
-        "client": client,
-        "session": session,
-        "subscriptions": list(node.items("subscriptions", query=query, limit=_FILTERS_SHOWN)) if known else [],
-        "attempts": attempts,
-        "held_off": held_off,
-    }
+def said(findings: list[Json], now: float) -> Iterator[str]:
+    """What is the matter, the likeliest first, and below each what would help."""
+    for number, one in enumerate(findings, 1):
+        since = "" if one["since"] is None else f", {span(max(0.0, now - one['since']))} ago"
+        yield f"{number}. {plain(one['text'])} [{one['code']}, {plain(one['node'])}{since}]"
+        if one["helps"]:
+            yield f"   what would help: {plain(one['helps'])}"
 
 
-def screen(
-    client_id: str,
-    client: Json | None,
-    session: Json | None,
-    subscriptions: list[Json],
-    attempts: list[Json],
-    now: float,
-    held_off: Iterable[Json] = (),
-) -> Rows:
-    """The lines of the screen as names and texts."""
-    yield "client", plain(client_id)
+def screen(found: Json, now: float) -> Rows:
+    """The facts as names and texts."""
+    client, session = found["client"], found["session"]
+    subscriptions = found["subscriptions"]
+    yield "client", plain(found["client_id"])
     yield "connected", _connected(client, session, now)
-    yield from _attempts(attempts, now)
-    for one in held_off:
+    yield from _attempts([*found["attempts"], *found["unnamed"]], now)
+    for one in found["troubles"]:
+        ago = span(max(0.0, now - one["last"]))
+        detail = f" ({plain(one['detail'])})" if one["detail"] else ""
+        yield plain(one["code"]), f"{one['count']} times, {ago} ago, {plain(one['topic']) or 'no topic'}{detail}"
+    for one in found["held_off"]:
         yield "held off", f"by plugin {plain(one['plugin'])} for {span(one['seconds'])} more: {plain(one['reason'])}"
     if session is None:
         yield "session", "none"
         return
     yield "last disconnect", plain(session["last_disconnect_text"])
     yield "state", f"{session['state']}: {STATES.get(session['state'], 'unknown to this version of ctl')}"
+    if found["slowest_hop"] is not None:
+        yield "waits at", plain(found["slowest_hop"])
     yield "session", kept(session)
     yield "queue", f"{session['queued']} messages, {size(session['queued_bytes'])}"
     if session["position"] is not None:
@@ -124,25 +118,6 @@ def _attempts(attempts: list[Json], now: float) -> Rows:
 
 
 Rows = Iterator[tuple[str, str]]
-
-
-def _held_off(node: Node, client_id: str) -> list[Json]:
-    """By which plugins a gateway of this name is not let in for now."""
-    plugins = _or_none(node, "plugins")
-    return [
-        {**one, "plugin": plugin["name"]}
-        for plugin in (plugins or {"items": []})["items"]
-        for one in plugin["held_off"]
-        if one["kind"] == "device" and one["name"] == client_id
-    ]
-
-
-def _or_none(node: Node, *path: str) -> Json | None:
-    try:
-        found: Json = node.get(*path)
-    except NoSuch:
-        return None
-    return found
 
 
 def _spoken(protocol: str) -> str:

@@ -23,6 +23,7 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
+from iot_mqtt.cluster import channels
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.cluster.questions import Questions
@@ -30,6 +31,7 @@ from iot_mqtt.cluster.registry.beacon import Beacon
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
+from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Gateway
@@ -38,6 +40,7 @@ from iot_mqtt.pipeline.tls_client import ClientTls, TlsEndpoint
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.fields import made_of, renew
+from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -161,6 +164,11 @@ class Clustered:
     def _not_seen(self, failure: Failure) -> None:
         self._looking = False
         log.info("the grid does not answer: %s", failure.getErrorMessage())
+
+    async def home_of(self, client_id: str) -> Life | None:
+        """In which life of which node a session is; None: there is none."""
+        record = await self.grid.get(CacheName.CHANNELS, client_id.encode())
+        return None if record is None else channels.read(record).life
 
     @property
     def questions(self) -> Questions:

@@ -21,6 +21,7 @@ from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.routes import Resource
+from iot_mqtt.admin.why.resource import WhyResources
 from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
@@ -35,6 +36,7 @@ from iot_mqtt.app.node.figures import NodeFigures
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import GridCopies
 from iot_mqtt.app.node.inbox import make_letters
+from iot_mqtt.app.node.knowledge import Knowledge
 from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.app.node.live_keys import LiveKeys, follow, make_conduct, port_rates
 from iot_mqtt.app.node.memory import keep_freed
@@ -130,7 +132,7 @@ class Service:
         self._reactor: Any = reactor
         self.clock = ReactorClock(reactor)
         self._wheel = TimingWheel(self.clock)
-        self.counters = Counters()
+        self.counters = Counters(self.clock.wall)
         cross = self._reactor.callFromThread
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
@@ -245,6 +247,13 @@ class Service:
             self._repeat(POLL_SECONDS, Following(self.directory.refresh).look)
         return number
 
+    def _why(self) -> Resource:
+        home_of = None if self._cluster is None else self._cluster.home_of
+        knowledge = Knowledge(
+            lambda: self.view, self._bans, self._access, self.gateways, lambda: self.accompanied, self.clock, home_of
+        )
+        return WhyResources(knowledge.facts, lambda: self._access.lets)
+
     def _resources(self) -> list[Resource]:
         """Of the API, what stands beside the broker."""
         found: list[Resource] = [
@@ -252,6 +261,7 @@ class Service:
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
             FiguresResources(self.figures),
+            self._why(),
         ]
         if isinstance(self._grid, EmbeddedGrid):
             copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)

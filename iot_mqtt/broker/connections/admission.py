@@ -39,17 +39,22 @@ class WillRequests:
         if will.retain and not self._settings.retain_available:  # [MQTT-3.2.2-13]
             raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
         if is_reserved(will.topic):
-            self._counters.denied["will"] += 1
+            self._deny(principal, will, topic)
             raise Refused(f"the will's topic: {RESERVED}", ReasonCode.NOT_AUTHORIZED)
         if not permissions.unrestricted:
             reason = _denied(permissions.forms(topic), will.qos, retain=will.retain)
             if reason is not None:
-                self._counters.denied["will"] += 1
+                self._deny(principal, will, topic)
                 raise Refused(
                     "not allowed to publish the will's topic in this form",
                     reason if five else ReasonCode.NOT_AUTHORIZED,
                 )
         return _will(will, principal)
+
+    def _deny(self, principal: Principal, will: ConnectWill, topic: str) -> None:
+        self._counters.denied["will"] += 1
+        retained = ", retained" if will.retain else ""
+        self._counters.recent.note(principal.client_id, "denied_will", topic, detail=f"QoS {will.qos}{retained}")
 
 
 def _denied(forms: int, qos: int, *, retain: bool) -> ReasonCode | None:

@@ -142,8 +142,8 @@ class ClientWriter(Stage):
             if self.send_delivery(Delivery(message, 0, retain=retain, identifiers=identifiers)):
                 sent += 1
         if publication.count > sent and self.session is not None:
-            self.session.count_drop(Drop.TOO_LARGE, publication.count - sent)
-            self.output.counters.dropped[Drop.TOO_LARGE] += publication.count - sent
+            count = publication.count - sent
+            self.session.drop(self.output.counters, Drop.TOO_LARGE, count, publication.topic)
         self._count_delivered(sent)
 
     def _count_delivered(self, count: int) -> None:

@@ -181,6 +181,8 @@ class Flow:
             if way.gate.room(self) > 0.0:
                 continue
             self._counters.limited[way.gate.kind] += 1
+            rate = f"{way.gate.kind} of {way.gate.rate:g} a second"
+            self._counters.recent.note(connection.who()["client"] or "", "limited", detail=rate)
             if way.disconnects:
                 connection.fail(MqttError("publishes faster than it may", ReasonCode.MESSAGE_RATE_TOO_HIGH))
                 return True

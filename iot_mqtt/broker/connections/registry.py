@@ -115,7 +115,7 @@ class Connections:
         """We close a connection: its session lets go of it at once, not when the socket is gone. ``error`` is why, if
         the client did not ask for it.
         """
-        self._detach(connection, end)
+        self._detach(connection, end, "" if error is None else error.detail)
         if error is not None and connection.session is None and connection.connect is not None:
             self._counters.connects_refused[error.reason.name] += 1
             self._attempts.refused(connection, end, error.detail)
@@ -137,9 +137,14 @@ class Connections:
                 logger.info("turned away: %s", reason.detail, extra=connection.who() | {"reason": reason.name.upper()})
             elif reason.name in CUT_OFF:
                 logger.warning("cut off: %s", reason.detail, extra=connection.who() | {"reason": reason.name.upper()})
-        self._detach(connection, "connection_lost" if reason is None else reason.name.lower())
+        if reason is None:
+            self._detach(connection, "connection_lost")
+            return
+        if connection.connect is None:
+            self._attempts.unnamed(connection, reason.name.lower(), reason.detail)
+        self._detach(connection, reason.name.lower(), reason.detail)
 
-    def _detach(self, connection: Connection, reason: str) -> None:
+    def _detach(self, connection: Connection, reason: str, detail: str = "") -> None:
         session = connection.session
         if session is None or session.connection is not connection:
             return
@@ -154,7 +159,9 @@ class Connections:
         self.detach(session, connection, reason)
         self._accompaniment.by.client_left(connection)
         if session.ended:
-            self._attempts.ended(session.client_id, session.username, reason, connection)
+            self._attempts.ended(session.client_id, session.username, reason, connection, detail)
+        else:
+            self._attempts.left(session.client_id, session.username, reason, connection, detail)
         self._turn.plan_if_unsettled()
 
     def count_bytes(self) -> None:

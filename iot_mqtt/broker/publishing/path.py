@@ -179,7 +179,9 @@ class Publishing:
 
     def _refuse(self, publication: Publication) -> Outcome:
         """The disk has no room for it: nobody gets it, and a publisher of v5 is told so."""
-        self.fan_out.counters.messages_refused[Pause.DISK_FULL] += publication.count
+        counters = self.fan_out.counters
+        counters.messages_refused[Pause.DISK_FULL] += publication.count
+        counters.recent.note(publication.publisher, "refused_disk_full", publication.topic, publication.count)
         outcome = Outcome()
         for position in range(publication.count):
             outcome.refuse(position)
@@ -211,6 +213,10 @@ class Publishing:
             outcome.ticket = self.fan_out.store.latest
         else:
             counters.dropped[Drop.RETAINED_QUOTA] += publication.count
+            user = publication.origin.user
+            counters.recent.note(
+                publication.publisher, Drop.RETAINED_QUOTA, publication.topic, publication.count, f"user {user!r}"
+            )
 
 
 def _is_kept(publication: Publication) -> bool:

@@ -142,7 +142,9 @@ class RetainedReader:
         if qos:
             allowed = [message for message in messages if connection.may_receive(message.topic)]
             if len(allowed) < len(messages):
-                session.drop(self._reading.counters, Drop.NOT_AUTHORIZED, len(messages) - len(allowed))
+                first = next(message for message in messages if not connection.may_receive(message.topic))
+                count = len(messages) - len(allowed)
+                session.drop(self._reading.counters, Drop.NOT_AUTHORIZED, count, first.topic)
                 messages = allowed
             ids = session.outbound.reserve(len(messages))
             session.outbound.mark(ids, qos)
@@ -161,14 +163,12 @@ class RetainedReader:
             session.delivered += 1
             self._reading.counters.messages_delivered += 1
         else:
-            session.count_drop(Drop.TOO_LARGE)
-            self._reading.counters.dropped[Drop.TOO_LARGE] += 1
+            session.drop(self._reading.counters, Drop.TOO_LARGE, 1, delivery.message.topic)
 
     def _accept(self, session: Session, message: Message, qos: int, identifiers: tuple[int, ...]) -> None:
         reason = self._reading.outflow.accept(session, message, qos, retain=True, identifiers=identifiers, origin=None)
         if reason is not None:
-            session.count_drop(reason)
-            self._reading.counters.dropped[reason] += 1
+            session.drop(self._reading.counters, reason, 1, message.topic)
 
     def _finish(self, session: Session) -> None:
         assert session.readers is not None

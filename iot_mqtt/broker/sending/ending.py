@@ -61,18 +61,20 @@ class Ending:
         if delivery.packet_id:
             session.outbound.entries.pop(delivery.packet_id, None)
         self.forget(session, delivery)
-        self._count(session, delivery, reason, 1)
+        self._count(session, delivery, reason, 1, delivery.message.topic)
 
-    def discard_flight(self, session: Session, flight: Flight, ids: Sequence[int], reason: Drop) -> None:
+    def discard_flight(
+        self, session: Session, flight: Flight, ids: Sequence[int], reason: Drop, topic: bytes = b""
+    ) -> None:
         """Give messages of a flight up."""
         entries = session.outbound.entries
         given_up = [packet_id for packet_id in ids if entries.get(packet_id) is flight]
         for packet_id in given_up:
             del entries[packet_id]
         self.forget(session, flight)
-        self._count(session, flight, reason, len(given_up))
+        self._count(session, flight, reason, len(given_up), topic)
 
-    def _count(self, session: Session, entry: Delivery | Flight, reason: Drop, count: int) -> None:
-        session.drop(self._counters, reason, count)
+    def _count(self, session: Session, entry: Delivery | Flight, reason: Drop, count: int, topic: bytes) -> None:
+        session.drop(self._counters, reason, count, topic)
         if entry.command is not None:
             self._commands.by.dropped(session, entry.command, reason)

@@ -71,7 +71,7 @@ class Leaving:
         session.sending.popleft()
         if isinstance(item, Piece):
             session.unsent -= len(item)
-            self._ending.discard_flight(session, item.flight, item.ids, reason)
+            self._ending.discard_flight(session, item.flight, item.ids, reason, item.publication.topic)
         else:
             session.unsent -= 1
             if session.outbound.entries.get(item.packet_id) is item:

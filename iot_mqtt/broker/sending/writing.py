@@ -96,7 +96,7 @@ class Writing:
         flight = piece.flight
         session.unsent -= len(piece)
         if not flight.sent and piece.publication.expired(self._clock.wall()):
-            self._ending.discard_flight(session, flight, piece.ids, Drop.EXPIRED)
+            self._ending.discard_flight(session, flight, piece.ids, Drop.EXPIRED, piece.publication.topic)
             return
         # What was sent before is sent again with DUP; where only part of it was, that is two runs.
         again = min(max(flight.sent - piece.offset, 0), len(piece))
@@ -120,7 +120,7 @@ class Writing:
         assert connection is not None
         too_large = connection.send_piece(piece, dup=dup)
         if too_large:  # [MQTT-3.1.2-25]
-            self._ending.discard_flight(session, piece.flight, too_large, Drop.TOO_LARGE)
+            self._ending.discard_flight(session, piece.flight, too_large, Drop.TOO_LARGE, piece.publication.topic)
 
     def send_delivery(self, session: Session, delivery: Delivery) -> None:
         """One that is kept by value."""

@@ -1,4 +1,4 @@
-"""What is remembered of clients that are not there: refused CONNECTs, and sessions that have ended.
+"""What is remembered of clients that are not there: refused CONNECTs, sessions that have ended, connections that broke.
 
 For whoever asks "why is it not connected?" The memory is bounded, in entries and in bytes, and no address may have more
 than a part of it: a flood of refusals pushes out what its own address did before, and not what others did. Passwords
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import islice
+from typing import Final, Protocol
 
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.codec import Connect
 from iot_mqtt.pipeline import Context
-from iot_mqtt.ports.addresses import source_of
-from iot_mqtt.ports.endings import end_text
+from iot_mqtt.ports.addresses import host_of, source_of
+from iot_mqtt.ports.endings import CLIENT_DISCONNECTED, end_text
 
 __all__ = ["Attempts", "MemoryBounds"]
 
@@ -25,6 +26,15 @@ _Fields = tuple[str, str, float, str, str, str | None, str, str]
 LONGEST = 256
 #: Bytes of an entry beside its texts, about.
 AROUND = 600
+
+
+#: Ends of connections that said nothing, and from which nothing is learned.
+_SILENT: Final = frozenset({"peer_closed", "peer_reset", "closed", "aborted", "shutting_down", "server_shutting_down"})
+
+
+def _unnamed(host: str) -> str:
+    """What stands in place of a client id; no client id has this sign [MQTT-1.5.4-2]."""
+    return f"\0{host}"
 
 
 class Attempt(Protocol):
@@ -75,12 +85,35 @@ class Attempts:
     def refused(self, connection: Attempt, reason: str, detail: str) -> None:
         """A CONNECT was not accepted."""
         connect = connection.connect
-        if connect is not None:
+        if connect is not None and not connect.client_id:
+            self.unnamed(connection, reason, detail)
+        elif connect is not None:
             self._note(connection, "refused", connect.client_id, connect.username, reason, detail or end_text(reason))
 
-    def ended(self, client_id: str, username: str | None, end: str, connection: Attempt | None = None) -> None:
+    def ended(
+        self, client_id: str, username: str | None, end: str, connection: Attempt | None = None, detail: str = ""
+    ) -> None:
         """A session is no more."""
-        self._note(connection, "ended", client_id, username, end, end_text(end))
+        self._note(connection, "ended", client_id, username, end, end_text(end, detail))
+
+    def left(self, client_id: str, username: str | None, end: str, connection: Attempt, detail: str) -> None:
+        """A session has lost its connection, and waits for the client."""
+        if end != CLIENT_DISCONNECTED:
+            self._note(connection, "left", client_id, username, end, end_text(end, detail))
+
+    def unnamed(self, connection: Attempt, reason: str, detail: str) -> None:
+        """A connection ended before it was known who its client is."""
+        if reason not in _SILENT:
+            self._note(connection, "unnamed", "", None, reason, detail or end_text(reason))
+
+    def from_address(self, host: str) -> list[AttemptInfo]:
+        """Of connections from an address that ended before they said who they are; the newest first."""
+        return self.of(_unnamed(host))
+
+    def all_unnamed(self, most: int) -> list[AttemptInfo]:
+        """The same of all addresses, as many as are wanted."""
+        found = (fields for fields, _, _ in reversed(self._entries.values()) if fields[1] == "unnamed")
+        return [AttemptInfo(*fields) for fields in islice(found, most)]
 
     def _note(
         self, connection: Attempt | None, kind: str, client_id: str, username: str | None, reason: str, text: str
@@ -89,6 +122,8 @@ class Attempts:
         peer, listener = ("", "") if channel is None else (channel.peer, channel.listener)
         username = None if username is None else username[:LONGEST]
         client_id, text, peer = client_id[:LONGEST], text[:LONGEST], peer[:LONGEST]
+        if kind == "unnamed":
+            client_id = _unnamed(host_of(peer))
         self._add((client_id, kind, self._wall(), reason, text, username, peer, listener), source_of(peer))
 
     def _add(self, fields: _Fields, address: str) -> None:

@@ -43,7 +43,7 @@ class Owners:
     def check_name(self, connection: ClientConnection, client_id: str) -> None:
         """Raise ``Refused`` unless this client may use the id that it brought, or the name of its gateway."""
         if not may_be_called(connection, client_id):
-            self._counters.denied[_asked(connection).value] += 1
+            self._deny(connection, client_id, _asked(connection).value)
             raise self._refusal(connection, client_id, "a name was asked for that the rules do not give to this user")
 
     def yields(self, client_id: str, owner: str) -> bool:
@@ -71,8 +71,14 @@ class Owners:
 
     def refusal(self, connection: ClientConnection, client_id: str) -> Refused:
         """What a client is told that asked for another's session; it is counted and logged."""
-        self._counters.denied["session"] += 1
+        self._deny(connection, client_id, "session")
         return self._refusal(connection, client_id, "the session of another user was asked for")
+
+    def _deny(self, connection: ClientConnection, client_id: str, what: str) -> None:
+        self._counters.denied[what] += 1
+        asked = whose(connection, client_id)
+        user = "nobody in particular" if asked["user"] is None else f"user {asked['user']}"
+        self._counters.recent.note(client_id, f"denied_{what}", detail=f"{user}, from {asked['peer']}")
 
     def _refusal(self, connection: ClientConnection, client_id: str, what: str) -> Refused:
         logger.warning(what, extra=whose(connection, client_id))

@@ -110,8 +110,7 @@ class Rights:
             return
         lost = [filter for filter in session.subscriptions if not _may_subscribe(permissions, filter)]
         for filter in lost:
-            self._counters.denied["withdrawn"] += 1
-            session.count_denied("withdrawn")
+            session.deny(self._counters, "withdrawn", filter)
             _log("a subscription was withdrawn: its right is gone", connection, filter=filter)
         if any(map(parse_shared, lost)) and not connection.connecting:
             connection.disconnect(ReasonCode.NOT_AUTHORIZED, "a shared subscription is not allowed any more")

@@ -108,6 +108,7 @@ class WillPublishing:
             self._send(client_id, will, owner)
             return
         self.counters.denied["will"] += 1
+        self.counters.recent.note(client_id, "denied_will", topic, detail="when it was due")
         logger.warning(
             "a will was not published: the right to it is gone",
             extra={"client": client_id, "user": user_of(owner) or None, "topic": topic},

@@ -44,6 +44,10 @@ class ClientsView:
         """What is remembered of a client that is not there."""
         return self._attempts.of(client_id)
 
+    def unnamed(self, host: str | None, most: int = 10) -> list[AttemptInfo]:
+        """Connections from an address, or from anywhere, that ended before they said who they are."""
+        return self._attempts.all_unnamed(most) if host is None else self._attempts.from_address(host)[:most]
+
     async def kick(self, client_id: str) -> bool:
         """Close a client's connection."""
         session = self._sessions.get(client_id)

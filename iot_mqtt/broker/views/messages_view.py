@@ -38,6 +38,10 @@ class MessagesView:
         """Retained messages whose topics match."""
         return self._retention.index.page(filter, after, limit)
 
+    def unwanted(self, most: int) -> list[str]:
+        """Topics that something was published to, and nobody had subscribed to; the last ones that are remembered."""
+        return self._publishing.routes.unwanted(most)
+
     async def publish(self, message: Message) -> int:
         """Publish as the node and wait until it is as safe as an acknowledged one."""
         validate_topic(message.topic.decode(), max_levels=self._max_levels)

@@ -15,7 +15,7 @@ from iot_mqtt.broker.views.backlog import Backlogs, here_of, lag_of, waiting_els
 from iot_mqtt.broker.views.paging import by_client, page
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import user_of
-from iot_mqtt.ports.endings import by_node
+from iot_mqtt.ports.endings import SESSION_PURGED
 
 
 class SessionsView:
@@ -86,7 +86,7 @@ class SessionsView:
         session = self._sessions.get(client_id)
         if session is None:
             return False
-        self._attempts.ended(client_id, session.username, by_node(ReasonCode.ADMINISTRATIVE_ACTION), session.connection)
+        self._attempts.ended(client_id, session.username, SESSION_PURGED, session.connection)
         self._end(session, ReasonCode.ADMINISTRATIVE_ACTION)
         await self._turn.settled()
         return True

@@ -42,7 +42,8 @@ class View:
         self._refuses = refuses
         self.counters, self.log, self.cluster, self.uplink = counters, log, cluster, uplink
         self.clients, self.client, self.kick = clients.clients, clients.client, clients.kick
-        self.attempts = clients.attempts
+        self.attempts, self.unnamed = clients.attempts, clients.unnamed
+        self.unwanted = messages.unwanted
         self.sessions, self.session, self.purge = sessions.sessions, sessions.session, sessions.purge
         self.counted, self.backlog, self.subscriptions = sessions.counted, sessions.backlog, sessions.subscriptions
         self.retained, self.remove_retained = messages.retained, messages.remove_retained

@@ -14,6 +14,8 @@ from twisted.internet.testing import StringTransport
 from twisted.web.server import Site
 
 from iot_mqtt.admin.site import make_site
+from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.resource import WhyResources
 from iot_mqtt.broker.facade import (
     AttemptInfo,
     BacklogInfo,
@@ -462,6 +464,28 @@ class FakeView:
             raise self.failure
 
 
+class FakeKnowledge:
+    """The facts of a fake view."""
+
+    def __init__(self, view: FakeView) -> None:
+        self._view = view
+
+    async def facts(self, asked: str, topic: str | None) -> Facts:
+        view = self._view
+        return Facts(
+            node="n1",
+            now=NOW,
+            asked=asked,
+            client=view.client(asked),
+            session=view.session(asked),
+            subscriptions=tuple(one.subscription for one in view.subscriptions(asked)),
+            attempts=tuple(view.attempts(asked)),
+            troubles=tuple(view.counters.recent.of(asked)),
+            broker=view.info(),
+            topic=topic,
+        )
+
+
 class FakeMetrics:
     """One line of exposition."""
 
@@ -557,4 +581,15 @@ def parse(data: bytes) -> Answer | None:
 
 def make_browser(view: FakeView, token: str | None = TOKEN, **settings: Any) -> Browser:
     """A browser in front of the site over this view."""
-    return Browser(make_site(view, FakeMetrics(), TOKEN, reactor=Clock(), now=lambda: NOW, **settings), token)
+    further = (why_of(view), *settings.pop("further", ()))
+    site = make_site(view, FakeMetrics(), TOKEN, reactor=Clock(), now=lambda: NOW, further=further, **settings)
+    return Browser(site, token)
+
+
+def why_of(view: FakeView) -> WhyResources:
+    """What says why of this view."""
+    return WhyResources(FakeKnowledge(view).facts, lambda: _lets_all)
+
+
+def _lets_all(user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
+    return True

@@ -33,7 +33,7 @@ if __name__ == "__main__":
     view = kit.FakeView()
     view.connect("gr\u00fc\u00df/1")
     view.keep_session("gr\u00fc\u00df/1", connected=True, state="caught_up")
-    site = make_site(view, kit.FakeMetrics(), kit.TOKEN, reactor=installed_reactor)
+    site = make_site(view, kit.FakeMetrics(), kit.TOKEN, reactor=installed_reactor, further=(kit.why_of(view),))
     factory: Any = site
     if sys.argv[1:]:
         certificate, key, client_ca = (*sys.argv[1:], "")[:3]

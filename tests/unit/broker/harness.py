@@ -147,7 +147,7 @@ class Node:
     def _begin(self) -> None:
         self._soon: list[Callable[[], None]] = []
         self.clients: list[Client] = []
-        self.counters = Counters()
+        self.counters = Counters(self.clock.wall)
         self.wheel = TimingWheel(self.clock, self._tick)
         self.store = GridStore(self.grid, self.clock, self.counters)
         self.log = GridLog(self.grid, self.store, self.clock, self.log_settings, self.number)

@@ -61,6 +61,6 @@ def test_ends_are_noted_with_who_and_from_where() -> None:
     assert (end.kind, end.reason, end.text) == ("ended", "client_disconnected", "disconnected by the client")
     assert end.peer
     node.connect("long", expiry=10).lose()
-    assert not node.view.attempts("long")
+    assert [(one.kind, one.reason) for one in node.view.attempts("long")] == [("left", "peer_closed")]
     node.advance(11)
-    assert [one.reason for one in node.view.attempts("long")] == ["session_expired"]
+    assert [one.reason for one in node.view.attempts("long")] == ["session_expired", "peer_closed"]

@@ -126,8 +126,9 @@ class AcksHandler:
         self._outflow.pump(session)
 
     def _rejected(self, session: Session, entries: list[Entry]) -> None:
-        self._counters.dropped[Drop.REJECTED] += len(entries)
-        session.count_drop(Drop.REJECTED, len(entries))
+        first = entries[0] if entries else None
+        topic = first.message.topic if isinstance(first, Delivery) else b""
+        session.drop(self._counters, Drop.REJECTED, len(entries), topic)
         for entry in entries:
             if isinstance(entry, Delivery | Flight):
                 if entry.command is not None:

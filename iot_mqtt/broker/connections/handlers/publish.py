@@ -96,6 +96,8 @@ class PublishHandler:
             # A repetition of what was accepted before.
             return False
         self._counters.messages_refused["retained_quota"] += run.count
+        user = f"user {connection.origin.user!r}"
+        self._counters.recent.note(session.client_id, "refused_retained", publication.topic, run.count, user)
         type = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
         self._answers.refuse(connection, type, run.ids, ReasonCode.QUOTA_EXCEEDED)
         return True

@@ -114,8 +114,8 @@ class PublishAnswers:
         MQTT 3.1.1 section 3.3.5 leaves that choice; a positive acknowledgement for a message that went nowhere
         would be a lie, so a QoS 1 or 2 publisher of 3.x is closed.
         """
-        self._counters.denied["publish"] += run.count
-        session.count_denied("publish", run.count)
+        retained = ", retained" if run.retain else ""
+        session.deny(self._counters, "publish", topic, run.count, f"QoS {run.qos}{retained}")
         if run.qos == 0:
             return
         why = _why(connection, topic)

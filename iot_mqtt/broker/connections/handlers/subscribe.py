@@ -90,8 +90,7 @@ class Requests:
             return
         for action in (Action.SUBSCRIBE,) if asked.begin is None else (Action.SUBSCRIBE, Action.REPLAY):
             if not permissions.allows(action, asked.inner):
-                self._counters.denied[action.value] += 1
-                session.count_denied(action.value)
+                session.deny(self._counters, action.value, asked.inner)
                 raise Refused(f"not allowed to {action.value} that", ReasonCode.NOT_AUTHORIZED)
 
 
@@ -164,14 +163,21 @@ class SubscribeHandler:
                 self._requests.require(connection, session, asked)
                 subscription, is_new = self._subscribe(session, request, asked, identifier, most)
             except Refused as refusal:
+                if refusal.reason is not ReasonCode.NOT_AUTHORIZED:
+                    self._note(session, "refused_subscription", request.filter, refusal.detail)
                 reasons.append(refusal.reason if connection.five else ReasonCode.UNSPECIFIED_ERROR)
                 continue
+            if subscription.qos < request.qos:
+                self._note(session, "lowered_qos", request.filter, f"{request.qos} to {subscription.qos}")
             reasons.append(subscription.qos)
             if _wants_retained(subscription, is_new):
                 wanted.append(subscription)
         self._accompaniment.by.client_came(connection)
         answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
         self._subacks.answer(connection, session, answer, wanted)
+
+    def _note(self, session: Session, code: str, filter: str, detail: str) -> None:
+        self._counters.recent.note(session.client_id, code, filter, detail=detail)
 
     def _subscribe(
         self, session: Session, request: Request, asked: _Asked, identifier: int | None, most: int

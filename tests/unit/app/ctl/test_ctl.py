@@ -131,8 +131,9 @@ def test_why_is_one_screen(ctl: Ctl) -> None:
     ctl.view.keep_session("c")
     ctl.view.subscribe("c", "a/+", 1)
     lines = ctl.lines("why", "c")
-    assert len(lines) < 24
-    screen = {line[:15].strip(): line[17:] for line in lines}
+    assert len(lines) < 26
+    assert lines[0].startswith("1. not connected: keep_alive_timeout [disconnected, n1, ")
+    screen = {line[:15].strip(): line[17:] for line in lines[lines.index("") + 1 :]}
     assert screen["connected"].startswith("no, since 1970-01-12 13:46:10Z")
     assert screen["last disconnect"] == "nothing came from the client for one and a half times its keep-alive"
     assert screen["state"].startswith("offline: ")
@@ -147,6 +148,9 @@ def test_why_tells_what_is_remembered_of_a_client_that_is_not_there(ctl: Ctl) ->
         AttemptInfo("c", "ended", NOW - 9, "session_expired", "the session expired", None, "", ""),
     ]
     lines = ctl.lines("why", "c")
+    assert lines[0].startswith("1. refused: not allowed (user 'joe', from 10.0.0.1:5 on mqtt) [not_authorized, n1, ")
+    assert lines[1] == "   what would help: iot-mqtt ctl auth may"
+    lines = lines[lines.index("") + 1 :]
     assert [line.split()[0] for line in lines] == ["client", "connected", "refused", "ended", "session"]
     assert lines[2].endswith("ago): not allowed (user joe, from 10.0.0.1:5 on mqtt)")
     assert lines[3].endswith("ago): the session expired (no user name)")

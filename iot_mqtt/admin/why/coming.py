@@ -1,0 +1,285 @@
+"""Why a client is not connected: it is banned, was refused, was cut off, went, or never came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.finding import Finding, Weight
+from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.ports.bans import Ban
+from iot_mqtt.ports.endings import CLIENT_DISCONNECTED
+
+#: How the last connection or the session ended → the code, and what would help.
+_ENDS: Final = {
+    "session_taken_over": ("taken_over", "give every client its own client id: two that share one take turns"),
+    "keep_alive_timeout": ("keep_alive", "look at the network, or at what keeps the client from PINGREQ"),
+    "session_expired": ("session_expired", "let the client ask for a longer session expiry (or clean session 0)"),
+    "session_purged": ("session_purged", "iot-mqtt ctl audit list"),
+    "administrative_action": ("closed_by_operator", "iot-mqtt ctl audit list"),
+    "outbox_limit": ("cut_off_slow", "let the client read faster; the bound is listeners.<name>.outbox.limit"),
+    "outbox_total": ("cut_off_slow", "let the client read faster; the bound is listeners.<name>.outbox.limit"),
+    "bad_frame": ("codec_refused", "iot-mqtt ctl capture"),
+    "codec_failed": ("codec_refused", "iot-mqtt ctl plugins list"),
+    "codec_unavailable": ("codec_unavailable", "iot-mqtt ctl plugins list"),
+    "message_rate_too_high": ("rate_limited", "iot-mqtt ctl limits explain"),
+    "packet_too_large": ("sent_too_large", "mqtt.max_packet_size"),
+    "use_another_server": ("sent_away", "iot-mqtt ctl node progress"),
+    "server_moved": ("sent_away", "iot-mqtt ctl node progress"),
+    "server_shutting_down": ("node_stopped", None),
+    "node_restarted": ("node_restarted", None),
+    "not_authorized": ("right_gone", "iot-mqtt ctl auth may"),
+    CLIENT_DISCONNECTED: ("disconnected", None),
+}
+#: Ends after which the client is expected to come back by itself.
+_LOST: Final = frozenset({"peer_closed", "peer_reset", "connection_lost", "aborted", "closed"})
+#: Reasons of a refusal → the code, and what would help.
+_REFUSALS: Final = {
+    "client_identifier_not_valid": ("client_id_refused", "mqtt.max_client_id_length, mqtt.allow_empty_client_id"),
+    "server_shutting_down": ("node_stopped", None),
+    "use_another_server": ("node_drained", "iot-mqtt ctl node resume"),
+    "server_moved": ("node_drained", "iot-mqtt ctl node resume"),
+    "server_busy": ("node_busy", "doors.busy_lag"),
+    "server_unavailable": ("node_unavailable", "iot-mqtt ctl cluster status"),
+    "bad_authentication_method": ("authentication_method", "auth.scram"),
+    "qos_not_supported": ("will_denied", "iot-mqtt ctl auth may"),
+    "retain_not_supported": ("will_denied", "iot-mqtt ctl auth may"),
+}
+#: The same of connections that did not say who they are.
+_UNNAMED: Final = {
+    "tls_failed": ("tls_failed", "look at the certificates: listeners.mqtts.tls and what the client trusts"),
+    "unsupported_protocol_version": ("protocol_version", "the client must speak MQTT 3.1, 3.1.1 or 5.0"),
+    "client_identifier_not_valid": (
+        "client_id_missing",
+        "with an empty client id, MQTT 3.1.1 must ask for a clean session; mqtt.allow_empty_client_id",
+    ),
+    "bad_frame": ("codec_refused", "iot-mqtt ctl capture"),
+    "codec_unavailable": ("codec_unavailable", "iot-mqtt ctl plugins list"),
+    "codec_failed": ("codec_refused", "iot-mqtt ctl plugins list"),
+    "connect_timeout": ("no_connect", "mqtt.connect_timeout"),
+}
+
+
+def findings(facts: Facts) -> Iterator[Finding]:
+    """All that has to do with coming in."""
+    for ban in facts.bans:
+        yield Finding(
+            "banned", Weight.STOPS, _ban_text(ban), ban.made_at, facts.node, f"iot-mqtt ctl bans remove {ban.id}"
+        )
+    yield from _held_off(facts)
+    yield from _refusals(facts)
+    yield from _ends(facts)
+    yield from _asked_by_others(facts)
+    yield from _unnamed(facts)
+
+
+def _ban_text(ban: Ban) -> str:
+    said = (("client id", ban.client), ("user", ban.user), ("address", ban.address))
+    whom = " and ".join(f"{what} {value!r}" for what, value in said if value is not None)
+    reason = f": {ban.reason}" if ban.reason else ""
+    return f"banned by {whom}, by {ban.made_by or 'somebody'} ({ban.cause}){reason}"
+
+
+def _held_off(facts: Facts) -> Iterator[Finding]:
+    names = {"device": {facts.asked}, "address": {facts.asked, *facts.hosts}}
+    for plugin in facts.plugins:
+        for one in plugin.held_off:
+            if one.name in names.get(one.kind, ()):
+                text = (
+                    f"{one.kind} {one.name} is held off by the codec {plugin.name} for {one.seconds:.0f} s more, "
+                    f"the {one.times}. time within a day: {one.reason}"
+                )
+                helps = f"iot-mqtt ctl capture {facts.asked}"
+                yield Finding("held_off", Weight.STOPS, text, None, facts.node, helps)
+        if plugin.state in ("quarantined", "refused") and _uses(facts, plugin.name):
+            text = f"the codec {plugin.name} is {plugin.state}: {plugin.reason or 'it does not say why'}"
+            helps = f"iot-mqtt ctl plugins show {plugin.name}; iot-mqtt ctl plugins rollback {plugin.name}"
+            yield Finding("codec_quarantined", Weight.STOPS, text, None, facts.node, helps)
+
+
+def _uses(facts: Facts, codec: str) -> bool:
+    """Whether it is a gateway of this codec."""
+    if facts.client is not None:
+        return facts.client.protocol == codec
+    return codec == facts.codec or any(codec in one.text for one in (*facts.attempts, *facts.unnamed))
+
+
+# Refused.
+
+
+def _refusals(facts: Facts) -> Iterator[Finding]:
+    """The last refusal is the cause; one that the client came in after was so."""
+    last = next((one for one in facts.attempts if one.kind == "refused"), None)
+    if last is None:
+        return
+    over = facts.connected_at is not None and facts.connected_at >= last.at
+    count = sum(one.kind == "refused" and one.reason == last.reason for one in facts.attempts)
+    code, said, helps = _refused(facts, last)
+    often = f", {count} times of late" if count > 1 else ""
+    text = f"refused{often}: {said} ({_from(last)})"
+    yield Finding(code, Weight.WAS if over else Weight.STOPS, text, last.at, facts.node, helps)
+
+
+def _refused(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
+    special = _SPECIAL.get(last.reason)
+    if special is not None:
+        return special(facts, last)
+    code, helps = _REFUSALS.get(last.reason, ("refused", None))
+    return code, last.text, helps
+
+
+def _bad_password(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
+    if last.username is None:
+        return "no_user_name", "it names no user, and anonymous clients are not let in", "auth.allow_anonymous"
+    known = facts.knows_user(last.username)
+    if known is None:
+        return "login_refused", last.text, f"iot-mqtt ctl auth explain --user {last.username}"
+    if not known:
+        said = f"there is no user {last.username!r}"
+        return "unknown_user", said, f"iot-mqtt ctl users add {last.username}"
+    said = f"the password is not that of user {last.username!r}"
+    return "wrong_password", said, f"iot-mqtt ctl users passwd {last.username}"
+
+
+def _not_authorized(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
+    may = "iot-mqtt ctl auth may"
+    near = (one for one in facts.troubles if abs(one.last - last.at) < 1.0)
+    found = {one.code: one for one in near}
+    will = found.get("denied_will")
+    if will is not None:
+        rule = _rule(facts, "publish", will.topic, will.detail)
+        return "will_denied", f"it may not publish its will to {will.topic!r} ({will.detail}){rule}", may
+    for code in ("denied_client", "denied_gateway"):
+        if code in found:
+            rule = _rule(facts, code.removeprefix("denied_"), facts.asked, "")
+            said = f"{_user(last)} may not have the name {facts.asked!r}{rule}"
+            return "client_id_not_allowed", said, "iot-mqtt ctl users client-ids, or a rule of auth.acl_file"
+    if "denied_session" in found:
+        owner = facts.session.owner if facts.session is not None else None
+        whose = f"of user {owner!r}" if owner else "of another user"
+        said = f"{_user(last)} asked for the session {whose}"
+        return "session_of_another_user", said, "give it another client id; auth.session_of_another_user"
+    return "not_authorized", last.text, may
+
+
+def _quota(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
+    explain = f"iot-mqtt ctl limits explain --client {facts.asked}"
+    for what in ("connections", "sessions"):
+        if last.text.endswith(what):
+            return f"too_many_{what}", f"{last.text}, and has as many ({_user(last)})", explain
+    return "quota", last.text, explain
+
+
+def _banned(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
+    if facts.bans:
+        return "banned", _ban_text(facts.bans[0]), f"iot-mqtt ctl bans remove {facts.bans[0].id}"
+    return "banned", last.text, "iot-mqtt ctl bans list"
+
+
+_SPECIAL: Final[dict[str, Callable[[Facts, AttemptInfo], tuple[str, str, str | None]]]] = {
+    "bad_user_name_or_password": _bad_password,
+    "not_authorized": _not_authorized,
+    "quota_exceeded": _quota,
+    "banned": _banned,
+}
+
+
+# Gone.
+
+
+def _ends(facts: Facts) -> Iterator[Finding]:
+    """How the last connection ended, and the session, if it did."""
+    seen: set[str] = set()
+    for one in facts.attempts:
+        if one.kind not in ("ended", "left") or one.reason in seen:
+            continue
+        seen.add(one.reason)
+        code, helps = _ENDS.get(
+            one.reason, ("connection_lost" if one.reason in _LOST else "disconnected_for_error", None)
+        )
+        weight = _weight_of_end(facts, one)
+        if one.text.startswith("banned"):
+            code, helps = "banned", "iot-mqtt ctl bans list"
+        text = f"{one.text}{_taker(facts, one)} ({_from(one)})"
+        yield Finding(code, weight, text, one.at, facts.node, helps)
+        if weight is Weight.STOPS and not facts.client:
+            # What was before it does not matter any more.
+            break
+    session = facts.session
+    if session is not None and not session.connected and not seen and facts.home is None:
+        text = f"not connected: {session.last_disconnect or 'nobody knows why'}"
+        yield Finding("disconnected", Weight.STOPS, text, session.disconnected_at, facts.node)
+
+
+def _weight_of_end(facts: Facts, end: AttemptInfo) -> Weight:
+    if facts.client is None:
+        return Weight.STOPS
+    # Two that share a client id take it from each other again and again.
+    return Weight.DELAYS if end.reason == "session_taken_over" else Weight.WAS
+
+
+def _taker(facts: Facts, end: AttemptInfo) -> str:
+    """Who took a session over, if that one is still here."""
+    client = facts.client
+    if end.reason != "session_taken_over" or client is None:
+        return ""
+    return f": now it is connected from {client.peer} on {client.listener}, {_named(client.username)}"
+
+
+def _asked_by_others(facts: Facts) -> Iterator[Finding]:
+    """Somebody else wanted its name."""
+    for one in facts.troubles:
+        if one.code == "denied_session" and facts.session is not None:
+            text = f"another user asked for its client id {one.count} times, and was refused: {one.detail}"
+            helps = "give that one another client id"
+            yield Finding("wanted_by_another", Weight.SAYS, text, one.last, facts.node, helps)
+
+
+# Never named.
+
+
+def _unnamed(facts: Facts) -> Iterator[Finding]:
+    """Connections from its address that failed before it could be known whose they are."""
+    seen: set[str] = set()
+    for one in facts.unnamed:
+        if one.reason in seen or (facts.connected_at is not None and facts.connected_at >= one.at):
+            continue
+        seen.add(one.reason)
+        code, helps = _UNNAMED.get(one.reason, ("broken_off", None))
+        text = f"a connection that did not say who it is was closed: {one.text} (from {one.peer} on {one.listener})"
+        weight = Weight.STOPS if facts.asked in one.peer else Weight.WAS
+        yield Finding(code, weight, text, one.at, facts.node, helps)
+
+
+# Words.
+
+
+def _rule(facts: Facts, action: str, asked: str, detail: str) -> str:
+    """By which rule something is not allowed; empty where nobody may be told, or it is allowed by now."""
+    qos = int(detail[4]) if detail.startswith("QoS ") else 0
+    answer = facts.rights(action, asked, qos, "retained" in detail)
+    if answer is None:
+        return ""
+    if answer.allowed:
+        return "; the rules allow it now"
+    if answer.rule is None:
+        return f": {answer.detail}"
+    place = f" ({answer.source} line {answer.line})" if answer.line else f" ({answer.source})" if answer.source else ""
+    return f": rule {answer.rule!r}{place}"
+
+
+#: For those who say it of topics.
+rule_text = _rule
+
+
+def _named(username: str | None) -> str:
+    return "no user name" if username is None else f"user {username!r}"
+
+
+def _user(one: AttemptInfo) -> str:
+    return _named(one.username)
+
+
+def _from(one: AttemptInfo) -> str:
+    return f"{_user(one)}, from {one.peer} on {one.listener}" if one.peer else _user(one)

@@ -1,0 +1,90 @@
+"""What one node knows of a client, as values: all that a finding is made of. Payloads are not among it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from iot_mqtt.auth.explaining import Answer
+from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClusterInfo, SessionInfo
+from iot_mqtt.plugins.info import PluginInfo
+from iot_mqtt.ports.addresses import host_of
+from iot_mqtt.ports.bans import Ban
+from iot_mqtt.ports.devices import StoredCommand
+from iot_mqtt.ports.recent import Trouble
+from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
+from iot_mqtt.values import Subscription
+
+#: (action, topic or filter or name, QoS, retained) → what the rules say of this client now; None: that cannot be asked.
+Rights = Callable[[str, str, int, bool], Answer | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a session lives."""
+
+    node: str
+    #: "self", "up", "silent", "deaf", "dead".
+    state: str
+
+
+def _nothing(action: str, asked: str, qos: int, retain: bool) -> None:
+    """Nobody can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """At one moment, on one node."""
+
+    node: str
+    now: float
+    #: A client id, or an address.
+    asked: str
+    client: ClientInfo | None = None
+    session: SessionInfo | None = None
+    subscriptions: tuple[Subscription, ...] = ()
+    #: The newest first.
+    attempts: tuple[AttemptInfo, ...] = ()
+    #: Connections from its addresses that ended before they said who they are.
+    unnamed: tuple[AttemptInfo, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    bans: tuple[Ban, ...] = ()
+    plugins: tuple[PluginInfo, ...] = ()
+    commands: tuple[StoredCommand, ...] = ()
+    #: What it spoke when it was here as a gateway.
+    codec: str | None = None
+    broker: BrokerInfo | None = None
+    log: LogInfo | None = None
+    uplink: UplinkInfo | None = None
+    cluster: ClusterInfo | None = None
+    home: Home | None = None
+    #: What it should get.
+    topic: str | None = None
+    #: Topics that something was published to, and that nobody had subscribed to.
+    unwanted: tuple[str, ...] = ()
+    rights: Rights = _nothing
+    #: Whether there is a user of a name; None: nobody here knows.
+    knows_user: Callable[[str], bool | None] = field(default=lambda _: None)
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Whose it is, or was said to be."""
+        own = self.session.owner if self.session is not None else None
+        said = [one.username for one in self.attempts]
+        return tuple(dict.fromkeys(one for one in (own, self.client and self.client.username, *said) if one))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where it is, and was."""
+        peers = [self.client.peer] if self.client is not None else []
+        return tuple(dict.fromkeys(host_of(one) for one in (*peers, *(one.peer for one in self.attempts)) if one))
+
+    @property
+    def connected_at(self) -> float | None:
+        """None: it is not connected here."""
+        return None if self.client is None else self.client.connected_at
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known of it here."""
+        return bool(self.client or self.session or self.attempts or self.troubles)

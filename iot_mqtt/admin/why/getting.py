@@ -1,0 +1,282 @@
+"""Why a client that may come does not get its messages: its window, its connection, its rights, its subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from iot_mqtt.admin.why.coming import rule_text
+from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.finding import Finding, Weight
+from iot_mqtt.admin.why.near import nearest, plain_filter
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.recent import Trouble
+from iot_mqtt.topics import matches, parse_shared
+
+#: Near misses and commands that are named.
+_MOST: Final = 3
+#: Seconds for which what was dropped counts as going on.
+_FRESH: Final = 3600.0
+
+#: What was dropped or refused → what is the matter, and what would help.
+_DROPS: Final[dict[str, tuple[str, str, str]]] = {
+    Drop.OUTBOX_FULL: (
+        "outbox_full",
+        "QoS 0 messages were dropped, because the client does not read from its connection fast enough",
+        "subscribe with QoS 1, or let the client read faster; listeners.<name>.outbox.high",
+    ),
+    Drop.QUEUE_FULL: (
+        "queue_full",
+        "messages were dropped, because as many wait for it as may",
+        "mqtt.max_queued_messages, or the limit queue_messages (iot-mqtt ctl limits explain)",
+    ),
+    Drop.QUEUE_BYTES: (
+        "queue_full",
+        "messages were dropped, because as many bytes wait for it as may",
+        "mqtt.max_queued_bytes, or the limit queue_bytes (iot-mqtt ctl limits explain)",
+    ),
+    Drop.QUEUES_FULL: (
+        "queue_full",
+        "messages were dropped, because too much waits for all sessions, and it has its part of that",
+        "mqtt.max_queued_bytes_in_all",
+    ),
+    Drop.EXPIRED: (
+        "message_expired",
+        "messages were dropped, because their expiry interval was over before they could be sent",
+        "let the publisher send a longer Message Expiry Interval",
+    ),
+    Drop.TOO_LARGE: (
+        "packet_too_large",
+        "messages were dropped, because they are larger than the client's Maximum Packet Size",
+        "let the client name a larger Maximum Packet Size in CONNECT, or none",
+    ),
+    Drop.OFFLINE_QOS0: (
+        "offline_qos0",
+        "QoS 0 messages came while it was not connected, and are kept for nobody",
+        "publish and subscribe with QoS 1",
+    ),
+    Drop.NOT_AUTHORIZED: (
+        "denied_delivery",
+        "messages that it has subscribed to were not delivered, because it may not receive their topic",
+        "iot-mqtt ctl auth may",
+    ),
+    Drop.RETAINED_QUOTA: (
+        "retained_limit",
+        "what it published was delivered but not retained: its user has as many retained messages as it may",
+        "the limits retained_messages and retained_bytes (iot-mqtt ctl limits explain)",
+    ),
+    Drop.RETENTION: (
+        "retention_over",
+        "messages were dropped from the log before it came for them",
+        "log.retention",
+    ),
+    Drop.REJECTED: ("rejected_by_client", "the client itself refused messages (a reason of 0x80 or more)", ""),
+    Drop.DISK_FULL: ("disk_full", "messages were dropped, because the disk is full", "log.disk_limit"),
+    Drop.COMMAND_OVER: ("command_over", "commands were not sent, because they are over", "iot-mqtt ctl commands list"),
+    Drop.UNSUBSCRIBED: ("unsubscribed", "messages of a replay were dropped, because the client gave it up", ""),
+    "refused_retained": (
+        "retained_limit",
+        "what it wanted to have retained was refused: its user has as many retained messages as it may",
+        "the limits retained_messages and retained_bytes (iot-mqtt ctl limits explain)",
+    ),
+    "refused_disk_full": (
+        "disk_full",
+        "what it published was refused, because the disk is full",
+        "make room, or log.disk_limit",
+    ),
+    "refused_subscription": ("subscription_refused", "a subscription was refused", "mqtt.max_subscriptions"),
+    "lowered_qos": ("qos_lowered", "a subscription was granted a lower QoS than it asked for", "mqtt.max_qos"),
+    "limited": (
+        "rate_limited",
+        "it publishes faster than it may, and is not read from for a while each time",
+        "iot-mqtt ctl limits explain",
+    ),
+}
+#: The same of what its rights did not cover: the question that the rules are asked, and what it was.
+_DENIALS: Final = {
+    "denied_publish": ("denied_publish", "publish", "it may not publish to"),
+    "denied_subscribe": ("denied_subscribe", "subscribe", "it may not subscribe to"),
+    "denied_replay": ("denied_subscribe", "replay", "it may not have the past of"),
+    "denied_withdrawn": ("subscription_withdrawn", "subscribe", "its subscription was withdrawn, for it may not have"),
+    "denied_will": ("will_denied", "publish", "it may not publish its will to"),
+}
+_SAYS: Final = frozenset({Drop.OFFLINE_QOS0, Drop.UNSUBSCRIBED, Drop.REJECTED, "lowered_qos"})
+
+
+def findings(facts: Facts) -> Iterator[Finding]:
+    """All that has to do with what it is sent."""
+    yield from _flow(facts)
+    for one in facts.troubles:
+        yield from _trouble(facts, one)
+    yield from _subscriptions(facts)
+    yield from _topic(facts)
+    yield from _commands(facts)
+
+
+# Flow.
+
+
+def _flow(facts: Facts) -> Iterator[Finding]:
+    session, client = facts.session, facts.client
+    if session is None or client is None:
+        return
+    if session.state == "inflight_full":
+        text = (
+            f"its window is full: {session.inflight} messages were sent and are not acknowledged, "
+            f"{session.queued} and {session.backlog or 0} in the log wait behind them"
+        )
+        helps = "let the client acknowledge what it gets; its Receive Maximum, or the limit inflight"
+        yield Finding("window_full", Weight.STOPS, text, None, facts.node, helps)
+    elif session.state == "outbox_full" or not client.writable:
+        text = f"it does not read: {client.outbox_bytes} bytes wait in its connection from {client.peer}"
+        helps = "let the client, or the network to it, read faster; listeners.<name>.outbox.high"
+        yield Finding("slow_reader", Weight.STOPS, text, None, facts.node, helps)
+    elif session.state == "reading":
+        text = f"it is reading what it missed: {session.backlog or 0} messages, {session.lag} batches behind"
+        yield Finding("reading", Weight.DELAYS, text, client.connected_at, facts.node)
+    elif session.state == "committing":
+        yield Finding("committing", Weight.DELAYS, "its messages wait for the store", None, facts.node)
+    if client.paused is not None:
+        yield _paused(facts, client.paused)
+
+
+_PAUSES: Final = {
+    "disk_full": ("disk_full", "it is not read from until the disk has room for what it publishes", "log.disk_limit"),
+    "rate": (
+        "rate_limited",
+        "it is not read from for a moment, because it publishes faster than it may",
+        "iot-mqtt ctl limits explain",
+    ),
+    "uncommitted": ("committing", "it is not read from until the store has taken what waits", "iot-mqtt ctl status"),
+    "uplink": (
+        "uplink_behind",
+        "it is not read from until the uplink has taken what waits",
+        "iot-mqtt ctl uplink status",
+    ),
+}
+
+
+def _paused(facts: Facts, why: str) -> Finding:
+    code, text, helps = _PAUSES.get(why, ("paused", f"it is not read from: {why}", ""))
+    return Finding(code, Weight.DELAYS, text, None, facts.node, helps or None)
+
+
+# What was dropped, and what was denied.
+
+
+def _trouble(facts: Facts, one: Trouble) -> Iterator[Finding]:
+    fresh = facts.now - one.last < _FRESH
+    weight = Weight.LOSES if fresh else Weight.WAS
+    denial = _DENIALS.get(one.code)
+    if denial is not None:
+        code, question, text = denial
+        rule = rule_text(facts, question, one.topic, one.detail)
+        said = f" ({one.detail})" if one.detail else ""
+        text = f"{text} {one.topic!r}{said}, {_times(one)}{_as(facts)}{rule}"
+        yield Finding(code, weight, text, one.last, facts.node, "iot-mqtt ctl auth may")
+    elif one.code in _DROPS:
+        code, text, helps = _DROPS[one.code]
+        rule = rule_text(facts, "receive", one.topic, "") if one.code == Drop.NOT_AUTHORIZED else ""
+        where = f" ({one.topic!r})" if one.topic else ""
+        detail = f", {one.detail}" if one.detail else ""
+        weight = Weight.SAYS if one.code in _SAYS else weight
+        text = f"{text}: {_times(one)}{where}{detail}{rule}"
+        yield Finding(code, weight, text, one.last, facts.node, helps or None)
+
+
+def _times(one: Trouble) -> str:
+    return "once" if one.count == 1 else f"{one.count} times"
+
+
+def _as(facts: Facts) -> str:
+    return f", as user {facts.users[0]!r}" if facts.users else ", without a user"
+
+
+# Subscriptions.
+
+
+def _subscriptions(facts: Facts) -> Iterator[Finding]:
+    session = facts.session
+    if session is None:
+        return
+    if not session.subscriptions:
+        text = "it has subscribed to nothing: no message is for it"
+        yield Finding("no_subscription", Weight.STOPS, text, session.created_at, facts.node)
+    for one in facts.subscriptions:
+        if one.no_local:
+            text = f"its subscription {one.filter!r} is no-local: what it publishes itself does not come back to it"
+            yield Finding("no_local", Weight.SAYS, text, None, facts.node, "subscribe without No Local")
+    for one in facts.subscriptions:
+        shared = parse_shared(one.filter)
+        if shared is not None:
+            text = f"it shares {shared[1]!r} with the group {shared[0]!r}: each message goes to one member of it"
+            yield Finding("shared_group", Weight.SAYS, text, None, facts.node, "iot-mqtt ctl subscriptions list")
+
+
+def _topic(facts: Facts) -> Iterator[Finding]:
+    """The topic that was asked for, and topics that somebody publishes to and that just miss a subscription."""
+    session = facts.session
+    if session is None:
+        return
+    filters = [one.filter for one in facts.subscriptions]
+    if facts.topic is not None:
+        yield _asked(facts, filters, facts.topic)
+        return
+    said = 0
+    for topic in facts.unwanted:
+        near = nearest(filters, topic, certain=True)
+        if near is not None and said < _MOST:
+            said += 1
+            text = f"somebody publishes to {topic!r}, and nobody gets it; it has {near.filter!r}: {near.difference}"
+            yield Finding("near_miss", Weight.DELAYS, text, None, facts.node, _instead(near.instead))
+
+
+def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:
+    matching = [one for one in facts.subscriptions if matches(plain_filter(one.filter), topic)]
+    if not matching:
+        near = nearest(filters, topic)
+        if near is None:
+            text = f"none of its {len(filters)} subscriptions matches {topic!r}, and none comes near it"
+            return Finding("no_matching_subscription", Weight.STOPS, text, None, facts.node)
+        text = f"no subscription matches {topic!r}; the nearest is {near.filter!r}: {near.difference}"
+        return Finding("no_matching_subscription", Weight.STOPS, text, None, facts.node, _instead(near.instead))
+    answer = facts.rights("receive", topic, 0, False)  # noqa: FBT003 - the signature of ``Rights``
+    if answer is not None and not answer.allowed:
+        rule = rule_text(facts, "receive", topic, "")
+        text = f"{matching[0].filter!r} matches {topic!r}, but it may not receive that{_as(facts)}{rule}"
+        return Finding("denied_delivery", Weight.STOPS, text, None, facts.node, "iot-mqtt ctl auth may")
+    if all(one.no_local for one in matching):
+        text = f"{matching[0].filter!r} matches {topic!r}, but is no-local: what it publishes itself does not come back"
+        return Finding("no_local", Weight.LOSES, text, None, facts.node, "subscribe without No Local")
+    text = f"{matching[0].filter!r} (QoS {matching[0].qos}) matches {topic!r}, and it may receive that"
+    return Finding("topic_matches", Weight.SAYS, text, None, facts.node)
+
+
+def _instead(filter: str | None) -> str | None:
+    return None if filter is None else f"subscribe to {filter!r}"
+
+
+# Commands.
+
+
+_STATES: Final = {
+    State.EXPIRED: ("command_expired", "expired before it was sent: its deadline was over"),
+    State.FAILED: ("command_failed", "failed"),
+    State.UNCERTAIN: ("command_uncertain", "was sent, and nothing came back"),
+    State.QUEUED: ("command_waits", "waits to be sent"),
+}
+
+
+def _commands(facts: Facts) -> Iterator[Finding]:
+    for one in facts.commands[:_MOST]:
+        if one.state in _STATES:
+            yield _command(facts, one)
+
+
+def _command(facts: Facts, one: StoredCommand) -> Finding:
+    code, said = _STATES[one.state]
+    detail = f" ({one.detail})" if one.detail else ""
+    weight = Weight.DELAYS if one.state is State.QUEUED else Weight.LOSES
+    text = f"the command {one.id} to {one.target!r} {said}{detail}"
+    return Finding(code, weight, text, one.changed_at, facts.node, f"iot-mqtt ctl commands show {one.id}")

@@ -1,0 +1,85 @@
+"""Which filter just misses a topic, and by what: upper case, a slash, a level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from iot_mqtt.topics import matches, parse_replay, parse_shared
+
+#: Filters and levels that are compared.
+MOST, LEVELS = 1_000, 32
+
+
+class Near(NamedTuple):
+    """A filter that does not match, and the one difference that it has to one that does."""
+
+    filter: str
+    difference: str
+    #: What would match.
+    instead: str | None
+
+
+def plain_filter(filter: str) -> str:
+    """What topics are held against: without ``$share/…`` and ``$replay/…``."""
+    found = parse_shared(filter) or parse_replay(filter)
+    return filter if found is None else found[1]
+
+
+def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Near | None:
+    """Of filters that do not match, the one that comes closest; ``certain``: only where a mistake is likely."""
+    best: tuple[int, Near] | None = None
+    for filter, _ in zip(filters, range(MOST), strict=False):
+        found = _compared(filter, plain_filter(filter), topic)
+        if found is not None and (best is None or found[0] < best[0]) and not (certain and found[0] > _LEVEL):
+            best = found
+    return None if best is None else best[1]
+
+
+_CASE, _SLASH, _SPACE, _DOLLAR, _LEVEL, _WORD = range(6)
+
+
+def _compared(filter: str, plain: str, topic: str) -> tuple[int, Near] | None:
+    if matches(plain.casefold(), topic.casefold()):
+        return _CASE, Near(filter, "upper and lower case are different letters", _spelled(plain, topic))
+    for one, difference in (
+        (f"/{plain}", "the topic begins with a slash, the filter does not"),
+        (plain.removeprefix("/"), "the filter begins with a slash, the topic does not"),
+        (f"{plain}/", "the topic ends with a slash, the filter does not"),
+        (plain.removesuffix("/"), "the filter ends with a slash, the topic does not"),
+    ):
+        if one and one != plain and matches(one, topic):
+            return _SLASH, Near(filter, difference, one)
+    if matches(plain.strip(), topic.strip()):
+        return _SPACE, Near(filter, "one of the two has a space at its end", plain.strip())
+    if topic[:1] == "$" and plain[:1] in ("+", "#"):
+        return _DOLLAR, Near(filter, "wildcards at the beginning do not match what begins with $", None)
+    return _by_levels(filter, plain.split("/"), topic.split("/"))
+
+
+def _by_levels(filter: str, wanted: list[str], levels: list[str]) -> tuple[int, Near] | None:
+    topic, longest = "/".join(levels), max(len(wanted), len(levels))
+    if longest > LEVELS or (wanted[0] in ("+", "#") and len(wanted) == 1):
+        return (_LEVEL, Near(filter, "+ is one level only", "#")) if wanted == ["+"] else None
+    for at in range(len(wanted) + 1):
+        deeper = "/".join([*wanted[:at], "+", *wanted[at:]])
+        if wanted[-1:] != ["#"] and len(levels) == len(wanted) + 1 and matches(deeper, topic):
+            instead = "/".join([*wanted[:-1], "#"]) if at >= len(wanted) - 1 and wanted[-1] == "+" else deeper
+            return _LEVEL, Near(filter, "the topic has one level more than the filter", instead)
+    for at in sorted(range(len(wanted)), key=lambda at: wanted[at] != "+"):
+        shorter = "/".join([*wanted[:at], *wanted[at + 1 :]])
+        if shorter and len(levels) == len(wanted) - 1 and matches(shorter, topic):
+            return _LEVEL, Near(filter, "the topic has one level less than the filter", shorter)
+    if wanted[-1] != "#" and len(levels) == len(wanted):
+        wrong = [at for at, (want, level) in enumerate(zip(wanted, levels, strict=True)) if want not in ("+", level)]
+        if len(wrong) == 1 and len(wanted) > 1:
+            at = wrong[0]
+            return _WORD, Near(filter, f"level {at + 1} is {wanted[at]!r} there, and {levels[at]!r} in the topic", None)
+    return None
+
+
+def _spelled(plain: str, topic: str) -> str:
+    """The filter, with the letters of the topic."""
+    levels = topic.split("/")
+    wanted = plain.split("/")
+    return "/".join(want if want in ("+", "#") or at >= len(levels) else levels[at] for at, want in enumerate(wanted))

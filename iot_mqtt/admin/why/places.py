@@ -1,0 +1,116 @@
+"""What is the matter where messages go through: this node, its disk, the grid, other nodes, the uplink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.finding import Finding, Weight
+
+#: Seconds by which an uplink that is behind is worth a word.
+_LATE: Final = 10.0
+
+_HOMES: Final = {
+    "dead": (
+        "home_dead",
+        Weight.STOPS,
+        "its session is at home on {node}, which is dead: another node is about to take it over",
+        "iot-mqtt ctl cluster status",
+    ),
+    "silent": (
+        "link_cut",
+        Weight.STOPS,
+        "its session is at home on {node}, which is not heard: what is published here waits in the log",
+        "look at the network between the two nodes; iot-mqtt ctl cluster status",
+    ),
+    "deaf": (
+        "link_cut",
+        Weight.DELAYS,
+        "its session is at home on {node}, which does not hear this node: what is published here reaches it late",
+        "look at the network between the two nodes; iot-mqtt ctl cluster status",
+    ),
+}
+
+
+def findings(facts: Facts) -> Iterator[Finding]:
+    """Nearest to the client first."""
+    yield from _home(facts)
+    yield from _node(facts)
+    yield from _room(facts)
+    yield from _links(facts)
+    yield from _uplink(facts)
+
+
+def _home(facts: Facts) -> Iterator[Finding]:
+    home = facts.home
+    if home is None or home.state == "self":
+        return
+    if home.state in _HOMES:
+        code, weight, text, helps = _HOMES[home.state]
+        yield Finding(code, weight, text.format(node=home.node), None, facts.node, helps)
+    else:
+        text = f"its session is at home on {home.node}"
+        yield Finding("at_home_elsewhere", Weight.SAYS, text, None, facts.node, f"ask {home.node}")
+
+
+def _node(facts: Facts) -> Iterator[Finding]:
+    broker = facts.broker
+    if broker is None or broker.state == "serving":
+        return
+    weight = Weight.STOPS if facts.client is None else Weight.DELAYS
+    if broker.state in ("draining", "drained", "rebalancing"):
+        text = f"this node is {broker.state}: it takes no clients, and sends away those that it has"
+        yield Finding("node_drained", weight, text, None, facts.node, "iot-mqtt ctl node resume")
+    else:
+        text = f"this node lets nobody in: it is {broker.state.replace('_', ' ')}"
+        yield Finding("node_unavailable", weight, text, None, facts.node, "iot-mqtt ctl cluster status")
+
+
+def _room(facts: Facts) -> Iterator[Finding]:
+    log, cluster = facts.log, facts.cluster
+    if log is not None and log.disk_level == "full":
+        what = "grid" if cluster is not None and cluster.clustered else "disk"
+        text = (
+            f"the {what} is full: {log.disk_used} of {log.disk_limit} bytes are used, "
+            "so nothing of QoS 1 or 2 that would have to be kept is taken"
+        )
+        helps = (
+            "make room; log.disk_limit, log.retention" if what == "disk" else "give the grid more room; log.retention"
+        )
+        yield Finding(f"{what}_full", Weight.LOSES, text, None, facts.node, helps)
+    trouble = cluster.grid_trouble if cluster is not None else None
+    if trouble is not None:
+        text = f"the grid does not take writes: {trouble}; nothing of QoS 1 or 2 is acknowledged until it does"
+        yield Finding("grid_trouble", Weight.LOSES, text, None, facts.node, "iot-mqtt ctl cluster status")
+
+
+def _links(facts: Facts) -> Iterator[Finding]:
+    cluster = facts.cluster
+    if cluster is None or not cluster.clustered:
+        return
+    if cluster.registry not in ("connected", "none"):
+        text = f"the registry is {cluster.registry}: {cluster.registry_trouble or 'it does not answer'}"
+        yield Finding("registry_away", Weight.DELAYS, text, None, facts.node, "iot-mqtt ctl cluster status")
+    for member in cluster.members:
+        if member.state not in ("silent", "deaf"):
+            continue
+        heard = "is not heard" if member.state == "silent" else "does not hear this node"
+        text = f"the link to {member.node_id} is cut: it {heard}; what is published there reaches clients here late"
+        helps = "look at the network between the two nodes; iot-mqtt ctl cluster status"
+        yield Finding("link_cut", Weight.DELAYS, text, None, facts.node, helps)
+
+
+def _uplink(facts: Facts) -> Iterator[Finding]:
+    uplink = facts.uplink
+    if uplink is None:
+        return
+    status = "iot-mqtt ctl uplink status"
+    lag = f"{uplink.lag_messages} messages wait, the oldest for {uplink.lag_seconds:.0f} s"
+    if uplink.trouble is not None:
+        text = f"the uplink ({uplink.kind}) does not take messages: {uplink.trouble}; {lag}"
+        code = "kafka_down" if uplink.kind == "kafka" else "uplink_down"
+        yield Finding(code, Weight.DELAYS, text, facts.now - uplink.lag_seconds, facts.node, status)
+    elif uplink.lag_messages and uplink.lag_seconds > _LATE:
+        text = f"the uplink ({uplink.kind}) is behind: {lag}"
+        yield Finding("uplink_behind", Weight.DELAYS, text, facts.now - uplink.lag_seconds, facts.node, status)

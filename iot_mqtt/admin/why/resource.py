@@ -1,0 +1,145 @@
+"""The resource that says why a client does or does not get its messages, as far as this node knows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+
+from iot_mqtt.admin import shapes
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.callers import Role
+from iot_mqtt.admin.device_shapes import of_command
+from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.routes import Resource, get
+from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
+from iot_mqtt.admin.why import coming, getting, places
+from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.finding import Finding, Weight, ordered
+from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.devices.asked import Lets
+from iot_mqtt.errors import MqttError
+from iot_mqtt.ports.bans import Ban
+from iot_mqtt.ports.recent import Trouble
+from iot_mqtt.topics import validate_topic
+
+#: Subscriptions and commands that are shown; the rest is counted.
+_SHOWN = 8
+
+#: Who knows the facts: of a client id or an address, and a topic that it should get.
+Known = Callable[[str, str | None], Awaitable[Facts]]
+
+
+class WhyResources(Resource):
+    """Why; for whoever may see clients. Bans and rules are an operator's matter."""
+
+    def __init__(self, known: Known, lets: Callable[[], Lets]) -> None:
+        """``lets``: the rights of users in whose name somebody asks."""
+        self._known = known
+        self._lets = lets
+
+    @get(
+        "clients/{client_id}/why",
+        "Why a client, or who comes from an address, does or does not get its messages (a topic).",
+        "Why",
+        query=("topic",),
+    )
+    async def _why(self, call: Call) -> Json:
+        topic = call.query.get("topic")
+        if topic is not None:
+            try:
+                validate_topic(topic)
+            except MqttError as error:
+                raise bad_request(f"topic: {error.detail}") from error
+        facts = await self._known(call.path["client_id"], topic)
+        return answer(self._redacted(facts, call))
+
+    def _redacted(self, facts: Facts, call: Call) -> Facts:
+        """Without what this caller may not see."""
+        caller = call.caller
+        if caller is not None and caller.role < Role.OPERATOR:
+            facts = replace(facts, bans=(), rights=_unsaid)
+        if call.user is not None and not self._lets()(call.user, "command", facts.asked):
+            facts = replace(facts, commands=())
+        return facts
+
+    def schemas(self) -> Schemas:
+        text: Json = {"type": "string"}
+        held_off = {"plugin": text, "kind": text, "name": text, "seconds": {"type": "number"}, "reason": text}
+        answered: Json = {
+            "client_id": text,
+            "node": text,
+            "findings": items_of(schema_of(Finding)),
+            "slowest_hop": maybe("string"),
+            "client": maybe("object"),
+            "session": maybe("object"),
+            "subscriptions": items_of({"type": "object"}),
+            "attempts": items_of(schema_of(AttemptInfo)),
+            "unnamed": items_of(schema_of(AttemptInfo)),
+            "troubles": items_of(schema_of(Trouble)),
+            "held_off": items_of({"type": "object", "properties": held_off}),
+            "bans": items_of(schema_of(Ban)),
+            "commands": items_of({"type": "object"}),
+        }
+        return {"Why": object_of(answered)}
+
+
+def answer(facts: Facts) -> Json:
+    """What is found, and the facts that it is made of."""
+    session = None if facts.session is None else shapes.of_session(facts.session)
+    held = (
+        {"plugin": plugin.name, "kind": one.kind, "name": one.name, "seconds": one.seconds, "reason": one.reason}
+        for plugin in facts.plugins
+        for one in plugin.held_off
+        if one.name in (facts.asked, *facts.hosts)
+    )
+    subscriptions = facts.subscriptions[:_SHOWN]
+    return {
+        "client_id": facts.asked,
+        "node": facts.node,
+        "findings": findings(facts),
+        "slowest_hop": slowest(facts),
+        "client": facts.client,
+        "session": session,
+        "subscriptions": [{"client_id": facts.asked, **asdict(one)} for one in subscriptions],
+        "attempts": list(facts.attempts),
+        "unnamed": [replace(one, client_id="") for one in facts.unnamed],
+        "troubles": list(facts.troubles),
+        "held_off": list(held),
+        "bans": list(facts.bans),
+        "commands": [of_command(one) for one in facts.commands[:_SHOWN]],
+    }
+
+
+def findings(facts: Facts) -> list[Finding]:
+    """All of them, the likeliest cause first."""
+    found = [*coming.findings(facts), *getting.findings(facts), *places.findings(facts)]
+    if not facts.known and not any(one.weight is Weight.STOPS for one in found):
+        text = (
+            f"{facts.asked!r} is not connected and has no session on this node, and nobody of that name has been seen "
+            "for as long as it remembers"
+        )
+        helps = "look at the address, the port and the client id that the client is configured with"
+        found.append(Finding("never_seen", Weight.STOPS, text, None, facts.node, helps))
+    session, client = facts.session, facts.client
+    if session is not None and client is not None and not any(one.weight >= Weight.DELAYS for one in found):
+        text = f"connected from {client.peer}, and nothing keeps messages from it: {session.delivered} were delivered"
+        found.append(Finding("well", Weight.SAYS + 1, text, client.connected_at, facts.node))
+    return ordered(found)
+
+
+_HOPS = {
+    "inflight_full": "the client, which does not acknowledge",
+    "outbox_full": "the connection to the client, which does not read",
+    "reading": "the log, from which it reads what it missed",
+    "committing": "the store",
+    "offline": "the client, which is not connected",
+}
+
+
+def slowest(facts: Facts) -> str | None:
+    """Where its messages wait; None: nowhere."""
+    return None if facts.session is None else _HOPS.get(facts.session.state)
+
+
+def _unsaid(action: str, asked: str, qos: int, retain: bool) -> None:
+    """He may not know the rules."""

@@ -1,0 +1,161 @@
+"""What this node knows of a client, gathered from all who know something: the facts that ``admin.why`` explains."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol
+
+from iot_mqtt.admin.why.facts import Facts, Home, Rights
+from iot_mqtt.auth.bans import BanBook
+from iot_mqtt.auth.explaining import Answer, Question
+from iot_mqtt.auth.service import Access
+from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.broker.views.view import View
+from iot_mqtt.devices import Accompanied
+from iot_mqtt.errors import MqttError
+from iot_mqtt.plugins.info import PluginInfo
+from iot_mqtt.ports.access import Principal
+from iot_mqtt.ports.addresses import parsed
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.devices import State, StoredCommand
+
+#: Subscriptions that are held against topics, topics that are held against subscriptions, and the rest.
+_SUBSCRIPTIONS, _TOPICS, _COMMANDS, _UNNAMED = 1_000, 500, 100, 10
+#: Seconds for which a command that failed is worth a word.
+_RECENT = 24 * 3600.0
+
+
+class Plugins(Protocol):
+    """Knows whom the codecs hold off."""
+
+    def info(self) -> list[PluginInfo]: ...
+
+
+class Gateways(Protocol):
+    """What a node has for gateways."""
+
+    @property
+    def plugins(self) -> Plugins: ...
+
+
+class Life(Protocol):
+    """Of a node."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def boot(self) -> int: ...
+
+
+#: In which life a session is; None: it is in none. Raises ``Unavailable``.
+HomeOf = Callable[[str], Awaitable[Life | None]]
+
+
+class Knowledge:
+    """Of one node. ``view`` and ``devices`` are there once it has started."""
+
+    def __init__(
+        self,
+        view: Callable[[], View],
+        bans: BanBook,
+        access: Access,
+        gateways: Gateways,
+        devices: Callable[[], Accompanied],
+        clock: Clock,
+        home_of: HomeOf | None,
+    ) -> None:
+        self._view = view
+        self._bans = bans
+        self._access = access
+        self._gateways = gateways
+        self._devices = devices
+        self._clock = clock
+        self._home_of = home_of
+
+    async def facts(self, asked: str, topic: str | None) -> Facts:
+        """Of a client, or of who comes from an address."""
+        view = self._view()
+        info = view.info()
+        subscriptions = view.subscriptions(asked, None, _SUBSCRIPTIONS)
+        session = view.session(asked)
+        found = Facts(
+            node=info.node_id,
+            now=self._clock.wall(),
+            asked=asked,
+            client=view.client(asked),
+            session=None if session is None else (await view.counted([session]))[0],
+            subscriptions=tuple(one.subscription for one in subscriptions),
+            attempts=tuple(view.attempts(asked)),
+            troubles=tuple(view.counters.recent.of(asked)),
+            plugins=tuple(self._gateways.plugins.info()),
+            commands=await self._commands(asked),
+            codec=await self._codec(asked),
+            broker=info,
+            log=view.log.info(),
+            uplink=view.uplink(),
+            cluster=view.cluster.info(),
+            topic=topic,
+            unwanted=tuple(view.unwanted(_TOPICS)) if subscriptions else (),
+            knows_user=self._knows_user,
+        )
+        host = parsed(asked)
+        hosts = found.hosts if host is None else (*found.hosts, str(host))
+        return replace(
+            found,
+            unnamed=tuple(self._unnamed(view, found, hosts)),
+            bans=tuple(self._bans.all_of(asked, found.users, hosts)),
+            home=None if session is not None else await self._home(asked),
+            rights=self._rights(found),
+        )
+
+    def _unnamed(self, view: View, found: Facts, hosts: tuple[str, ...]) -> list[AttemptInfo]:
+        """From its addresses; of a client that nobody knows from everywhere, for it may have been one of them."""
+        if hosts:
+            return [one for host in hosts for one in view.unnamed(host, _UNNAMED)]
+        return [] if found.known else view.unnamed(None, _UNNAMED)
+
+    async def _commands(self, client_id: str) -> tuple[StoredCommand, ...]:
+        """Those that are not over, and those that came to nothing of late; the last first."""
+        since = self._clock.wall() - _RECENT
+        found = await self._devices().commands.page(client_id, None, None, _COMMANDS)
+        wanted = [one for one in found if one.state is not State.ACKED and one.changed_at > since]
+        return tuple(sorted(wanted, key=lambda one: one.changed_at, reverse=True))
+
+    async def _codec(self, client_id: str) -> str | None:
+        device = await self._devices().devices.find(client_id, "")
+        return None if device is None else device.codec or None
+
+    async def _home(self, client_id: str) -> Home | None:
+        """Where the session is, if it is at home on another node."""
+        if self._home_of is None:
+            return None
+        try:
+            life = await self._home_of(client_id)
+        except MqttError:
+            return None
+        if life is None:
+            return None
+        for member in self._view().cluster.info().members:
+            if member.number == life.number:
+                gone = member.boot != life.boot or member.state == "left"
+                return Home(member.node_id or f"node {life.number}", "dead" if gone else member.state)
+        return Home(f"node {life.number}", "dead")
+
+    def _knows_user(self, name: str) -> bool | None:
+        return self._access.accounts.find(name) is not None if self._access.keeps_users else None
+
+    def _rights(self, found: Facts) -> Rights:
+        """What the rules say of whoever it is, or was."""
+        user = found.users[0] if found.users else None
+        address = found.hosts[0] if found.hosts else ""
+        who = Principal(found.asked, user, user is None, address=address)
+
+        def ask(action: str, asked: str, qos: int, retain: bool) -> Answer | None:
+            try:
+                return self._access.may(who, Question(action, asked, qos, retain))
+            except ValueError:
+                return None
+
+        return ask

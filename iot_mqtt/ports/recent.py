@@ -1,0 +1,86 @@
+"""The last things that went wrong for each client: what was dropped, denied or granted less, with its topic.
+
+For whoever asks "why does it not get its message?" Counters say how many and why; this says of which topics, and since
+when. It costs nothing where nothing goes wrong. The memory is bounded: some kinds of trouble for each client, and some
+clients; who had trouble last is remembered. Payloads never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Recent", "Trouble"]
+
+#: Clients that are remembered, kinds of trouble of each, and characters of a topic or a client id.
+CLIENTS = 10_000
+EACH = 8
+LONGEST = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One kind of trouble that a client had, with one topic."""
+
+    #: A reason from ``Drop``, "denied_" and what was asked for, or "refused_subscription", "lowered_qos", "limited".
+    code: str
+    #: A topic or a filter; empty where there is none.
+    topic: str
+    #: How often, since the first one that is remembered.
+    count: int
+    #: Wall-clock seconds.
+    first: float
+    last: float
+    #: What else there is to say.
+    detail: str
+
+
+class Recent:
+    """What is remembered, by client id."""
+
+    __slots__ = ("_clients", "_wall")
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self._wall = wall
+        #: Client id → (code, topic) → count, first, last, detail. Who had trouble last stands last, in both.
+        self._clients: dict[str, dict[tuple[str, str], tuple[int, float, float, str]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def note(
+        self,
+        client_id: str,
+        code: str,
+        topic: bytes | str = "",
+        count: int = 1,
+        detail: str = "",
+        *,
+        weak: bool = False,
+    ) -> None:
+        """Something went wrong. ``weak``: it is so common that it pushes out nobody else's."""
+        clients = self._clients
+        client_id = client_id[:LONGEST]
+        known = clients.pop(client_id, None)
+        if known is None:
+            if len(clients) >= CLIENTS:
+                if weak:
+                    return
+                del clients[next(iter(clients))]
+            known = {}
+        clients[client_id] = known
+        text = topic if isinstance(topic, str) else topic[: LONGEST * 4].decode("utf-8", "replace")
+        key = code, text[:LONGEST]
+        now = self._wall()
+        before = known.pop(key, None)
+        if before is None:
+            if len(known) >= EACH:
+                del known[next(iter(known))]
+            known[key] = count, now, now, detail[:LONGEST]
+        else:
+            known[key] = before[0] + count, before[1], now, detail[:LONGEST]
+
+    def of(self, client_id: str) -> list[Trouble]:
+        """Of one client, the last first."""
+        known = self._clients.get(client_id[:LONGEST], {})
+        return [Trouble(code, topic, *rest) for (code, topic), rest in reversed(known.items())]

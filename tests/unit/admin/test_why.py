@@ -1,0 +1,255 @@
+"""What is made of the facts: faults that a lone broker cannot have, who may see what, and filters that just miss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.callers import Caller, Role
+from iot_mqtt.admin.why import near
+from iot_mqtt.admin.why.facts import Facts, Home
+from iot_mqtt.admin.why.finding import Weight
+from iot_mqtt.admin.why.resource import WhyResources, findings, slowest
+from iot_mqtt.auth.explaining import Answer
+from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.plugins.info import PluginInfo
+from iot_mqtt.plugins.suspects import HeldOff
+from iot_mqtt.ports.bans import Ban
+from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.recent import Trouble
+from iot_mqtt.values import Subscription
+from tests.unit.admin.adminkit import CLIENT, CLUSTER, LOG, NOW, PEER, SESSION, UPLINK, FakeView, make_browser
+from tests.unit.broker.harness import run
+
+#: A client that is connected and gets all its messages.
+WELL = Facts(
+    node="n1",
+    now=NOW,
+    asked="c",
+    client=CLIENT,
+    session=replace(SESSION, connected=True, state="caught_up", queued=0, inflight=0),
+    subscriptions=(Subscription("a/+", 1),),
+)
+UNKNOWN = Facts(node="n1", now=NOW, asked="c")
+BAN = Ban("b1", None, "joe", None, None, "operator", "left", "ann", NOW - 9)
+HELD = HeldOff("device", "c", 3, 40.0, "garbage: bad magic")
+
+
+def attempt(kind: str, reason: str, text: str = "", *, at: float = NOW - 5, user: str | None = "joe") -> AttemptInfo:
+    """From where the client is as well."""
+    return AttemptInfo("c", kind, at, reason, text or reason, user, "10.0.0.1:5", "mqtt")
+
+
+def trouble(code: str, topic: str = "", detail: str = "", count: int = 1) -> Trouble:
+    """A moment ago."""
+    return Trouble(code, topic, count, NOW - 5, NOW - 5, detail)
+
+
+def plugin(state: str = "ready", *held: HeldOff) -> PluginInfo:
+    """The codec of gateways."""
+    reason = "it died 3 times" if state == "quarantined" else None
+    return PluginInfo("gateway", state, reason, "process", True, "1.0", 1, 0, held_off=list(held))
+
+
+def member(state: str) -> Facts:
+    """A client whose session is on another node, in some state."""
+    return replace(UNKNOWN, home=Home("n2", state), cluster=replace(CLUSTER, members=[PEER]))
+
+
+FAULTS = [
+    ("ban of a user", replace(WELL, client=None, bans=(BAN,)), "banned", ["user 'joe'", "ann", "left"]),
+    ("held off", replace(UNKNOWN, plugins=(plugin("ready", HELD),)), "held_off", ["device c", "40 s", "bad magic"]),
+    (
+        "quarantined",
+        replace(UNKNOWN, codec="gateway", plugins=(plugin("quarantined"),)),
+        "codec_quarantined",
+        ["gateway", "died 3 times"],
+    ),
+    ("home is dead", member("dead"), "home_dead", ["n2"]),
+    ("home is not heard", member("silent"), "link_cut", ["n2"]),
+    ("home elsewhere", member("up"), "at_home_elsewhere", ["n2"]),
+    (
+        "a link is cut",
+        replace(WELL, cluster=replace(CLUSTER, members=[replace(PEER, state="silent")])),
+        "link_cut",
+        ["n2", "not heard"],
+    ),
+    ("disk full", replace(WELL, log=replace(LOG, disk_level="full")), "disk_full", ["85000000 of 100000000"]),
+    (
+        "grid full",
+        replace(WELL, log=replace(LOG, disk_level="full"), cluster=CLUSTER),
+        "grid_full",
+        ["85000000 of 100000000"],
+    ),
+    (
+        "grid does not write",
+        replace(WELL, cluster=replace(CLUSTER, grid_trouble="no primary")),
+        "grid_trouble",
+        ["no primary"],
+    ),
+    ("registry away", replace(WELL, cluster=replace(CLUSTER, registry="lost")), "registry_away", ["lost"]),
+    (
+        "uplink behind",
+        replace(WELL, uplink=replace(UPLINK, lag_seconds=90.0)),
+        "uplink_behind",
+        ["40 messages", "90 s"],
+    ),
+    ("Kafka down", replace(WELL, uplink=replace(UPLINK, kind="kafka", trouble="refused")), "kafka_down", ["refused"]),
+    (
+        "slow reader",
+        replace(WELL, client=replace(CLIENT, writable=False, outbox_bytes=9_000)),
+        "slow_reader",
+        ["9000 bytes", "10.0.0.1:5"],
+    ),
+    ("shared", replace(WELL, subscriptions=(Subscription("$share/g/a", 1),)), "shared_group", ["'g'", "'a'"]),
+    ("paused", replace(WELL, client=replace(CLIENT, paused="disk_full")), "disk_full", ["not read from"]),
+    ("no subscription", replace(WELL, session=replace(SESSION, subscriptions=0)), "no_subscription", ["nothing"]),
+    (
+        "command failed",
+        replace(WELL, commands=(StoredCommand("k1", "c/x", State.FAILED, NOW - 9, detail="no such tag"),)),
+        "command_failed",
+        ["k1", "'c/x'", "no such tag"],
+    ),
+    (
+        "withdrawn",
+        replace(WELL, troubles=(trouble("denied_withdrawn", "a/#"),)),
+        "subscription_withdrawn",
+        ["'a/#'", "'ann'"],
+    ),
+    (
+        "subscription refused",
+        replace(WELL, troubles=(trouble("refused_subscription", "b/#", "too many subscriptions"),)),
+        "subscription_refused",
+        ["'b/#'", "too many"],
+    ),
+    ("nobody takes clients", replace(UNKNOWN, attempts=(attempt("refused", "server_busy"),)), "node_busy", ["joe"]),
+    ("drained", replace(UNKNOWN, attempts=(attempt("refused", "use_another_server"),)), "node_drained", ["joe"]),
+    (
+        "anonymous",
+        replace(UNKNOWN, attempts=(attempt("refused", "bad_user_name_or_password", user=None),)),
+        "no_user_name",
+        [],
+    ),
+    (
+        "cut off",
+        replace(UNKNOWN, attempts=(attempt("left", "outbox_limit", "the client did not read"),)),
+        "cut_off_slow",
+        ["did not read", "10.0.0.1:5"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "code", "words"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])
+def test_a_fault_is_named(facts: Facts, code: str, words: list[str]) -> None:
+    """With what it is about, and before all that explains less."""
+    found = [one for one in findings(facts) if one.code == code]
+    assert found, findings(facts)
+    for word in words:
+        assert word in found[0].text
+    assert not [one for one in findings(WELL) if one.code == code], "it is said of a client that is well"
+
+
+def test_a_client_that_is_well_is_said_to_be() -> None:
+    """Nothing else is; who was never seen is not."""
+    assert [one.code for one in findings(WELL)] == ["well"]
+    assert [one.code for one in findings(UNKNOWN)] == ["never_seen"]
+
+
+def test_what_is_over_comes_behind_what_is_not() -> None:
+    """A refusal before the client came in explains nothing that is missing now."""
+    refused = attempt("refused", "bad_user_name_or_password", at=NOW - 500)
+    full = replace(
+        WELL, attempts=(refused,), session=replace(SESSION, connected=True, state="inflight_full", inflight=7)
+    )
+    assert [(one.code, one.weight) for one in findings(full)] == [
+        ("window_full", Weight.STOPS),
+        ("login_refused", Weight.WAS),
+    ]
+    assert slowest(full) == "the client, which does not acknowledge"
+
+
+def test_a_denial_names_the_rule_that_denies() -> None:
+    """Or says that the rules have changed since."""
+    answers = {"x": Answer(False, "the first rule", "acl", 7, "deny publish x"), "y": Answer(True, "")}
+    asked = [trouble("denied_publish", "x", "QoS 1, retained"), trouble("denied_publish", "y")]
+    facts = replace(WELL, troubles=tuple(asked), rights=lambda action, topic, qos, retain: answers[topic])
+    texts = [one.text for one in findings(facts) if one.code == "denied_publish"]
+    assert "rule 'deny publish x' (acl line 7)" in texts[0]
+    assert "the rules allow it now" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("filter", "topic", "difference", "instead"),
+    [
+        ("Plant/1", "plant/1", "upper and lower case", "plant/1"),
+        ("plant/+/TEMP", "plant/1/temp", "upper and lower case", "plant/+/temp"),
+        ("plant/1", "/plant/1", "topic begins with a slash", "/plant/1"),
+        ("/plant/#", "plant/1", "filter begins with a slash", "plant/#"),
+        ("plant/1", "plant/1/", "topic ends with a slash", "plant/1/"),
+        ("plant/1/", "plant/1", "filter ends with a slash", "plant/1"),
+        ("plant/1 ", "plant/1", "a space", "plant/1"),
+        ("#", "$SYS/x", "begins with $", None),
+        ("+", "a/b", "one level only", "#"),
+        ("plant/+", "plant/1/temp", "one level more", "plant/#"),
+        ("plant/+/temp", "plant/temp", "one level less", "plant/temp"),
+        ("plant/temp", "plant/1/temp", "one level more", "plant/+/temp"),
+        ("plant/1/temp", "plant/2/temp", "level 2 is '1' there, and '2'", None),
+        ("$share/g/Plant", "plant", "upper and lower case", "plant"),
+    ],
+)
+def test_the_nearest_filter_says_what_it_misses_by(
+    filter: str, topic: str, difference: str, instead: str | None
+) -> None:
+    """Among filters that have nothing to do with the topic."""
+    found = near.nearest(["far/away/from/it/all", filter], topic)
+    assert found is not None
+    assert (found.filter, found.instead) == (filter, instead)
+    assert difference in found.difference
+
+
+def test_a_filter_that_is_far_away_is_not_near() -> None:
+    """And what differs in a word only is no likely mistake."""
+    assert near.nearest(["x/y", "a/#/"], "p/q/r") is None
+    assert near.nearest(["plant/1/temp"], "plant/2/temp", certain=True) is None
+
+
+async def _facts(asked: str, topic: str | None) -> Facts:
+    denied = trouble("denied_publish", "x")
+    answer = Answer(False, "no", "acl", 7, "deny publish x")
+    command = StoredCommand("k1", "c", State.FAILED, NOW - 9)
+    return replace(WELL, bans=(BAN,), troubles=(denied,), commands=(command,), rights=lambda *_: answer)
+
+
+def _lets(user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
+    return user == "ann"
+
+
+@pytest.mark.parametrize(
+    ("role", "scope", "bans", "rule", "commands"),
+    [
+        (Role.VIEWER, (), 0, False, 1),
+        (Role.OPERATOR, (), 1, True, 1),
+        (Role.OPERATOR, ("clients", "as:ann"), 1, True, 1),
+        (Role.OPERATOR, ("clients", "as:bob"), 1, True, 0),
+    ],
+)
+def test_who_may_see_clients_does_not_see_bans_rules_and_commands_of_others(
+    role: Role, scope: tuple[str, ...], bans: int, *, rule: bool, commands: int
+) -> None:
+    """As everywhere else in the API."""
+    (route,) = WhyResources(_facts, lambda: _lets).routes
+    answer: Any = run(cast(Any, route.handler(Call({"client_id": "c"}, caller=Caller("x", role, scope)))))
+    denied = next(one for one in answer["findings"] if one.code == "denied_publish")
+    assert (len(answer["bans"]), len(answer["commands"])) == (bans, commands)
+    assert ("deny publish x" in denied.text) is rule
+    assert "payload" not in str(answer)
+
+
+def test_a_topic_that_is_none_is_refused() -> None:
+    """With a sentence, not with an error of the node."""
+    browser = make_browser(FakeView())
+    assert browser.get("/api/v1/clients/c/why?topic=a%2F%23").status == 400
+    assert browser.get("/api/v1/clients/c/why?topic=a%2Fb").json["findings"][0]["code"] == "never_seen"
