@@ -46,7 +46,13 @@ COMMANDS = (
         "Clean, sum up and watch what has gone up, with Spark.",
     ),
     LazyCommand("plugin", "iot_mqtt.app.tools.plugin:plugin_group", "Write and check the codec of a device protocol."),
+    LazyCommand(
+        "pub",
+        "iot_mqtt.app.client.pub:pub",
+        "Publish messages, and say by the exit code whether the broker took them.",
+    ),
     LazyCommand("serve", "iot_mqtt.app.serve:serve", "Run a node until it gets SIGTERM or SIGINT."),
+    LazyCommand("sub", "iot_mqtt.app.client.sub:sub", "Subscribe and print messages."),
 )
 
 

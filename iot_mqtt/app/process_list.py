@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from iot_mqtt.secrecy import MASK, is_secret, masked_text
+
+#: Options whose names do not say that a password stands behind them: those of mosquitto's clients.
+_PASSWORDS: Final = ("-P", "--pw")
 
 
 def hide_secrets(arguments: Sequence[str]) -> None:
@@ -27,11 +31,13 @@ def without_secrets(arguments: Sequence[str]) -> Iterator[str]:
         option, equals, value = argument.partition("=")
         if before == "--set":
             yield _setting(argument)
-        elif before.startswith("--") and "=" not in before and is_secret(before):
+        elif before in _PASSWORDS or (before.startswith("--") and "=" not in before and is_secret(before)):
             yield MASK
+        elif argument.startswith("-P") and len(argument) > 2:
+            yield f"-P{MASK}"
         elif option == "--set" and equals:
             yield f"--set={_setting(value)}"
-        elif option.startswith("--") and equals and is_secret(option):
+        elif option.startswith("--") and equals and (option in _PASSWORDS or is_secret(option)):
             yield f"{option}={MASK}"
         else:
             yield masked_text(argument)

@@ -20,6 +20,8 @@ from iot_mqtt.app.process_list import without_secrets
         (["ctl", "--token", "abc", "status"], ["ctl", "--token", "******", "status"]),
         (["ctl", "--token=abc", "status"], ["ctl", "--token=******", "status"]),
         (["ctl", "--url", "http://user:abc@host/"], ["ctl", "--url", "http://******@host/"]),
+        (["pub", "-u", "joe", "-P", "abc", "-t", "a"], ["pub", "-u", "joe", "-P", "******", "-t", "a"]),
+        (["pub", "-Pabc", "--pw", "abc", "--pw=abc"], ["pub", "-P******", "--pw", "******", "--pw=******"]),
         (["passwd", "users", "token"], ["passwd", "users", "token"]),
     ],
 )
