@@ -57,7 +57,7 @@ class Node:
         return json.loads(self._send("POST", self._api(path), json.dumps(body).encode(), patience))
 
     def patch(self, *path: str, body: Json) -> Json:
-        return json.loads(self._send("PATCH", _api(path, None), json.dumps(body).encode()))
+        return json.loads(self._send("PATCH", self._api(path), json.dumps(body).encode()))
 
     def text(self, path: str) -> str:
         """A page outside the API, as it is."""
