@@ -8,7 +8,7 @@ from http import HTTPStatus
 from itertools import islice
 from typing import TypeVar
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.configuration import (
     ChangesInfo,
@@ -58,30 +58,49 @@ class ConfigResources(Resource):
         self._desk = desk
 
     @listing(
-        "config", "Keys, in force and as they are written; secrets are masked.", "Key", "under", role=Role.OPERATOR
+        "config",
+        "Keys, in force and as they are written; secrets are masked.",
+        "Key",
+        "under",
+        role=Role.OPERATOR,
+        spread="one",
     )
-    def _list(self, call: Call) -> Json:
+    def _list(self, call: Call) -> Page:
         under = call.query.get("under", "")
         found = (
             one
             for one in self._desk.all_keys()
             if (call.after is None or one.key > call.after) and (not under or f"{one.key}.".startswith(f"{under}."))
         )
-        return dict(call.page(list(islice(found, call.limit + 1)), lambda one: one.key))
+        return call.page(list(islice(found, call.limit + 1)), lambda one: one.key)
 
-    @get("config/{key}", "One key, with what each layer says of it.", "KeyDetail", role=Role.OPERATOR)
+    @get("config/{key}", "One key, with what each layer says of it.", "KeyDetail", role=Role.OPERATOR, spread="one")
     def _one(self, call: Call) -> Json:
         found = existing(self._desk.key(call.path["key"]), f"there is no key {call.path['key']!r}")
         return {**asdict(found.info), "default": found.default, "means": found.means, "layers": found.layers}
 
-    @post("config/reload", "Read the files again; what needs a restart is named.", "Changes", "Reload", role=Role.ADMIN)
+    @post(
+        "config/reload",
+        "Read the files again; what needs a restart is named.",
+        "Changes",
+        "Reload",
+        role=Role.ADMIN,
+        spread="one",
+    )
     async def _reload(self, call: Call) -> ChangesInfo:
         fields = call.json()
         dry_run = fields.take("dry_run", bool) or False
         fields.finish()
         return await refusing(self._desk.reload(dry_run=dry_run))
 
-    @patch("config", "Change keys while the node runs, and for its restarts.", "Changes", "KeyChanges", role=Role.ADMIN)
+    @patch(
+        "config",
+        "Change keys while the node runs, and for its restarts.",
+        "Changes",
+        "KeyChanges",
+        role=Role.ADMIN,
+        spread="one",
+    )
     async def _change(self, call: Call) -> ChangesInfo:
         fields = call.json()
         values, unset = fields.take("set", dict) or {}, fields.take("unset", list) or []
@@ -113,24 +132,31 @@ class ListenerResources(Resource):
     def __init__(self, desk: ConfigDesk) -> None:
         self._desk = desk
 
-    @listing("listeners", "Ports that clients connect to, open or not.", "Listener", role=Role.OPERATOR)
-    def _list(self, call: Call) -> Json:
+    @listing(
+        "listeners",
+        "Ports that clients connect to, open or not.",
+        "Listener",
+        role=Role.OPERATOR,
+        spread="merge",
+        by=("name",),
+    )
+    def _list(self, call: Call) -> Page:
         found = (one for one in self._desk.listeners() if call.after is None or one.name > call.after)
-        return dict(call.page(list(islice(found, call.limit + 1)), lambda one: one.name))
+        return call.page(list(islice(found, call.limit + 1)), lambda one: one.name)
 
-    @get("listeners/{name}", "One listener.", "Listener", role=Role.OPERATOR)
+    @get("listeners/{name}", "One listener.", "Listener", role=Role.OPERATOR, spread="one")
     def _one(self, call: Call) -> ListenerInfo:
         found = (one for one in self._desk.listeners() if one.name == call.path["name"])
         return existing(next(found, None), _nothing(call))
 
-    @post("listeners/{name}", "Open a port, for good.", "Listener", "NewListener", role=Role.ADMIN)
+    @post("listeners/{name}", "Open a port, for good.", "Listener", "NewListener", role=Role.ADMIN, spread="one")
     async def _open(self, call: Call) -> ListenerInfo:
         fields = call.json()
         told = {name: value for name in _LISTENER if (value := fields.take(name, object)) is not None}
         fields.finish()
         return await refusing(self._desk.open_listener(call.path["name"], told))
 
-    @delete("listeners/{name}", "Close a port, for good; its clients are told 0x98.", role=Role.ADMIN)
+    @delete("listeners/{name}", "Close a port, for good; its clients are told 0x98.", role=Role.ADMIN, spread="one")
     async def _close(self, call: Call) -> None:
         if not await refusing(self._desk.close_listener(call.path["name"])):
             raise not_found(_nothing(call))

@@ -123,9 +123,11 @@ def post(
     return _marked(Route("POST", path, summary, answer=answer, body=body, role=role, spread=spread))
 
 
-def patch(path: str, summary: str, answer: str, body: str, *, role: Role = Role.OPERATOR) -> Callable[[Method], Method]:
+def patch(
+    path: str, summary: str, answer: str, body: str, *, role: Role = Role.OPERATOR, spread: Spread = "here"
+) -> Callable[[Method], Method]:
     """The method answers PATCH."""
-    return _marked(Route("PATCH", path, summary, answer=answer, body=body, role=role))
+    return _marked(Route("PATCH", path, summary, answer=answer, body=body, role=role, spread=spread))
 
 
 def own(

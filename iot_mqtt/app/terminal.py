@@ -95,11 +95,6 @@ def plain(value: object) -> str:
     return "".join(_printable(character) for character in str(value))
 
 
-def value_text(value: object) -> str:
-    """A value of the configuration, in one line."""
-    return plain(json.dumps(value, ensure_ascii=False))
-
-
 def moment(seconds: float | None) -> str:
     """A wall-clock time, in UTC."""
     if seconds is None:

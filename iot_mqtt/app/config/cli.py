@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
 from iot_mqtt.app.config import DEFAULT_FILE, ConfigError, LoadedConfig, default_file, read_config, schema
 from iot_mqtt.app.config.checks import serving_problems
+from iot_mqtt.app.config.comparing import defaults, differences
 from iot_mqtt.app.config.effects import notes
-from iot_mqtt.app.config.text import explained, reference, shown
+from iot_mqtt.app.config.text import explained, reference, shown, value_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -93,10 +95,37 @@ def show(path: str | None, sets: tuple[str, ...]) -> None:
     click.echo(shown(_read(path, sets)), nl=False)
 
 
+@config_group.command()
+@click.argument("other", required=False, type=click.Path(exists=True, dir_okay=False, readable=True))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@config_options
+def diff(other: str | None, as_json: bool, path: str | None, sets: tuple[str, ...]) -> None:
+    """Say what is different from the defaults, or with OTHER from that file. Secrets are masked.
+
+    `iot-mqtt ctl config diff` compares a file with a node that runs. Exit code 1: something is different.
+    """
+    now = _read(path, sets).config
+    before = defaults() if other is None else _read(other, ()).config
+    if print_differences(differences(before, now), as_json):
+        raise SystemExit(1)
+
+
 @config_group.command("reference")
 def print_reference() -> None:
     """Print an application.yaml with every key, its default and what it means."""
     click.echo(reference(), nl=False)
+
+
+def print_differences(found: Iterable[tuple[str, object, object]], as_json: bool) -> bool:
+    """Both values of each key; returns whether there is any."""
+    listed = list(found)
+    if as_json:
+        items = [{"key": key, "before": before, "now": now} for key, before, now in listed]
+        click.echo(json.dumps(items, ensure_ascii=False, indent=2))
+    else:
+        for key, before, now in listed:
+            click.echo(f"{key}: {value_text(before)} -> {value_text(now)}")
+    return bool(listed)
 
 
 def _read(path: str | None, sets: tuple[str, ...]) -> LoadedConfig:

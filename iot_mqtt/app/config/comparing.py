@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from iot_mqtt.app.config import schema
-from iot_mqtt.app.config.sections import Config, ListenerConfig, known_listeners
+from iot_mqtt.app.config.sections import Config, ListenerConfig
+from iot_mqtt.secrecy import masked
+
+#: With a listener of which nobody has said anything.
+_ANY: Final = Config(listeners={"any": ListenerConfig()})
 
 
 class _Absent:
@@ -41,10 +46,19 @@ def differing(one: Config, other: Config) -> list[str]:
     return [key for key in schema.keys(names) if _value(one, key) != _value(other, key)]
 
 
-def defaults(names: Iterable[str] = ()) -> Config:
-    """What nobody has configured, with listeners of these names beside those that there are by themselves."""
-    known = known_listeners()
-    return Config(listeners={**{name: ListenerConfig() for name in names}, **known})
+def defaults() -> Config:
+    """What nobody has configured. Its data directory is where it would be."""
+    config = Config()
+    return dataclasses.replace(
+        config, node=dataclasses.replace(config.node, data_dir=str(Path(config.node.data_dir).absolute()))
+    )
+
+
+def differences(one: Config, other: Config) -> Iterator[tuple[str, object, object]]:
+    """The same with both values, as they may be printed. Two secrets that differ are two masks."""
+    for key in differing(one, other):
+        name = key.rpartition(".")[2]
+        yield key, masked(name, _value(one, key)), masked(name, _value(other, key))
 
 
 def with_keys(base: Config, keys: Iterable[str], source: Config) -> Config:
@@ -65,7 +79,7 @@ def _value(config: Config, key: str) -> object:
     if value is not ABSENT:
         return value
     _, _, *rest = key.split(".")
-    return False if rest == ["enabled"] else value_of(defaults(["x"]), ".".join(("listeners", "x", *rest)))
+    return False if rest == ["enabled"] else value_of(_ANY, ".".join(("listeners", "any", *rest)))
 
 
 def _replaced(section: Any, changed: Mapping[str, Any]) -> Any:

@@ -47,7 +47,7 @@ def shown(loaded: LoadedConfig) -> str:
             continue
         origin = loaded.origin(key)
         note = f"  # {origin}" if str(origin) != "default" else ""
-        lines.append(f"{indent}{name}: {_yaml(masked(name, loaded.value(key)))}{note}\n")
+        lines.append(f"{indent}{name}: {value_text(masked(name, loaded.value(key)))}{note}\n")
     return "".join(lines)
 
 
@@ -63,14 +63,14 @@ def explained(loaded: LoadedConfig, key: str) -> str | None:
     name = key.rpartition(".")[2]
     rows = [("from", str(loaded.origin(key)))]
     for setting in reversed(loaded.written.get(key, ())[:-1]):
-        rows.append(("overrides", f"{setting.origin} = {_yaml(masked(name, setting.value))}"))
+        rows.append(("overrides", f"{setting.origin} = {value_text(masked(name, setting.value))}"))
     if loaded.origin(key).layer is not Layer.DEFAULT and key in loaded.derived:
-        rows.append(("overrides", f"{loaded.derived[key].origin} = {_yaml(loaded.derived[key].value)}"))
+        rows.append(("overrides", f"{loaded.derived[key].origin} = {value_text(loaded.derived[key].value)}"))
     rows.append(("type", _type(key, hint)))
-    rows.append(("default", _yaml(default_of(key))))
+    rows.append(("default", value_text(default_of(key))))
     table = "".join(f"  {label:<10} {text}\n" for label, text in rows)
     meaning = textwrap.fill(document(key), 100, initial_indent="  ", subsequent_indent="  ")
-    return f"{key} = {_yaml(masked(name, loaded.value(key)))}\n{table}\n{meaning}\n"
+    return f"{key} = {value_text(masked(name, loaded.value(key)))}\n{table}\n{meaning}\n"
 
 
 def document(key: str) -> str:
@@ -84,7 +84,7 @@ def _explained_section(loaded: LoadedConfig, key: str) -> str:
     below = [leaf for leaf in schema.keys(loaded.config.listeners) if leaf.startswith(f"{key}.")]
     lines = []
     for leaf in below:
-        value = _yaml(masked(leaf.rpartition(".")[2], loaded.value(leaf)))
+        value = value_text(masked(leaf.rpartition(".")[2], loaded.value(leaf)))
         lines.append(f"  {leaf} = {value}  ({loaded.origin(leaf)})\n")
     return f"{document(key)}\n\n{''.join(lines)}"
 
@@ -107,7 +107,7 @@ def _reference_lines() -> Iterator[str]:
         if not (parts[0] == "listeners" and len(parts) > 2 and parts[1] != "mqtt"):
             yield from _comment(document(key), indent)
         name = parts[-1]
-        yield f"{indent}#{name}: {_yaml(default_of(key))}\n" if leaf else f"{indent}{name}:\n"
+        yield f"{indent}#{name}: {value_text(default_of(key))}\n" if leaf else f"{indent}{name}:\n"
         if leaf and is_for_file(key):
             yield f"{indent}#{name}{SUFFIX}: null\n"
 
@@ -131,7 +131,8 @@ def _outline(listeners: Mapping[str, object]) -> Iterator[tuple[str, int, bool]]
         yield key, key.count("."), not schema.is_section(hint)
 
 
-def _yaml(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value in one line, as YAML has it."""
     if isinstance(value, tuple):
         value = list(value)
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)

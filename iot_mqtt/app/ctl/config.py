@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 import click
 
+from iot_mqtt.app.config import Config, ConfigError, read_config, schema
+from iot_mqtt.app.config.cli import print_differences, refused
+from iot_mqtt.app.config.comparing import value_of
+from iot_mqtt.app.config.text import value_text
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.listeners import assignment
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, fields, print_form, print_items, print_json, value_text
+from iot_mqtt.app.terminal import Column, Json, fields, print_form, print_items, print_json
+from iot_mqtt.secrecy import masked
 
 _KEYS = (
     *fields(key="KEY"),
@@ -77,6 +85,33 @@ def config_unset(node: Node, as_json: bool, keys: tuple[str, ...]) -> None:
 def config_reload(node: Node, as_json: bool, dry_run: bool) -> None:
     """Have the node read its configuration again, as SIGHUP does. What is wrong changes nothing at all."""
     _print(node.post("config", "reload", body={"dry_run": dry_run}), as_json)
+
+
+@config.command("diff")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True))
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="As `serve` gets it.")
+@on_node
+def config_diff(node: Node, as_json: bool, file: str, sets: tuple[str, ...]) -> None:
+    """Say what FILE, with this environment and --set, says otherwise than the node goes by. Secrets are not compared.
+
+    Exit code 1: something is different.
+    """
+    try:
+        written = read_config(file, sets).config
+    except ConfigError as error:
+        raise refused(error) from error
+    if print_differences(_differences(node, written), as_json):
+        raise SystemExit(1)
+
+
+def _differences(node: Node, written: Config) -> Iterator[tuple[str, object, object]]:
+    here = {key: masked(key.rpartition(".")[2], value_of(written, key)) for key in schema.keys(written.listeners)}
+    there = {item["key"]: item["value"] for item in node.items("config", query={}, limit=None)}
+    for key in dict.fromkeys((*here, *there)):
+        before, now = there.get(key), here.get(key)
+        # What comes as JSON has lists.
+        if json.dumps(before, sort_keys=True) != json.dumps(now, sort_keys=True):
+            yield key, before, now
 
 
 def _print(told: Json, as_json: bool) -> None:

@@ -9,10 +9,11 @@ import yaml
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, fields, numbers, print_done, print_items, print_one
+from iot_mqtt.app.terminal import NODE, Column, Json, fields, numbers, print_done, print_items, print_one
 
 _LISTENERS = (
     *fields(name="NAME"),
+    NODE,
     Column("STATE", lambda item: "open" if item["open"] else "closed"),
     Column("PROTOCOL", lambda item: f"{item['protocol']} ({item['codec']})" if item["codec"] else item["protocol"]),
     *fields(host="HOST", port="PORT", tls="TLS"),

@@ -34,8 +34,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations that ``serve`` handed over instead of serving."""
     configurations: list[Any] = []
 
-    def run(config: Any, reread: Any) -> int:
-        configurations.append(config)
+    def run(loaded: Any, reread: Any) -> int:
+        configurations.append(loaded.config)
         again.append(reread)
         return 0
 
