@@ -96,6 +96,8 @@ class Everywhere:
             raise not_found(f"no node is called {node!r}; the members of GET /api/v1/cluster are those there are")
         if route.spread == "merge":
             return await self._merge(route, call, node)
+        if route.spread == "combine":
+            return await self._combine(route, call, node)
         if route.spread == "each" or node == ALL:
             return await self._each(route, call, None if node == ALL else node)
         if route.spread == "find" and node is None:
@@ -129,6 +131,12 @@ class Everywhere:
     async def _each(self, route: Route, call: Call, node: str | None) -> Answer:
         said, missing = _answers(*await self._all(route, call, node))
         return {"items": [_named(one.value, one.node) for one in said], "missing": missing}
+
+    async def _combine(self, route: Route, call: Call, node: str | None) -> Answer:
+        said, missing = _answers(*await self._all(route, call, node))
+        if not said:
+            raise _unheard("nobody answered", missing)
+        return {**route.combine([_named(one.value, one.node) for one in said]), "missing": missing}
 
     async def _merge(self, route: Route, call: Call, node: str | None) -> Answer:
         paged = "after" in route.query

@@ -115,6 +115,8 @@ def _answer(route: Route, answer: Json) -> Json:
         return object_of({"items": items_of(named), "after": maybe("string"), **missing})
     if route.spread == "merge":
         return {"allOf": [answer, each | {"properties": {"items": items_of(_reference("OfNode")), **missing}}]}
+    if route.spread == "combine":
+        return {"allOf": [named, object_of(missing)]}
     if route.spread == "one" and route.method == "GET":
         # Of one node, or, with node=*, of each.
         return {"anyOf": [named, each]}

@@ -24,8 +24,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 #: * "one": the one that was asked, for it is about that one; ``?node=`` names another one, and ``*`` all;
 #: * "merge": all, their lists as one;
 #: * "find": the one that has what the path names;
-#: * "each": all, each answer by itself.
-Spread = Literal["here", "one", "merge", "find", "each"]
+#: * "each": all, each answer by itself;
+#: * "combine": all, and the route makes one answer of theirs (``Route.combine``).
+Spread = Literal["here", "one", "merge", "find", "each", "combine"]
+#: Answers of nodes, each with its ``node``, by name → one.
+Combine = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Route:
     #: Of what is merged: the fields by which each node has sorted its items, with "-" for the largest first. None: a
     #: list that has no pages is put together by node, and pages go by their cursors.
     by: tuple[str, ...] = ()
+    #: Of what is combined.
+    combine: Combine = lambda answers: answers[0]
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -94,6 +99,14 @@ def get(
 ) -> Callable[[Method], Method]:
     """The method answers GET."""
     route = Route("GET", path, summary, query=query, answer=answer, paged=paged, role=role, spread=spread, by=by)
+    return _marked(route)
+
+
+def combined(
+    path: str, summary: str, answer: str, combine: Combine, *, query: tuple[str, ...] = (), role: Role = Role.VIEWER
+) -> Callable[[Method], Method]:
+    """The method answers GET for its node, and ``combine`` makes one answer of all."""
+    route = Route("GET", path, summary, query=query, answer=answer, role=role, spread="combine", combine=combine)
     return _marked(route)
 
 

@@ -58,7 +58,8 @@ def _node(facts: Facts) -> Iterator[Finding]:
     broker = facts.broker
     if broker is None or broker.state == "serving":
         return
-    weight = Weight.STOPS if facts.client is None else Weight.DELAYS
+    # Where nobody knows the client it has not tried to come, either.
+    weight = Weight.DELAYS if facts.client is not None else Weight.STOPS if facts.known else Weight.SAYS
     if broker.state in ("draining", "drained", "rebalancing"):
         text = f"this node is {broker.state}: it takes no clients, and sends away those that it has"
         yield Finding("node_drained", weight, text, None, facts.node, "iot-mqtt ctl node resume")

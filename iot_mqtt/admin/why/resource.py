@@ -10,11 +10,12 @@ from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.device_shapes import of_command
 from iot_mqtt.admin.errors import bad_request
-from iot_mqtt.admin.routes import Resource, get
+from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
 from iot_mqtt.admin.why import coming, getting, places
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
+from iot_mqtt.admin.why.together import together
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.devices.asked import Lets
 from iot_mqtt.errors import MqttError
@@ -37,10 +38,11 @@ class WhyResources(Resource):
         self._known = known
         self._lets = lets
 
-    @get(
+    @combined(
         "clients/{client_id}/why",
         "Why a client, or who comes from an address, does or does not get its messages (a topic).",
         "Why",
+        together,
         query=("topic",),
     )
     async def _why(self, call: Call) -> Json:
@@ -67,7 +69,6 @@ class WhyResources(Resource):
         held_off = {"plugin": text, "kind": text, "name": text, "seconds": {"type": "number"}, "reason": text}
         answered: Json = {
             "client_id": text,
-            "node": text,
             "findings": items_of(schema_of(Finding)),
             "slowest_hop": maybe("string"),
             "client": maybe("object"),
@@ -96,16 +97,16 @@ def answer(facts: Facts) -> Json:
     return {
         "client_id": facts.asked,
         "node": facts.node,
-        "findings": findings(facts),
+        "findings": list(map(asdict, findings(facts))),
         "slowest_hop": slowest(facts),
-        "client": facts.client,
+        "client": None if facts.client is None else asdict(facts.client),
         "session": session,
         "subscriptions": [{"client_id": facts.asked, **asdict(one)} for one in subscriptions],
-        "attempts": list(facts.attempts),
-        "unnamed": [replace(one, client_id="") for one in facts.unnamed],
-        "troubles": list(facts.troubles),
+        "attempts": list(map(asdict, facts.attempts)),
+        "unnamed": [asdict(replace(one, client_id="")) for one in facts.unnamed],
+        "troubles": list(map(asdict, facts.troubles)),
         "held_off": list(held),
-        "bans": list(facts.bans),
+        "bans": list(map(asdict, facts.bans)),
         "commands": [of_command(one) for one in facts.commands[:_SHOWN]],
     }
 

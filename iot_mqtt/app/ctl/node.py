@@ -46,7 +46,7 @@ class Node:
     def listed(self, *path: str) -> list[Json]:
         """The items of a list that has no pages."""
         found = self.get(*path)
-        self._note_missing(found)
+        self.note_missing(found)
         return list(found["items"])
 
     def delete(self, *path: str) -> None:
@@ -67,14 +67,15 @@ class Node:
         """The items of all pages, fetched as they are needed."""
         return islice(self._pages(path, query, min(PAGE, limit or PAGE)), limit)
 
-    def _note_missing(self, page: Json) -> None:
+    def note_missing(self, page: Json) -> None:
+        """Remember who did not answer."""
         self.missing.update((one["node"], one["reason"]) for one in page.get("missing", ()))
 
     def _pages(self, path: tuple[str, ...], query: Mapping[str, str], size: int) -> Iterator[Json]:
         after: dict[str, str] = {}
         while True:
             page = self.get(*path, query={**query, **after, "limit": str(size)})
-            self._note_missing(page)
+            self.note_missing(page)
             yield from page["items"]
             if page["after"] is None:
                 return

@@ -36,8 +36,9 @@ _PAUSES = {
 @click.option("--topic", help="A topic that it should get.")
 @on_node
 def why(node: Node, as_json: bool, client: str, topic: str | None) -> None:
-    """Say why a client does or does not get its messages. CLIENT: a client id, or an address it comes from."""
+    """Say why a client does or does not get its messages, as all nodes know it. CLIENT: a client id, or an address."""
     found = node.get("clients", client, "why", query=None if topic is None else {"topic": topic})
+    node.note_missing(found)
     now = time.time()
     findings = list(said(found["findings"], now))
     unknown = any(one["code"] == "never_seen" for one in found["findings"])

@@ -22,6 +22,7 @@ from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.recent import Trouble
 from iot_mqtt.values import Subscription
 from tests.unit.admin.adminkit import CLIENT, CLUSTER, LOG, NOW, PEER, SESSION, UPLINK, FakeView, make_browser
+from tests.unit.admin.test_everywhere import Cluster
 from tests.unit.broker.harness import run
 
 #: A client that is connected and gets all its messages.
@@ -242,9 +243,9 @@ def test_who_may_see_clients_does_not_see_bans_rules_and_commands_of_others(
     """As everywhere else in the API."""
     (route,) = WhyResources(_facts, lambda: _lets).routes
     answer: Any = run(cast(Any, route.handler(Call({"client_id": "c"}, caller=Caller("x", role, scope)))))
-    denied = next(one for one in answer["findings"] if one.code == "denied_publish")
+    denied = next(one for one in answer["findings"] if one["code"] == "denied_publish")
     assert (len(answer["bans"]), len(answer["commands"])) == (bans, commands)
-    assert ("deny publish x" in denied.text) is rule
+    assert ("deny publish x" in denied["text"]) is rule
     assert "payload" not in str(answer)
 
 
@@ -253,3 +254,40 @@ def test_a_topic_that_is_none_is_refused() -> None:
     browser = make_browser(FakeView())
     assert browser.get("/api/v1/clients/c/why?topic=a%2F%23").status == 400
     assert browser.get("/api/v1/clients/c/why?topic=a%2Fb").json["findings"][0]["code"] == "never_seen"
+
+
+@pytest.mark.parametrize("node", ["n1", "n2", "n3"])
+def test_every_node_has_the_same_answer(node: str) -> None:
+    """The cause that the client's node knows, and what another one remembers of before behind it."""
+    cluster = Cluster()
+    cluster.views["n2"].connect("c")
+    cluster.views["n2"].keep_session("c", connected=True, state="inflight_full", dropped={}, inflight=7)
+    refused = attempt("refused", "bad_user_name_or_password", at=NOW - 500)
+    cluster.views["n1"].remembered["c"] = [refused]
+    found = cluster.get("clients/c/why", node)
+    assert [(one["code"], one["node"]) for one in found["findings"]][:2] == [
+        ("window_full", "n1"),
+        ("login_refused", "n1"),
+    ]
+    assert (found["session"]["state"], found["client"]["peer"]) == ("inflight_full", "10.0.0.1:5")
+    assert [(one["reason"], one["node"]) for one in found["attempts"]] == [("bad_user_name_or_password", "n1")]
+    assert found["missing"] == []
+
+
+def test_a_client_that_no_node_knows_was_never_seen_once() -> None:
+    """Not three times; and of a node that is away it is said that it did not answer."""
+    cluster = Cluster()
+    cluster.questions[3].instead[3] = b""
+    cluster.members[2] = replace(cluster.members[2], state="silent")
+    cluster.questions.pop(3)
+    found = cluster.get("clients/c/why")
+    assert [one["code"] for one in found["findings"]] == ["never_seen"]
+    assert [one["node"] for one in found["missing"]] == ["n3"]
+
+
+def test_a_refusal_at_another_node_is_the_cause_of_a_client_that_is_nowhere() -> None:
+    """The nodes that know nothing say nothing."""
+    cluster = Cluster()
+    cluster.views["n3"].remembered["c"] = [attempt("refused", "bad_user_name_or_password")]
+    assert [one["code"] for one in cluster.get("clients/c/why")["findings"]] == ["login_refused"]
+    assert cluster.get("clients/c/why?node=n2")["findings"][0]["code"] == "never_seen"
