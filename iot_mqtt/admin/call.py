@@ -64,6 +64,13 @@ class Call:
             raise bad_request(f"limit must be a number from 1 to {MAX_LIMIT}, not {text!r}")
         return int(text)
 
+    def flag(self, name: str) -> bool | None:
+        """A parameter that is true or false; None: it is not given."""
+        text = self.query.get(name)
+        if text not in (None, "true", "false"):
+            raise bad_request(f"{name} must be true or false, not {text!r}")
+        return None if text is None else text == "true"
+
     def page(
         self, found: Sequence[Item], cursor: Callable[[Item], str], shape: Callable[[Item], object] | None = None
     ) -> Page:

@@ -50,10 +50,7 @@ class ClusterResources(Resource):
         spread="one",
     )
     def _drain(self, call: Call) -> DrainInfo:
-        fields = call.json()
-        rate, moved = _rate(fields.take("rate", int)), fields.take("moved", bool) or False
-        fields.finish()
-        return self._cluster.drain(rate, moved=moved)
+        return read_drain(call, self._cluster)
 
     @delete("node/drain", "Let clients in again, and send nobody away any more.", spread="one")
     async def _resume(self, call: Call) -> None:
@@ -67,6 +64,14 @@ class ClusterResources(Resource):
             "Rebalance": _order({"dry_run": flag_of("Only say what would be done.")}),
             "Rebalanced": object_of({"items": items_of(schema_of(ShareInfo))}),
         }
+
+
+def read_drain(call: Call, cluster: ClusterPart) -> DrainInfo:
+    """Begin what the body says."""
+    fields = call.json()
+    rate, moved = _rate(fields.take("rate", int)), fields.take("moved", bool) or False
+    fields.finish()
+    return cluster.drain(rate, moved=moved)
 
 
 def _order(more: Schema) -> Schema:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, TypeVar
 
+from iot_mqtt.broker.facade import NotPermitted
 from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
 from iot_mqtt.ports.directory import Conflict
@@ -86,7 +87,7 @@ def of_broker(error: MqttError) -> ApiError:
         return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, reason, error.detail)
     if isinstance(error, Conflict):
         return ApiError(HTTPStatus.CONFLICT, "conflict", error.detail)
-    if isinstance(error, NotHis):
+    if isinstance(error, NotHis | NotPermitted):
         return ApiError(HTTPStatus.FORBIDDEN, reason, error.detail)
     if error.reason is ReasonCode.QUOTA_EXCEEDED:
         return ApiError(HTTPStatus.CONFLICT, reason, error.detail)

@@ -117,16 +117,16 @@ class Everywhere:
 
     async def _find(self, route: Route, call: Call) -> Answer:
         here = await self._here(route, call)
-        if here.error is None or here.error.status is not HTTPStatus.NOT_FOUND:
+        if not _nowhere(here):
             return _told(here)
         others, missing = await self._others(route, call, None)
         found = [one for one in others if one.error is None]
-        failed = [one for one in others if one.error is not None and one.error.status is not HTTPStatus.NOT_FOUND]
+        failed = [one for one in others if one.error is not None and not _nowhere(one)]
         if found or failed:
             return _told((found or failed)[0])
         if missing:
-            raise _unheard(f"{here.error.detail} at the nodes that answered", missing)
-        raise here.error
+            raise _unheard(f"{here.error} at the nodes that answered", missing)
+        return _told(here)
 
     async def _each(self, route: Route, call: Call, node: str | None) -> Answer:
         said, missing = _answers(*await self._all(route, call, node))
@@ -310,6 +310,11 @@ def _part(said: Said) -> Part:
     value = said.value
     items = [_named(one, said.node) for one in fields_of(value)["items"]]
     return Part(said.node, items, said.cursors or (), more=isinstance(value, Page) and value.more)
+
+
+def _nowhere(said: Said) -> bool:
+    """Whether a node does not have what the path names; "not_found" in another word is an answer."""
+    return said.error is not None and said.error.error == "not_found"
 
 
 def _told(said: Said) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iot_mqtt.admin.publication import MOST
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
 from iot_mqtt.broker.facade import AttemptInfo, BacklogInfo, ClientInfo, SessionInfo
 from iot_mqtt.ports.status import BrokerInfo
@@ -46,6 +47,7 @@ _PUBLICATION: Json = {
 
 def message_schemas() -> Schemas:
     """For the description of the API."""
+    publication = body_of(_PUBLICATION, "topic")
     status = schema_of(BrokerInfo)
     status["properties"] |= {"uptime": {"type": "number"}, "counters": {"type": "object"}}
     session = schema_of(SessionInfo)
@@ -61,6 +63,15 @@ def message_schemas() -> Schemas:
         "Subscription": subscription,
         "Message": object_of(_MESSAGE),
         "MessageWithPayload": object_of({**_MESSAGE, **_PAYLOAD}),
-        "Publication": body_of(_PUBLICATION, "topic"),
+        "Publication": publication,
+        "Publications": body_of({"messages": items_of(publication) | {"minItems": 1, "maxItems": MOST}}, "messages"),
+        "PublishedAll": object_of(
+            {
+                "items": items_of(
+                    object_of({"matched": maybe("integer"), "error": maybe("string"), "detail": maybe("string")})
+                )
+            }
+        ),
+        "Removed": object_of({"removed": {"type": "integer"}, "more": {"type": "boolean"}}),
         "Published": object_of({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
     }

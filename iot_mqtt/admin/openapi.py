@@ -24,6 +24,12 @@ _PARAMETERS: dict[str, Json] = {
     "node": {"description": "Only of this node.", "schema": {"type": "string"}},
     "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
     "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
+    "topic": {"description": "Only filters that it matches.", "schema": {"type": "string", "minLength": 1}},
+    "prefix": {"description": "What the client id begins with.", "schema": {"type": "string"}},
+    "user": {"description": "Only of this user.", "schema": {"type": "string"}},
+    "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
+    "listener": {"description": "Only by this listener.", "schema": {"type": "string"}},
+    "connected": {"description": "Only if it is, or is not.", "schema": {"type": "boolean"}},
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
 }
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from iot_mqtt.admin.call import Fields
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import ApiError, bad_request
 from iot_mqtt.admin.shapes import raw_properties
 from iot_mqtt.codec import Properties
+from iot_mqtt.errors import MqttError
 from iot_mqtt.topics import validate_topic
 from iot_mqtt.values import Message
 
 _UINT32 = 0xFFFF_FFFF
+#: Messages that are published at once.
+MOST = 1000
 
 
 def read_message(fields: Fields, now: float) -> Message:
@@ -29,6 +32,26 @@ def read_message(fields: Fields, now: float) -> Message:
     )
     fields.finish()
     return message
+
+
+def read_messages(fields: Fields, now: float) -> list[Message]:
+    """The messages of a body; which of them is wrong is said."""
+    listed = fields.take("messages", list)
+    fields.finish()
+    if not listed or len(listed) > MOST:
+        raise bad_request(f"messages must be a list of 1 to {MOST} messages")
+    return [_read_one(number, one, now) for number, one in enumerate(listed)]
+
+
+def _read_one(number: int, one: object, now: float) -> Message:
+    if not isinstance(one, dict):
+        raise bad_request(f"messages[{number}] must be an object")
+    try:
+        return read_message(Fields(one), now)
+    except ApiError as error:
+        raise bad_request(f"messages[{number}]: {error.detail}") from error
+    except MqttError as error:
+        raise bad_request(f"messages[{number}]: {error.detail}") from error
 
 
 def _payload(fields: Fields) -> bytes:

@@ -13,22 +13,26 @@ from iot_mqtt.admin.errors import bad_request, existing, not_found
 from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.message_schemas import message_schemas
+from iot_mqtt.admin.node_resources import NodeResources
 from iot_mqtt.admin.openapi import describe
 from iot_mqtt.admin.pipeline_resources import PipelineResources, ReadJobs
 from iot_mqtt.admin.plugin_resources import PluginResources
-from iot_mqtt.admin.publication import read_message
+from iot_mqtt.admin.publication import read_message, read_messages
 from iot_mqtt.admin.routes import Resource, Route, delete, get, listing, post
 from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
+from iot_mqtt.admin.subscription_resources import SubscriptionResources, topic_of
 from iot_mqtt.admin.uplink_resources import UplinkResources
-from iot_mqtt.broker.facade import BacklogInfo, BrokerView, ClientInfo
+from iot_mqtt.broker.facade import STATES, BacklogInfo, BrokerView, ClientInfo, ClientsWanted, SessionsWanted
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import Captures
+from iot_mqtt.errors import MqttError
 from iot_mqtt.plugins.info import PluginPart
 from iot_mqtt.topics import validate_filter
 from iot_mqtt.uplink.desk import UplinkDesk
+from iot_mqtt.values import Message
 
 
 class Resources(Resource):
@@ -52,6 +56,8 @@ class Resources(Resource):
         parts: list[Resource] = [
             LogResources(view.log),
             ClusterResources(view.cluster),
+            NodeResources(view, now),
+            SubscriptionResources(view.subscribing),
             UplinkResources(view.uplink, self._letters, uplink),
         ]
         parts += [] if jobs is None else [PipelineResources(jobs)]
@@ -87,9 +93,14 @@ class Resources(Resource):
     def _status(self, call: Call) -> Json:
         return shapes.of_status(self._view.info(), self._view.counters, self._now())
 
-    @listing("clients", "Connected clients.", "Client", spread="merge")
+    @listing("clients", "Connected clients.", "Client", "prefix", "user", "address", "listener", spread="merge")
     def _clients(self, call: Call) -> Json:
-        return call.page(self._view.clients(call.after, call.limit + 1), lambda one: one.client_id)
+        wanted = ClientsWanted(*map(call.query.get, ("prefix", "user", "address", "listener")))
+        try:
+            found = self._view.clients(call.after, call.limit + 1, wanted)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        return call.page(found, lambda one: one.client_id)
 
     @get("clients/{client_id}", "One connected client.", "Client", spread="find")
     def _client(self, call: Call) -> ClientInfo:
@@ -110,9 +121,15 @@ class Resources(Resource):
     def _attempts(self, call: Call) -> Json:
         return {"items": self._view.attempts(call.path["client_id"])}
 
-    @listing("sessions", "Sessions, connected or not.", "Session", spread="merge")
+    @listing(
+        "sessions", "Sessions, connected or not.", "Session", "prefix", "user", "connected", "state", spread="merge"
+    )
     async def _sessions(self, call: Call) -> Json:
-        found = await self._view.counted(self._view.sessions(call.after, call.limit + 1))
+        query = call.query
+        wanted = SessionsWanted(query.get("prefix"), query.get("user"), call.flag("connected"), query.get("state"))
+        if wanted.state not in (None, *STATES):
+            raise bad_request(f"state must be one of {', '.join(STATES)}")
+        found = await self._view.counted(self._view.sessions(call.after, call.limit + 1, wanted))
         return call.page(found, lambda one: one.client_id, shapes.of_session)
 
     @get("sessions/{client_id}", "One session.", "Session", spread="find")
@@ -140,11 +157,13 @@ class Resources(Resource):
         "Subscriptions, of one client or all.",
         "Subscription",
         "client_id",
+        "topic",
         spread="merge",
         by=("client_id", "filter"),
     )
     def _subscriptions(self, call: Call) -> Json:
-        found = self._view.subscriptions(call.query.get("client_id"), call.after_pair, call.limit + 1)
+        client_id = call.query.get("client_id")
+        found = self._view.subscriptions(client_id, call.after_pair, call.limit + 1, topic_of(call))
         return call.page(found, lambda one: pair(one.client_id, one.subscription.filter), shapes.of_subscription)
 
     @listing("retained", "Retained messages that a filter matches, without their payloads.", "Message", "filter")
@@ -155,6 +174,20 @@ class Resources(Resource):
         return call.page(
             self._view.retained(filter, after, limit + 1), lambda one: one.topic.decode(), shapes.of_message
         )
+
+    @delete(
+        "retained",
+        "Remove the retained messages that a filter matches, the first so many; again, while there are more.",
+        query=("filter", "limit"),
+        answer="Removed",
+    )
+    async def _remove_all_retained(self, call: Call) -> Json:
+        filter, limit = call.query.get("filter"), call.limit
+        if filter is None:
+            raise bad_request("filter must be given; # is all")
+        validate_filter(filter)
+        removed = await self._view.remove_all_retained(filter, limit)
+        return {"removed": removed, "more": bool(self._view.retained(filter, None, 1))}
 
     @get("retained/{topic}", "One retained message.", "MessageWithPayload")
     def _retained_one(self, call: Call) -> Json:
@@ -173,11 +206,33 @@ class Resources(Resource):
     @post("publish", "Publish as the node; answered once the message is committed.", "Published", "Publication")
     async def _publish(self, call: Call) -> Json:
         message = read_message(call.json(), self._now())
+        self._require_right(call, message)
+        return {"matched": await self._view.publish(message)}
+
+    @post(
+        "publish/batch",
+        "Publish many, in their order, all or none if one is wrong; answered once they are committed.",
+        "PublishedAll",
+        "Publications",
+    )
+    async def _publish_all(self, call: Call) -> Json:
+        messages = read_messages(call.json(), self._now())
+        for message in messages:
+            self._require_right(call, message)
+        return {"items": list(map(_outcome, await self._view.publish_all(messages)))}
+
+    def _require_right(self, call: Call, message: Message) -> None:
         if call.user is not None:
             topic, lets = message.topic.decode(), None if self._devices is None else self._devices.lets
             if lets is None or not lets(call.user, "publish", topic, message.qos, retain=message.retain):
                 raise NotHis(f"{call.user} may not publish to {topic!r}")
-        return {"matched": await self._view.publish(message)}
+
+
+def _outcome(found: int | MqttError) -> Json:
+    """What became of one of many messages."""
+    if isinstance(found, MqttError):
+        return {"matched": None, "error": found.reason.name.lower(), "detail": found.detail}
+    return {"matched": found, "error": None, "detail": None}
 
 
 def _no_client(call: Call) -> str:

@@ -156,10 +156,16 @@ def unknown(path: str, summary: str, answer: str, body: str) -> Callable[[Method
 
 
 def delete(
-    path: str, summary: str, *, role: Role = Role.OPERATOR, spread: Spread = "here"
+    path: str,
+    summary: str,
+    *,
+    query: tuple[str, ...] = (),
+    answer: str | None = None,
+    role: Role = Role.OPERATOR,
+    spread: Spread = "here",
 ) -> Callable[[Method], Method]:
-    """The method answers DELETE, and has nothing to say."""
-    return _marked(Route("DELETE", path, summary, role=role, spread=spread))
+    """The method answers DELETE, and mostly has nothing to say."""
+    return _marked(Route("DELETE", path, summary, query=query, answer=answer, role=role, spread=spread))
 
 
 def _marked(route: Route) -> Callable[[Method], Method]:

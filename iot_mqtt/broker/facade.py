@@ -6,9 +6,11 @@ thousand sessions answers in bounded time and memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from iot_mqtt.errors import MqttError, Refused
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Damage
 from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
@@ -42,6 +44,10 @@ class ClientInfo:
     paused: str | None
 
 
+#: Why nothing more is being sent to a session.
+STATES = ("offline", "committing", "outbox_full", "inflight_full", "reading", "caught_up")
+
+
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     """One session, connected or not."""
@@ -72,7 +78,7 @@ class SessionInfo:
     dropped: dict[str, int]
     denied: dict[str, int]
     has_will: bool
-    #: Why nothing more is being sent: "offline", "committing", "outbox_full", "inflight_full", "reading", "caught_up".
+    #: One of ``STATES``.
     state: str
     #: False: more than ``backlog`` may wait in the logs of other nodes.
     backlog_complete: bool = True
@@ -133,6 +139,83 @@ class SubscriptionInfo:
 
     client_id: str
     subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class RouteInfo:
+    """A filter that somebody has subscribed to."""
+
+    filter: str
+    sessions: int
+    #: Of these.
+    connected: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """A shared group, as far as its members are at home at one node."""
+
+    #: With ``$share/<group>/``.
+    filter: str
+    group: str
+    #: The filter that topics are held against.
+    topics: str
+    members: int
+    connected: int
+    #: The first of the members.
+    client_ids: list[str]
+    #: Messages in the node's log that nobody has got yet.
+    waiting: int
+
+
+class NotPermitted(Refused):
+    """The client that something is done for may not have it."""
+
+
+class SubscriptionPart(Protocol):
+    """Who gets what, and subscriptions that are made and given up for clients."""
+
+    def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
+        """By filter; ``topic``: only filters that match it."""
+        ...
+
+    def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
+        """By filter."""
+        ...
+
+    async def subscribe(self, client_id: str, wanted: Subscription) -> Subscription | None:
+        """As the session's client would; returns what it has then, when it is committed and in force at all nodes.
+        None: there is no such session. Raises ``NotPermitted`` for what it may not have.
+        """
+        ...
+
+    async def unsubscribe(self, client_id: str, filter: str) -> bool | None:
+        """False: there is no such subscription. None: there is no such session."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsWanted:
+    """Which clients are listed; None: whatever it is."""
+
+    #: What the client id begins with.
+    prefix: str | None = None
+    user: str | None = None
+    #: An address, or a network such as 10.0.7.0/28.
+    address: str | None = None
+    listener: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsWanted:
+    """Which sessions are listed; None: whatever it is."""
+
+    prefix: str | None = None
+    #: The owner.
+    user: str | None = None
+    connected: bool | None = None
+    #: As ``SessionInfo.state``.
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +476,14 @@ class BrokerView(Protocol):
         """None: nothing leaves towards the data platform."""
         ...
 
-    def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]: ...
+    @property
+    def subscribing(self) -> SubscriptionPart: ...
+
+    def clients(
+        self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
+    ) -> list[ClientInfo]:
+        """``ValueError`` for an address that is none."""
+        ...
 
     def client(self, client_id: str) -> ClientInfo | None: ...
 
@@ -401,7 +491,9 @@ class BrokerView(Protocol):
         """What is remembered of a client that was refused, or whose session has ended; the newest first."""
         ...
 
-    def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]: ...
+    def sessions(
+        self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
+    ) -> list[SessionInfo]: ...
 
     def session(self, client_id: str) -> SessionInfo | None: ...
 
@@ -414,13 +506,23 @@ class BrokerView(Protocol):
         ...
 
     def subscriptions(
-        self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100
-    ) -> list[SubscriptionInfo]: ...
+        self,
+        client_id: str | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int = 100,
+        topic: str | None = None,
+    ) -> list[SubscriptionInfo]:
+        """``topic``: only those that it matches."""
+        ...
 
     def retained(self, filter: str = "#", after: bytes | None = None, limit: int = 100) -> list[Message]: ...
 
     async def publish(self, message: Message) -> int:
         """Publish as the node itself; returns how many sessions matched, once it is committed."""
+        ...
+
+    async def publish_all(self, messages: Sequence[Message]) -> list[int | MqttError]:
+        """The same of many, in their order, which are committed together."""
         ...
 
     async def kick(self, client_id: str) -> bool:
@@ -432,3 +534,7 @@ class BrokerView(Protocol):
         ...
 
     async def remove_retained(self, topic: bytes) -> bool: ...
+
+    async def remove_all_retained(self, filter: str, limit: int) -> int:
+        """Those that a filter matches, the first ones if there are more; how many that were."""
+        ...

@@ -7,6 +7,7 @@ from typing import Protocol
 from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
 from iot_mqtt.broker.cluster.references import LeastLoaded
 from iot_mqtt.broker.composition import Composition
+from iot_mqtt.broker.connections.handlers import Requests
 from iot_mqtt.broker.views.backlog import Backlogs
 from iot_mqtt.broker.views.clients_view import ClientsView
 from iot_mqtt.broker.views.cluster_view import ClusterView, Together
@@ -14,6 +15,7 @@ from iot_mqtt.broker.views.figures import Figures
 from iot_mqtt.broker.views.log_view import LogView, Verification
 from iot_mqtt.broker.views.messages_view import MessagesView
 from iot_mqtt.broker.views.sessions_view import SessionsView
+from iot_mqtt.broker.views.subscriptions_view import SubscriptionsView
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.ports.registry import Member, Registry
 from iot_mqtt.ports.status import UplinkInfo
@@ -44,6 +46,7 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
 
     backlogs = Backlogs(broker.groups, log, turn.call_soon)
     levels = broker.settings.max_topic_levels
+    requests = Requests(broker.settings, broker.clock, broker.counters)
     return View(
         node_id=node_id,
         version=version,
@@ -55,6 +58,9 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
         clients=ClientsView(sessions, broker.attempts, budget, turn),
         sessions=SessionsView(sessions, backlogs, broker.outflow, broker.attempts, broker.ending.end, turn),
         messages=MessagesView(broker.publishing, broker.retention, broker.counters, turn, broker.clock, levels),
+        subscribing=SubscriptionsView(
+            sessions, broker.subscriptions, requests, broker.retained_reading, broker.settings, broker.clock, turn
+        ),
         log=LogView(log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon)),
         cluster=make_cluster_view(broker, node_id=node_id, version=version),
         refuses=lambda: broker.door.refusing is not None,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Callable
+
 from iot_mqtt.broker.connections.connection import Connection
-from iot_mqtt.broker.facade import AttemptInfo, ClientInfo
+from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClientsWanted
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
@@ -11,6 +14,7 @@ from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.views.paging import by_client, page
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.addresses import host_of, parsed
 
 PROTOCOLS = {3: "3.1", 4: "3.1.1", 5: "5.0"}
 
@@ -24,9 +28,12 @@ class ClientsView:
         self._budget = budget
         self._turn = turn
 
-    def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]:
+    def clients(
+        self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
+    ) -> list[ClientInfo]:
         """Connected clients in order of their ids."""
-        connected = (session for session in self._sessions if session.connection is not None)
+        fits = _anybody if wanted is None or wanted == ClientsWanted() else _fitting(wanted)
+        connected = (session for session in self._sessions if session.connection is not None and fits(session))
         return [
             self._client(session.connection, session)
             for session in page(connected, by_client, after, limit)
@@ -78,3 +85,28 @@ class ClientsView:
             queued=len(session.queue),
             paused=self._budget.paused(connection),
         )
+
+
+def _anybody(_: Session) -> bool:
+    return True
+
+
+def _fitting(wanted: ClientsWanted) -> Callable[[Session], bool]:
+    network = None if wanted.address is None else ipaddress.ip_network(wanted.address, strict=False)
+
+    def fits(session: Session) -> bool:
+        connection = session.connection
+        channel = connection.ctx.channel if isinstance(connection, Connection) and connection.ctx is not None else None
+        return (
+            (wanted.prefix is None or session.client_id.startswith(wanted.prefix))
+            and (wanted.user is None or session.username == wanted.user)
+            and (wanted.listener is None or (channel is not None and channel.listener == wanted.listener))
+            and (network is None or (channel is not None and _within(channel.peer, network)))
+        )
+
+    return fits
+
+
+def _within(peer: str, network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    found = parsed(host_of(peer))
+    return found is not None and found in network

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
@@ -44,6 +46,22 @@ class MessagesView:
 
     async def publish(self, message: Message) -> int:
         """Publish as the node and wait until it is as safe as an acknowledged one."""
+        receivers = self._publish(message)
+        await self._turn.settled()
+        return receivers
+
+    async def publish_all(self, messages: Sequence[Message]) -> list[int | MqttError]:
+        """Each by itself; those that were taken wait for one commit."""
+        found: list[int | MqttError] = []
+        for message in messages:
+            try:
+                found.append(self._publish(message))
+            except MqttError as refusal:
+                found.append(refusal)
+        await self._turn.settled()
+        return found
+
+    def _publish(self, message: Message) -> int:
         validate_topic(message.topic.decode(), max_levels=self._max_levels)
         if is_reserved(message.topic):
             raise Refused(RESERVED, ReasonCode.TOPIC_NAME_INVALID)
@@ -51,12 +69,18 @@ class MessagesView:
         if self._publishing.refuses(publication):
             self._counters.messages_refused[Pause.DISK_FULL] += 1
             raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
-        outcome = self._publishing.publish(publication)
-        await self._turn.settled()
-        return outcome.receivers
+        return self._publishing.publish(publication).receivers
 
     async def remove_retained(self, topic: bytes) -> bool:
         """Remove one retained message."""
         removed = self._retention.remove(topic)
         await self._turn.settled()
         return removed
+
+    async def remove_all_retained(self, filter: str, limit: int) -> int:
+        """Remove those that a filter matches."""
+        topics = [message.topic for message in self.retained(filter, None, limit)]
+        for topic in topics:
+            self._retention.remove(topic)
+        await self._turn.settled()
+        return len(topics)

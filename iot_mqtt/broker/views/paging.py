@@ -7,6 +7,7 @@ from heapq import nsmallest
 from typing import TypeVar
 
 from iot_mqtt.broker.session import Session
+from iot_mqtt.topics import parse_replay, parse_shared
 
 T = TypeVar("T")
 K = TypeVar("K", str, tuple[str, str])
@@ -21,3 +22,9 @@ def page(items: Iterable[T], key: Callable[[T], K], after: K | None, limit: int)
     """The next ``limit`` in key order, without sorting the rest."""
     wanted = (item for item in items if after is None or key(item) > after)
     return nsmallest(limit, wanted, key=key)
+
+
+def plain_of(filter: str) -> str:
+    """What topics are held against."""
+    found = parse_shared(filter) or parse_replay(filter)
+    return filter if found is None else found[1]

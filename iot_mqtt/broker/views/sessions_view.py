@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from iot_mqtt.broker.facade import BacklogInfo, SessionInfo, SubscriptionInfo
+from iot_mqtt.broker.facade import BacklogInfo, SessionInfo, SessionsWanted, SubscriptionInfo
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.views.backlog import Backlogs, here_of, lag_of, waiting_elsewhere
-from iot_mqtt.broker.views.paging import by_client, page
+from iot_mqtt.broker.views.paging import by_client, page, plain_of
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import user_of
-from iot_mqtt.ports.endings import SESSION_PURGED
+from iot_mqtt.ports.endings import SESSION_PURGED, by_node
+from iot_mqtt.topics import matches
 
 
 class SessionsView:
@@ -37,9 +38,23 @@ class SessionsView:
         self._end = end
         self._turn = turn
 
-    def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]:
+    def sessions(
+        self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
+    ) -> list[SessionInfo]:
         """Sessions in order of their client ids."""
-        return [self._session(one) for one in page(iter(self._sessions), by_client, after, limit)]
+        found = iter(self._sessions)
+        if wanted is not None and wanted != SessionsWanted():
+            found = (one for one in found if self._fits(one, wanted))
+        return [self._session(one) for one in page(found, by_client, after, limit)]
+
+    def _fits(self, session: Session, wanted: SessionsWanted) -> bool:
+        owner = None if session.owner is None else user_of(session.owner)
+        return (
+            (wanted.prefix is None or session.client_id.startswith(wanted.prefix))
+            and (wanted.user is None or owner == wanted.user)
+            and (wanted.connected is None or wanted.connected == (session.connection is not None))
+            and (wanted.state is None or self._outflow.state(session) == wanted.state)
+        )
 
     def session(self, client_id: str) -> SessionInfo | None:
         """One session."""
@@ -65,7 +80,11 @@ class SessionsView:
         return None if session is None else await self._backlogs.of(session)
 
     def subscriptions(
-        self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100
+        self,
+        client_id: str | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int = 100,
+        topic: str | None = None,
     ) -> list[SubscriptionInfo]:
         """Subscriptions in order of client id and filter."""
         if client_id is None:
@@ -78,6 +97,7 @@ class SessionsView:
             for session in sessions
             if after is None or session.client_id >= after[0]
             for subscription in session.subscriptions.values()
+            if topic is None or matches(plain_of(subscription.filter), topic)
         )
         return page(every, lambda info: (info.client_id, info.subscription.filter), after, limit)
 

@@ -10,6 +10,7 @@ from iot_mqtt.broker.views.figures import Figures
 from iot_mqtt.broker.views.log_view import LogView
 from iot_mqtt.broker.views.messages_view import MessagesView
 from iot_mqtt.broker.views.sessions_view import SessionsView
+from iot_mqtt.broker.views.subscriptions_view import SubscriptionsView
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo, UplinkInfo
 
@@ -28,6 +29,7 @@ class View:
         clients: ClientsView,
         sessions: SessionsView,
         messages: MessagesView,
+        subscribing: SubscriptionsView,
         log: LogView,
         cluster: ClusterView,
         refuses: Callable[[], bool],
@@ -47,7 +49,9 @@ class View:
         self.sessions, self.session, self.purge = sessions.sessions, sessions.session, sessions.purge
         self.counted, self.backlog, self.subscriptions = sessions.counted, sessions.backlog, sessions.subscriptions
         self.retained, self.remove_retained = messages.retained, messages.remove_retained
-        self.publish = messages.publish
+        self.publish, self.publish_all = messages.publish, messages.publish_all
+        self.remove_all_retained = messages.remove_all_retained
+        self.subscribing = subscribing
         self.ready = False
         #: What else has something to say to an operator.
         self.further_alarms = list(alarms)

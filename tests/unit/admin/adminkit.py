@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,18 +22,22 @@ from iot_mqtt.broker.facade import (
     BacklogInfo,
     ClaimInfo,
     ClientInfo,
+    ClientsWanted,
     ClusterInfo,
     DrainInfo,
     GenerationInfo,
+    GroupInfo,
     MemberInfo,
+    RouteInfo,
     SessionInfo,
+    SessionsWanted,
     ShardInfo,
     ShareInfo,
     StreamInfo,
     SubscriptionInfo,
     VerificationInfo,
 )
-from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Damage
 from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
@@ -330,6 +335,39 @@ class FakeCluster:
         ]
 
 
+class FakeSubscriptions:
+    """``SubscriptionPart`` over the filters of a view."""
+
+    def __init__(self, view: FakeView) -> None:
+        self._view = view
+
+    def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
+        filters = sorted({one.subscription.filter for one in self._view.filters})
+        wanted = (one for one in filters if topic is None or matches(one, topic))
+        return [RouteInfo(one, 1, 1) for one in wanted if after is None or one > after][:limit]
+
+    def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
+        filters = sorted({one.subscription.filter for one in self._view.filters})
+        return [
+            GroupInfo(one, one.split("/")[1], one.split("/", 2)[2], 1, 0, ["c"], 0)
+            for one in filters
+            if one.startswith("$share/") and (after is None or one > after)
+        ][:limit]
+
+    async def subscribe(self, client_id: str, wanted: Subscription) -> Subscription | None:
+        if client_id not in self._view.by_session:
+            return None
+        self._view.filters.append(SubscriptionInfo(client_id, wanted))
+        return wanted
+
+    async def unsubscribe(self, client_id: str, filter: str) -> bool | None:
+        if client_id not in self._view.by_session:
+            return None
+        left = [one for one in self._view.filters if (one.client_id, one.subscription.filter) != (client_id, filter)]
+        found, self._view.filters = self._view.filters, left
+        return len(left) < len(found)
+
+
 class FakeView:
     """``BrokerView`` over dictionaries; what the commands did is left in ``done``."""
 
@@ -341,6 +379,9 @@ class FakeView:
         self.uplink_info: UplinkInfo | None = UPLINK
         self.complete = True
         self.ready = True
+        self.subscribing = FakeSubscriptions(self)
+        #: What a list was narrowed to.
+        self.wanted: object = None
         self.by_client: dict[str, ClientInfo] = {}
         self.remembered: dict[str, list[AttemptInfo]] = {}
         self.by_session: dict[str, SessionInfo] = {}
@@ -392,7 +433,10 @@ class FakeView:
             alarms=self.alarms,
         )
 
-    def clients(self, after: str | None = None, limit: int = 100) -> list[ClientInfo]:
+    def clients(
+        self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
+    ) -> list[ClientInfo]:
+        self.wanted = wanted
         return [self.by_client[key] for key in sorted(self.by_client) if after is None or key > after][:limit]
 
     def client(self, client_id: str) -> ClientInfo | None:
@@ -405,7 +449,10 @@ class FakeView:
     def attempts(self, client_id: str) -> list[AttemptInfo]:
         return self.remembered.get(client_id, [])
 
-    def sessions(self, after: str | None = None, limit: int = 100) -> list[SessionInfo]:
+    def sessions(
+        self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
+    ) -> list[SessionInfo]:
+        self.wanted = wanted
         return [self.by_session[key] for key in sorted(self.by_session) if after is None or key > after][:limit]
 
     def session(self, client_id: str) -> SessionInfo | None:
@@ -426,13 +473,18 @@ class FakeView:
         return BacklogInfo(client_id, messages, 4500, self.complete, claims)
 
     def subscriptions(
-        self, client_id: str | None = None, after: tuple[str, str] | None = None, limit: int = 100
+        self,
+        client_id: str | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int = 100,
+        topic: str | None = None,
     ) -> list[SubscriptionInfo]:
         ordered = sorted(self.filters, key=lambda info: (info.client_id, info.subscription.filter))
         return [
             info
             for info in ordered
             if client_id in (None, info.client_id)
+            and (topic is None or matches(info.subscription.filter, topic))
             and (after is None or (info.client_id, info.subscription.filter) > after)
         ][:limit]
 
@@ -444,6 +496,17 @@ class FakeView:
         await self._pass()
         self.done.append(message)
         return 3
+
+    async def publish_all(self, messages: Sequence[Message]) -> list[int | MqttError]:
+        await self._pass()
+        self.done += messages
+        return [Refused("full", ReasonCode.QUOTA_EXCEEDED) if one.payload == b"full" else 3 for one in messages]
+
+    async def remove_all_retained(self, filter: str, limit: int) -> int:
+        topics = [one.topic for one in self.retained(filter, None, limit)]
+        for topic in topics:
+            del self.kept[topic]
+        return len(topics)
 
     async def kick(self, client_id: str) -> bool:
         await self._pass()

@@ -6,11 +6,14 @@ from collections.abc import Iterable
 
 import pytest
 
+from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.facade import NotPermitted
 from iot_mqtt.broker.sessions.rights import AT_ONCE
 from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.ports.access import OF_NAMES, Action, ConnectAttempt, Denied, Permissions, Principal
 from iot_mqtt.topics import matches
+from iot_mqtt.values import Subscription
 from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import Client, Node
 
@@ -255,3 +258,15 @@ def test_a_will_is_judged_by_where_its_client_was() -> None:
     node.advance(10)
     assert asked == [there]
     assert there.groups == {"crew"} and there.brought_rules and there.address
+
+
+def test_nobody_subscribes_for_a_client_that_may_not() -> None:
+    """Of one that is connected it is known at once; of one that is away it is asked when it comes."""
+    town = Town()
+    town.enter(expiry=600, clean=False)
+    town.book.deny("secret/#")
+    results: list[object] = []
+    drive(town.node.view.subscribing.subscribe("c", Subscription("secret/1")), results.append, results.append)
+    town.node.turn()
+    assert isinstance(results[0], NotPermitted)
+    assert town.node.view.subscriptions("c") == []

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.facade import ClientInfo, SessionInfo
+from iot_mqtt.broker.facade import ClientInfo, ClientsWanted, SessionInfo, SessionsWanted
 from iot_mqtt.codec import ConnectWill, PacketType, Properties
-from iot_mqtt.errors import MqttError, ReasonCode
+from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.pipeline import OutboxSettings
 from iot_mqtt.ports.grid import CacheName
-from iot_mqtt.values import Message
+from iot_mqtt.values import Message, Subscription
 from tests.unit.broker.harness import OF_SESSIONS, V31, V311, Node, run
 
 NAMES = [f"c{number:02}" for number in range(25)]
@@ -242,3 +242,103 @@ def test_removing_a_retained_message() -> None:
     assert run(node.view.remove_retained(b"t")) is False
     node.restart()
     assert node.view.retained() == []
+
+
+def outcome(node: Node, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Of a command, which waits for a commit."""
+    results = begun(coroutine)
+    node.turn()
+    return results[0]
+
+
+def listed(found: list[Any]) -> list[str]:
+    return [one.client_id for one in found]
+
+
+def test_clients_can_be_narrowed() -> None:
+    """By what their ids begin with, user, address or network, and listener."""
+    node = Node()
+    for name, user in (("plc-1", "ann"), ("plc-2", "bob"), ("hmi", "ann")):
+        node.connect(name, username=user)
+    clients = node.view.clients
+    assert listed(clients(wanted=ClientsWanted(prefix="plc"))) == ["plc-1", "plc-2"]
+    assert listed(clients(wanted=ClientsWanted(user="ann"))) == ["hmi", "plc-1"]
+    assert listed(clients(wanted=ClientsWanted(prefix="plc", user="ann"))) == ["plc-1"]
+    assert len(clients(wanted=ClientsWanted(listener="embedded"))) == 3
+    assert clients(wanted=ClientsWanted(listener="tls")) == []
+    assert len(clients(wanted=ClientsWanted(address="192.0.2.0/24"))) == 3
+    assert clients(wanted=ClientsWanted(address="192.0.2.2")) == []
+    with pytest.raises(ValueError, match="nowhere"):
+        clients(wanted=ClientsWanted(address="nowhere"))
+
+
+def test_sessions_can_be_narrowed() -> None:
+    """By whether they are connected, by state and by owner."""
+    node = Node()
+    for name, user in (("a", "ann"), ("b", "bob")):
+        node.connect(name, username=user, clean=False, expiry=600)
+    node.connect("c", clean=False, expiry=600).lose()
+    sessions = node.view.sessions
+    assert listed(sessions(wanted=SessionsWanted(connected=True))) == ["a", "b"]
+    assert listed(sessions(wanted=SessionsWanted(state="offline"))) == ["c"]
+    assert listed(sessions(wanted=SessionsWanted(prefix="b"))) == ["b"]
+    assert listed(sessions(wanted=SessionsWanted(user="nobody"))) == []
+
+
+def test_filters_are_listed_with_how_many_have_them() -> None:
+    """All, or those that match a topic; a shared one by what topics are held against."""
+    node = Node()
+    node.connect("a").subscribe("x/+", "y")
+    node.connect("b", clean=False, expiry=600).subscribe("x/+", "$share/g/x/#")
+    found = node.view.subscribing.routes()
+    assert [(one.filter, one.sessions) for one in found] == [("$share/g/x/#", 1), ("x/+", 2), ("y", 1)]
+    assert [one.filter for one in node.view.subscribing.routes(topic="x/1")] == ["$share/g/x/#", "x/+"]
+    assert [one.filter for one in node.view.subscribing.routes(after="x/+")] == ["y"]
+    assert [one.client_id for one in node.view.subscriptions(topic="x/1")] == ["a", "b", "b"]
+    (group,) = node.view.subscribing.groups()
+    assert (group.group, group.topics, group.members, group.client_ids) == ("g", "x/#", 1, ["b"])
+
+
+def test_a_subscription_is_made_for_a_client() -> None:
+    """Connected or not, as it would itself: with what was kept, and given up again."""
+    node = Node()
+    node.broker.publishing.send(Message(b"t/1", b"kept", retain=True))
+    here, away = node.connect("here"), node.connect("away", clean=False, expiry=600)
+    away.lose()
+    subscribing = node.view.subscribing
+    assert outcome(node, subscribing.subscribe("here", Subscription("t/+", 1))) == Subscription("t/+", 1)
+    assert outcome(node, subscribing.subscribe("away", Subscription("t/+", 1))) == Subscription("t/+", 1)
+    node.connect("writer").publish("t/2", b"new", qos=1)
+    assert here.payloads() == [b"kept", b"new"]
+    assert node.records(CacheName.SUBSCRIPTIONS) == 1
+    back = node.connect("away", clean=False, expiry=600)
+    assert b"new" in back.payloads()
+    assert outcome(node, subscribing.unsubscribe("here", "t/+")) is True
+    assert outcome(node, subscribing.unsubscribe("here", "t/+")) is False
+    assert outcome(node, subscribing.unsubscribe("nobody", "t/+")) is None
+    assert outcome(node, subscribing.subscribe("nobody", Subscription("t/+"))) is None
+    assert node.view.subscriptions("here") == []
+
+
+@pytest.mark.parametrize("wanted", [Subscription("$replay/0/a"), Subscription("$share/g/a", no_local=True)])
+def test_a_subscription_that_cannot_be_made_is_refused(wanted: Subscription) -> None:
+    """And changes nothing."""
+    node = Node()
+    node.connect("c")
+    assert isinstance(outcome(node, node.view.subscribing.subscribe("c", wanted)), MqttError)
+    assert node.view.subscriptions("c") == []
+
+
+def test_many_are_published_and_removed_at_once() -> None:
+    """In their order; retained ones are removed by filter, so many at a time."""
+    node = Node()
+    client = node.connect("c")
+    client.subscribe("#")
+    messages = [Message(b"m/%d" % number, b"%d" % number, retain=True) for number in range(5)]
+    found = outcome(node, node.view.publish_all([*messages, Message(b"$SYS/x", b"")]))
+    assert found[:5] == [1] * 5
+    assert isinstance(found[5], Refused)
+    assert client.payloads() == [b"0", b"1", b"2", b"3", b"4"]
+    assert outcome(node, node.view.remove_all_retained("m/+", 3)) == 3
+    assert [one.topic for one in node.view.retained("m/+")] == [b"m/3", b"m/4"]
+    assert outcome(node, node.view.remove_all_retained("m/+", 3)) == 2

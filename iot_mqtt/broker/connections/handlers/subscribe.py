@@ -170,7 +170,7 @@ class SubscribeHandler:
             if subscription.qos < request.qos:
                 self._note(session, "lowered_qos", request.filter, f"{request.qos} to {subscription.qos}")
             reasons.append(subscription.qos)
-            if _wants_retained(subscription, is_new):
+            if wants_retained(subscription, is_new):
                 wanted.append(subscription)
         self._accompaniment.by.client_came(connection)
         answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
@@ -201,7 +201,7 @@ class SubscribeHandler:
         return subscription, known is None
 
 
-def _wants_retained(subscription: Subscription, is_new: bool) -> bool:
+def wants_retained(subscription: Subscription, is_new: bool) -> bool:
     """Retain handling 0: always, 1: for a new subscription, 2: never; only plain ones [MQTT-3.8.4-4]."""
     if not is_plain(subscription.filter):
         return False
