@@ -23,7 +23,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("iot_mqtt")
-NAMES = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending")
+NAMES = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending", "_packets")
 #: Types are checked where they are known: by ``make type``, not where only the build's own tools are installed.
 OPTIONS = (
     "--follow-imports=silent",

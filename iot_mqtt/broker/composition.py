@@ -72,6 +72,7 @@ from iot_mqtt.broker.readers.progress import Progress
 from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.readers.replay_turns import ReplayTurns
 from iot_mqtt.broker.readers.room import read_on
+from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attaching import Attaching
@@ -104,6 +105,7 @@ from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.limits import Limits
 from iot_mqtt.ports.log import Log
+from iot_mqtt.ports.recording import RecorderSettings
 from iot_mqtt.ports.store import CommitOrder, Store
 from iot_mqtt.topics import POLICIES, Routes
 
@@ -135,6 +137,7 @@ class Composition:
         disk: DiskMeter | None = None,
         clean_for_others: bool = False,
         bans: Bans | None = None,
+        recording: RecorderSettings | None = None,
         call_soon: Callable[[Callable[[], None]], None],
         new_id: Callable[[], str] = lambda: token_hex(12),
     ) -> None:
@@ -218,7 +221,11 @@ class Composition:
             )
         )
         self.timeouts = ConnectTimeouts(wheel, settings.connect_timeout, self.half_open)
-        self.connections = Connections(self.turn, counters, self.accompaniment, self.attempts, self.timeouts)
+        #: The last packets of every client.
+        self.recorder = Recorder(recording or RecorderSettings(), clock.wall)
+        self.connections = Connections(
+            self.turn, counters, self.accompaniment, self.attempts, self.timeouts, self.recorder
+        )
         self.connections.on_closed = (self.budget.forget,)
         self.connections.reference = lambda _: settings.server_reference
         #: Who is not let in, whoever he is.

@@ -3,8 +3,8 @@
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
 never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
-``object_line`` by ``plugins``, and for ``serve``, ``write_at``, ``message_record`` and ``RowWriter`` by
-``grid``.
+``object_line`` by ``plugins``, for ``PacketRing`` by ``broker``, and for ``serve``, ``write_at``, ``message_record``
+and ``RowWriter`` by ``grid``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
     "NUMBER",
     "USE_NATIVE",
     "ConnectReader",
+    "PacketRing",
     "PageReader",
     "Messages",
     "RowReader",
@@ -52,7 +53,7 @@ from iot_mqtt.native._pure_syncing import NUMBER
 
 MODULES: Final = tuple(
     f"iot_mqtt.native.{name}"
-    for name in ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending")
+    for name in ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending", "_packets")
 )
 
 
@@ -79,6 +80,7 @@ if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure_appending import RowWriter
     from iot_mqtt.native._pure_connecting import ConnectReader
     from iot_mqtt.native._pure_lines import lines, object_line
+    from iot_mqtt.native._pure_packets import PacketRing
     from iot_mqtt.native._pure_pages import PageReader
     from iot_mqtt.native._pure_records import message_record
     from iot_mqtt.native._pure_rows import RowReader
@@ -87,6 +89,7 @@ else:
     from iot_mqtt.native._appending import RowWriter
     from iot_mqtt.native._connecting import ConnectReader
     from iot_mqtt.native._lines import lines, object_line
+    from iot_mqtt.native._packets import PacketRing
     from iot_mqtt.native._records import message_record
     from iot_mqtt.native._rows import RowReader
     from iot_mqtt.native._scan import (

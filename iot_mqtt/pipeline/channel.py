@@ -29,7 +29,7 @@ from iot_mqtt.pipeline.rows import Ends
 from iot_mqtt.pipeline.settings import OutboxSettings
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
-__all__ = ["Channel", "ChannelSettings", "InputClosed", "TlsStarter"]
+__all__ = ["Channel", "ChannelSettings", "InputClosed", "Recorded", "TlsStarter"]
 
 _log = Logger()
 
@@ -38,6 +38,14 @@ class TlsStarter(Protocol):
     """Puts a TLS layer between a channel and its transport; ``received`` is what had been read already."""
 
     def __call__(self, received: bytes) -> None: ...
+
+
+class Recorded(Protocol):
+    """Takes down what goes over a connection, in the bytes of its protocol."""
+
+    def received(self, data: bytes) -> None: ...
+
+    def sent(self, parts: list[bytes]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,7 @@ class Channel:
         "outbox",
         "pipeline",
         "reading",
+        "recorded",
         "settings",
         "source",
         "start_tls",
@@ -103,6 +112,8 @@ class Channel:
         self.close_reason: CloseReason | None = None
         #: What bounds the bytes of a client that has not logged in; None: it has.
         self.login = settings.login
+        #: None: nobody takes down what goes over it.
+        self.recorded: Recorded | None = None
         #: What its address counts as; empty: for nothing, or it is not known yet.
         self.source = ""
         #: Common name of the client's verified certificate.

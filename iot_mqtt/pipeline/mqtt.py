@@ -43,7 +43,11 @@ class MqttCodecStage(Stage):
 
     def read(self, ctx: Context, batch: Batch) -> None:
         decoder, channel = self.decoder, ctx.channel
-        items: Batch = decoder.feed(batch[0] if len(batch) == 1 else b"".join(batch))
+        data: bytes = batch[0] if len(batch) == 1 else b"".join(batch)
+        recorded = channel.recorded
+        if recorded is not None:
+            recorded.received(data)
+        items: Batch = decoder.feed(data)
         if decoder.large or channel.large:
             channel.large, channel.missing = decoder.large, decoder.missing
         if not items:

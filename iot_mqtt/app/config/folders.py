@@ -32,6 +32,11 @@ def captures_dir(config: Config) -> Path:
     return Path(config.node.data_dir) / "captures"
 
 
+def recorder_dir(config: Config) -> Path:
+    """What the flight recorder has saved."""
+    return Path(config.node.data_dir) / "recorder"
+
+
 def pipeline_dir(config: Config) -> Path:
     """Tables, checkpoints and status of the jobs; elsewhere if the configuration says so."""
     return Path(config.pipeline.dir or Path(config.node.data_dir) / "pipeline")

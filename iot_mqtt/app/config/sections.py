@@ -1,8 +1,8 @@
 """What a node can be told: the sections of ``application.yaml`` as frozen values.
 
 The shape and the defaults are here and nowhere else. What each key means, and what it may be beyond its
-type, is in ``keys.yaml``. ``mqtt``, ``auth``, ``devices``, ``admin``, ``uplink.file`` and ``uplink.kafka``
-are the settings of the packages that use them.
+type, is in ``keys.yaml``. ``mqtt``, ``auth``, ``devices``, ``admin``, ``recorder``, ``uplink.file`` and
+``uplink.kafka`` are the settings of the packages that use them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.ports.recording import RecorderSettings
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
 from iot_mqtt.uplink.settings import FileSettings
 
@@ -317,6 +318,7 @@ class Config:
     durable_sessions: DurableSessionsConfig = DurableSessionsConfig()
     auth: AuthSettings = field(default_factory=AuthSettings)
     log: LogConfig = LogConfig()
+    recorder: RecorderSettings = field(default_factory=RecorderSettings)
 
     @property
     def enabled_listeners(self) -> dict[str, ListenerConfig]:

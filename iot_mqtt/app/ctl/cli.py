@@ -28,6 +28,7 @@ _COMMANDS = (
     ("log", "log:log", "The log of messages for durable sessions."),
     ("metrics", "status:metrics", "Print the metrics as Prometheus reads them; with --json the counters of `status`."),
     ("node", "cluster:drain_group", "The node's clients, on their way to other nodes."),
+    ("packets", "packets:packets", "Show the last packets of a client: `->` came from it, `<-` went to it."),
     ("pipeline", "pipeline:pipeline", "The jobs that read the uplink."),
     ("plugins", "plugins:plugins", "Codecs of other protocols than MQTT."),
     ("publish", "messages:publish", "Publish PAYLOAD to TOPIC as the node; `-` reads the payload from standard input."),

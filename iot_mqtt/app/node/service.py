@@ -20,9 +20,10 @@ from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.figures_resources import FiguresResources
+from iot_mqtt.admin.packet_resources import PacketResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.why.resource import WhyResources
-from iot_mqtt.app.config.folders import copies_dir
+from iot_mqtt.app.config.folders import copies_dir, recorder_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
@@ -40,6 +41,7 @@ from iot_mqtt.app.node.knowledge import Knowledge
 from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.app.node.live_keys import LiveKeys, follow, make_conduct, port_rates
 from iot_mqtt.app.node.memory import keep_freed
+from iot_mqtt.app.node.packets import PacketDesk
 from iot_mqtt.app.node.parts import (
     budget_settings,
     disk_meter,
@@ -147,6 +149,7 @@ class Service:
         self._load = Load()
         self._certificates = Certificates(self.clock)
         self.figures = NodeFigures(clustered=self._cluster is not None)
+        self._packets = PacketDesk(recorder_dir(config), reactor)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._periodic: list[LoopingCall] = []
@@ -262,6 +265,7 @@ class Service:
             ListenerResources(self.configuration),
             FiguresResources(self.figures),
             self._why(),
+            PacketResources(self._packets),
         ]
         if isinstance(self._grid, EmbeddedGrid):
             copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
@@ -293,8 +297,10 @@ class Service:
             rates=port_rates(config),
             clean_for_others=config.auth.session_of_another_user == "clean",
             bans=self._bans,
+            recording=config.recorder,
             call_soon=self._reactor.call_at_turn_end,
         )
+        self._repeat(*self._packets.begin(self.broker.recorder))
         self._access.on_changed = self.broker.rights.changed
         self._bans.on_added = self.broker.bouncer.added
         conduct = make_conduct(self.live, self._bans, self.clock)
@@ -398,6 +404,7 @@ class Service:
     async def _stop_rest(self) -> None:
         """What serves people and connections until the end."""
         await self._admin.close()
+        self._packets.close()
         self.gateways.stop()
         self._access.close()
         self._wheel.stop()

@@ -90,8 +90,12 @@ class ClientWriter(Stage):
             return
         self._out = None
         self._out_bytes = 0
-        if self.ctx is not None:
-            self.ctx.send(out)
+        ctx = self.ctx
+        if ctx is not None:
+            recorded = ctx.channel.recorded
+            if recorded is not None:
+                recorded.sent(out)
+            ctx.send(out)
 
     # Packets.
 

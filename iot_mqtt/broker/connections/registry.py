@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
+from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import MqttError
+from iot_mqtt.native import PacketRing
 from iot_mqtt.pipeline import CloseReason, ConnectTimeouts
 from iot_mqtt.ports.counters import Counters
 
@@ -47,6 +49,7 @@ class Connections:
         "_closed_bytes",
         "_counters",
         "_open",
+        "_recorder",
         "_timeouts",
         "_turn",
     )
@@ -58,12 +61,14 @@ class Connections:
         accompaniment: Accompaniment,
         attempts: Attempts,
         timeouts: ConnectTimeouts,
+        recorder: Recorder,
     ) -> None:
         self._turn = turn
         self._counters = counters
         self._accompaniment = accompaniment
         self._attempts = attempts
         self._timeouts = timeouts
+        self._recorder = recorder
         #: A set in the order of accepting; a dictionary needs half of a set's room.
         self._open: dict[Connection, None] = {}
         #: Connections that a session has, and how many they were at most.
@@ -89,7 +94,9 @@ class Connections:
         self._counters.connections_opened += 1
         self._open[connection] = None
         if connection.ctx is not None:
-            self._timeouts.expect(connection.ctx.channel)
+            channel = connection.ctx.channel
+            channel.recorded = self._recorder.begin()
+            self._timeouts.expect(channel)
 
     def identified(self, connection: Connection) -> None:
         """The client has sent all that it takes to let it in: the connect time-out has done its work."""
@@ -103,7 +110,11 @@ class Connections:
         connection.note_origin()
         self._accompaniment.by.client_came(connection)
         if connection.ctx is not None:
-            connection.ctx.channel.logged_in()
+            channel = connection.ctx.channel
+            channel.logged_in()
+            recorded, session = channel.recorded, connection.session
+            if isinstance(recorded, PacketRing) and session is not None:
+                self._recorder.named(recorded, session.client_id, channel.peer)
         self._counters.connects_accepted += 1
         self.clients += 1
         owner = _owner(connection)
@@ -131,6 +142,12 @@ class Connections:
             self._timeouts.forget(channel)
             self._closed_bytes[0] += channel.bytes_received
             self._closed_bytes[1] += channel.bytes_sent
+            recorded = channel.recorded
+            if isinstance(recorded, PacketRing):
+                channel.recorded = None
+                refused = None if connection.connect is None else connection.connect.client_id
+                end = "connection_lost" if reason is None else reason.name.lower()
+                self._recorder.ended(recorded, end, refused, channel.peer)
         if reason is not None and reason.name in FAULTS:
             self._counters.errors[reason.name.upper()] += 1
             if reason.name in TURNED_AWAY:

@@ -60,6 +60,7 @@ def test_both_twins_offer_the_same() -> None:
 
     elsewhere = {
         "ConnectReader",
+        "PacketRing",
         "PageReader",
         "RowReader",
         "RowWriter",

@@ -1,0 +1,146 @@
+"""The flight recorder of one life of a node: what is in memory, what is on the disk, and who asks for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+
+from iot_mqtt.app.node.packet_file import FREE, PacketFile, slot_of
+from iot_mqtt.broker.recorder import Recorded, Recorder
+from iot_mqtt.codec.describing import PacketInfo, described
+from iot_mqtt.ports.endings import end_text
+from iot_mqtt.ports.recording import Recording
+
+log = logging.getLogger(__name__)
+
+#: Connections that are written with one save: a hundredth of a second of work. The others follow with the next.
+AT_ONCE = 2000
+#: Seconds between two looks at what is over for long enough, where nothing is saved.
+SWEEP_SECONDS = 5.0
+
+
+class Packets:
+    """Saves what was recorded, a second or so behind, and answers what was."""
+
+    def __init__(self, recorder: Recorder, folder: Path, reactor: Any) -> None:
+        self._recorder = recorder
+        self._reactor = reactor
+        self._file = PacketFile(folder, recorder.settings.client_bytes)
+        #: Slots that nobody has, and the next one that nobody ever had.
+        self._free: list[int] = []
+        self._cleared: list[int] = []
+        self._next = 0
+        #: Where the next save goes on, if the last one left some out.
+        self._begin = 0
+        self._saving = False
+        self._failed = False
+        recorder.on_forgotten = self._forgotten
+
+    @property
+    def saves(self) -> bool:
+        """Whether anything is written to the disk."""
+        settings = self._recorder.settings
+        return settings.enabled and settings.save_seconds > 0
+
+    async def of(self, client_id: str) -> list[PacketInfo]:
+        """What went over the last connections of a client, those of the life before included, the oldest first."""
+        before = await self._in_thread(self._file.read_before, client_id) if self.saves else []
+        found = [*before, *self._recorder.of(client_id)]
+        return [item for one in found for item in told(one)]
+
+    def save(self) -> None:
+        """Write what is new; called again and again."""
+        self._recorder.sweep()
+        if self.saves and not self._saving:
+            self._saving = True
+            saving = self._in_thread(self._file.write, self._changed(AT_ONCE))
+            saving.addCallbacks(self._saved, self._not_saved)
+
+    def close(self) -> None:
+        """The node ends: write all that is left."""
+        if self.saves:
+            try:
+                self._file.write(self._changed(len(self._recorder)))
+            except OSError as error:
+                log.warning("the flight recorder was not saved: %s", error)
+        self._file.close()
+
+    def _changed(self, most: int) -> list[tuple[int, bytes]]:
+        cleared, self._cleared = self._cleared, []
+        self._free += cleared
+        slots = dict.fromkeys(cleared, FREE)
+        recorded = list(self._recorder)
+        begin = self._begin if self._begin < len(recorded) else 0
+        for position, one in enumerate(recorded[begin:] + recorded[:begin], begin):
+            stamp = one.ring.written + (one.until is not None)
+            if one.saved != stamp:
+                one.saved = stamp
+                if one.slot is None:
+                    one.slot = self._slot()
+                slots[one.slot] = slot_of(one.recording())
+                if len(slots) >= most:
+                    self._begin = (position + 1) % len(recorded)
+                    break
+        return sorted(slots.items())
+
+    def _slot(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._next += 1
+        return self._next - 1
+
+    def _forgotten(self, recorded: Recorded) -> None:
+        if recorded.slot is not None:
+            self._cleared.append(recorded.slot)
+
+    def _saved(self, _: object) -> None:
+        self._saving = self._failed = False
+
+    def _not_saved(self, failure: Any) -> None:
+        self._saving = False
+        if not self._failed:
+            self._failed = True
+            log.warning("the flight recorder is not saved: %s", failure.getErrorMessage())
+
+    def _in_thread(self, call: Any, *arguments: Any) -> Deferred[Any]:
+        return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), call, *arguments)
+
+
+def told(recording: Recording) -> list[PacketInfo]:
+    """A connection's packets, between its beginning and its end."""
+    info, items = recording.info, described(recording.image)
+    opened = PacketInfo(info.since, "in", "OPENED", f"connection from {info.peer}", 0, 0)
+    if not info.end:
+        return [opened, *items]
+    at = info.until or (items[-1].at if items else info.since)
+    text = f"connection from {info.peer} closed: {end_text(info.end)}"
+    return [opened, *items, PacketInfo(at, "out", "CLOSED", text, 0, 0)]
+
+
+class PacketDesk:
+    """What the API asks; before the broker is there nothing was recorded."""
+
+    def __init__(self, folder: Path, reactor: Any) -> None:
+        self._folder = folder
+        self._reactor = reactor
+        self.packets: Packets | None = None
+
+    def begin(self, recorder: Recorder) -> tuple[float, Callable[[], None]]:
+        """There is a broker: what is to be called from now on, after so many seconds each."""
+        self.packets = Packets(recorder, self._folder, self._reactor)
+        return recorder.settings.save_seconds or SWEEP_SECONDS, self.packets.save
+
+    async def of(self, client_id: str) -> list[PacketInfo]:
+        """See ``Packets.of``."""
+        return [] if self.packets is None else await self.packets.of(client_id)
+
+    def close(self) -> None:
+        """The node ends."""
+        if self.packets is not None:
+            self.packets.close()
+            self.packets = None

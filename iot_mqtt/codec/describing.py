@@ -1,0 +1,216 @@
+"""Packets in words: what the flight recorder kept of them, as an operator reads it. Payloads by their size only.
+
+Nothing is held against the specification here: what is wrong or cut is described as far as it goes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from iot_mqtt.codec.kinds import PacketType
+from iot_mqtt.errors import ReasonCode
+
+__all__ = ["PacketInfo", "described"]
+
+_HEAD: Final = struct.Struct("<HBBQI")
+_KIND: Final = struct.Struct("<BI")
+_PUBLISH: Final = struct.Struct("<IHH")
+_UNKNOWN: Final = 0xFFFF_FFFF
+_TOPIC: Final = 64
+_VERSIONS: Final = {3: "3.1", 4: "3.1.1", 5: "5.0"}
+#: Return codes of CONNACK before MQTT 5.
+_REFUSALS: Final = (
+    "accepted",
+    "unacceptable protocol version",
+    "identifier rejected",
+    "server unavailable",
+    "bad user name or password",
+    "not authorized",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PacketInfo:
+    """What went over a connection with one receive or one write: a packet, or several."""
+
+    #: Seconds since 1970.
+    at: float
+    #: "in": from the client; "out": to it.
+    direction: str
+    #: The type of the first one.
+    packet: str
+    #: All of it, for people; without payloads and passwords.
+    text: str
+    packets: int
+    bytes: int
+
+
+def described(image: bytes) -> list[PacketInfo]:
+    """The records of a ring, the oldest first. What cannot be read ends it."""
+    found: list[PacketInfo] = []
+    pos = 0
+    while pos + _HEAD.size <= len(image):
+        size, direction, counts, milliseconds, taken = _HEAD.unpack_from(image, pos)
+        record = image[pos + _HEAD.size : pos + size]
+        if size < _HEAD.size or pos + size > len(image) or len(record) < (counts & 15) * _KIND.size:
+            break
+        pos += size
+        kinds = [_KIND.unpack_from(record, at * _KIND.size) for at in range(counts & 15)]
+        images = list(_images(record[len(kinds) * _KIND.size :], counts >> 4))
+        packets = sum(count for _, count in kinds)
+        first = images[0][0] >> 4 if images else 0
+        name = PacketType(first).name if first else "PART"
+        text = _text(kinds, images, packets, taken)
+        found.append(PacketInfo(milliseconds / 1000, "out" if direction else "in", name, text, packets, taken))
+    return found
+
+
+def _images(data: bytes, count: int) -> Iterator[tuple[int, int, bytes]]:
+    """First byte, remaining length and what is kept of each."""
+    pos = 0
+    for _ in range(count):
+        if pos >= len(data) or data[pos] < 5 or pos + 1 + data[pos] > len(data):
+            return
+        stop = pos + 1 + data[pos]
+        yield data[pos + 1], int.from_bytes(data[pos + 2 : pos + 6], "little"), data[pos + 6 : stop]
+        pos = stop
+
+
+def _text(kinds: list[tuple[int, int]], images: list[tuple[int, int, bytes]], packets: int, size: int) -> str:
+    if not images:
+        return f"{size} bytes within a packet" if not packets else f"{packets} packets that MQTT does not have"
+    texts = [_packet(*one) for one in images]
+    if packets == 1:
+        return texts[0]
+    if packets > len(texts):
+        texts.insert(-1, "…")
+    several = ", ".join(f"{count} {PacketType(kind).name}" for kind, count in kinds)
+    return f"{several}, {size} bytes: {'; '.join(texts)}"
+
+
+def _packet(first: int, length: int, body: bytes) -> str:
+    kind = first >> 4
+    if not kind:
+        return "no packet of MQTT"
+    try:
+        detail = _DETAILS.get(PacketType(kind), _nothing)(first, length, body)
+    except (IndexError, struct.error):
+        detail = "cut"
+    return f"{PacketType(kind).name} {detail}".rstrip()
+
+
+def _nothing(_first: int, _length: int, _body: bytes) -> str:
+    return ""
+
+
+def _connect(_first: int, _length: int, body: bytes) -> str:
+    at = 2 + (body[0] << 8 | body[1])
+    version, flags, keep_alive = body[at], body[at + 1], body[at + 2] << 8 | body[at + 3]
+    has = [
+        word
+        for bit, word in ((0x80, "user name"), (0x40, "password"), (0x04, f"will at QoS {flags >> 3 & 3}"))
+        if flags & bit
+    ]
+    clean = ", clean" if flags & 2 else ""
+    carrying = f", with {', '.join(has)}" if has else ""
+    return f"MQTT {_VERSIONS.get(version, version)}, keep-alive {keep_alive} s{clean}{carrying}"
+
+
+def _connack(_first: int, length: int, body: bytes) -> str:
+    code = body[1]
+    plain = length == 2 and code < len(_REFUSALS)
+    return f"{_REFUSALS[code] if plain else _reason(code)}{', session present' if body[0] & 1 else ''}"
+
+
+def _publish(first: int, _length: int, body: bytes) -> str:
+    payload, packet_id, topic_size = _PUBLISH.unpack_from(body)
+    kept = body[_PUBLISH.size : _PUBLISH.size + min(topic_size, _TOPIC)]
+    begun = body[_PUBLISH.size + len(kept) :]
+    words = [_quoted(kept) + ("…" if topic_size > len(kept) else "") if topic_size else "by its topic alias"]
+    words.append(f"QoS {first >> 1 & 3}")
+    if packet_id:
+        words.append(f"id {packet_id}")
+    words += [word for bit, word in ((1, "retain"), (8, "dup")) if first & bit]
+    words.append("payload not all there" if payload == _UNKNOWN else f"{payload} bytes")
+    if begun:
+        words.append(f"beginning with {begun!r}")
+    return ", ".join(words)
+
+
+def _ack(_first: int, length: int, body: bytes) -> str:
+    reason = f", {_reason(body[2])}" if length > 2 and body[2:] else ""
+    return f"id {body[0] << 8 | body[1]}{reason}"
+
+
+def _with_id(_first: int, length: int, body: bytes) -> str:
+    return f"id {body[0] << 8 | body[1]}, {length} bytes"
+
+
+def _suback(_first: int, length: int, body: bytes) -> str:
+    """Of MQTT 5, unless there are more properties than were kept, as well as of older versions."""
+    text = f"id {body[0] << 8 | body[1]}"
+    if length > len(body):
+        return f"{text}, {length} bytes"
+    codes = body[3 + body[2] :] if length > 3 and body[2] + 3 < length else body[2:]
+    return f"{text}: {', '.join(_reason(code) for code in codes)}"
+
+
+def _filters(first: int, length: int, body: bytes) -> str:
+    """As far as they are kept: with the properties of MQTT 5 or without, whichever fits."""
+    text = f"id {body[0] << 8 | body[1]}"
+    options = int(first >> 4 == PacketType.SUBSCRIBE)
+    for start in (3 + body[2] if length > 2 else 2, 2):
+        found = _read_filters(body, start, length, options)
+        if found:
+            return f"{text}: {', '.join(found)}{'' if length <= len(body) else ' …'}"
+    return f"{text}, {length} bytes"
+
+
+def _read_filters(body: bytes, pos: int, length: int, options: int) -> list[str]:
+    """Filters to the end of the packet, or of what is kept of it; none if these are none."""
+    found: list[str] = []
+    while pos < length and pos + 2 <= len(body):
+        size = body[pos] << 8 | body[pos + 1]
+        text = body[pos + 2 : pos + 2 + size]
+        pos += 2 + size + options
+        if not size or pos > length or b"\0" in text:
+            return []
+        qos = f" QoS {body[pos - 1] & 3}" if options and pos <= len(body) else ""
+        found.append(f"{_quoted(text)}{qos}")
+    return found if pos == length or length > len(body) else []
+
+
+def _ending(_first: int, length: int, body: bytes) -> str:
+    return _reason(body[0]) if length and body else ""
+
+
+_DETAILS: Final = {
+    PacketType.CONNECT: _connect,
+    PacketType.CONNACK: _connack,
+    PacketType.PUBLISH: _publish,
+    PacketType.PUBACK: _ack,
+    PacketType.PUBREC: _ack,
+    PacketType.PUBREL: _ack,
+    PacketType.PUBCOMP: _ack,
+    PacketType.SUBSCRIBE: _filters,
+    PacketType.SUBACK: _suback,
+    PacketType.UNSUBSCRIBE: _filters,
+    PacketType.UNSUBACK: _with_id,
+    PacketType.DISCONNECT: _ending,
+    PacketType.AUTH: _ending,
+}
+
+
+def _reason(code: int) -> str:
+    try:
+        return ReasonCode(code).name
+    except ValueError:
+        return f"0x{code:02x}"
+
+
+def _quoted(text: bytes) -> str:
+    """A name that a client chose: on one line, and without what a terminal would obey."""
+    return repr(text.decode("utf-8", "replace"))[1:-1] if text else "''"

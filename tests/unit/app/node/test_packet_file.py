@@ -1,0 +1,116 @@
+"""What the flight recorder leaves on the disk, for the life after a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iot_mqtt.app.node.packet_file import FREE, PacketFile, slot_of
+from iot_mqtt.app.node.packets import Packets
+from iot_mqtt.broker.recorder import Recorder
+from iot_mqtt.pipeline import ManualClock
+from iot_mqtt.ports.endings import NODE_RESTARTED, end_text
+from iot_mqtt.ports.recording import RecorderSettings, Recording, RecordingInfo
+
+SETTINGS = RecorderSettings(keep_seconds=60)
+
+
+class NoThreads:
+    """A reactor whose threads are this one."""
+
+    def getThreadPool(self) -> NoThreads:
+        return self
+
+    def callInThreadWithCallback(self, on_result, call, *arguments, **named) -> None:  # type: ignore[no-untyped-def]
+        try:
+            on_result(True, call(*arguments, **named))
+        except OSError as error:
+            from twisted.python.failure import Failure
+
+            on_result(False, Failure(error))
+
+    def callFromThread(self, call, *arguments) -> None:  # type: ignore[no-untyped-def]
+        call(*arguments)
+
+
+def recorder_of(clock: ManualClock) -> Recorder:
+    return Recorder(SETTINGS, clock.wall)
+
+
+async def test_the_next_life_knows_what_was_before_a_crash(tmp_path: Path) -> None:
+    """And the one after it no more."""
+    clock = ManualClock()
+    recorder = recorder_of(clock)
+    packets = Packets(recorder, tmp_path / "recorder", NoThreads())
+    one, two = recorder.begin(), recorder.begin()
+    assert one is not None
+    assert two is not None
+    for name, ring in (("one", one), ("two", two)):
+        recorder.named(ring, name, "1.2.3.4:5")
+        ring.received(b"\xc0\x00")
+    packets.save()
+    two.received(b"\x30\x05\x00\x01tno")
+    packets.save()
+
+    clock.advance(1)
+    later = recorder_of(clock)
+    after = Packets(later, tmp_path / "recorder", NoThreads())
+    after.save()
+    fresh = later.begin()
+    assert fresh is not None
+    later.named(fresh, "two", "1.2.3.4:6")
+    fresh.received(b"\xe0\x00")
+    found = await after.of("two")
+    assert [one.packet for one in found] == ["OPENED", "PINGREQ", "PUBLISH", "CLOSED", "OPENED", "DISCONNECT"]
+    assert found[3].text == f"connection from 1.2.3.4:5 closed: {end_text(NODE_RESTARTED)}"
+    assert [one.packet for one in await after.of("one")] == ["OPENED", "PINGREQ", "CLOSED"]
+    assert not await after.of("nobody")
+    assert (tmp_path / "recorder" / "packets.now").stat().st_mode & 0o077 == 0
+    after.close()
+    packets.close()
+
+
+async def test_what_was_forgotten_is_not_there_after_a_crash(tmp_path: Path) -> None:
+    clock = ManualClock()
+    recorder = recorder_of(clock)
+    packets = Packets(recorder, tmp_path, NoThreads())
+    ring = recorder.begin()
+    assert ring is not None
+    recorder.named(ring, "gone", "")
+    recorder.ended(ring, "peer_closed")
+    packets.save()
+    clock.advance(61)
+    packets.save()
+    packets.close()
+    after = Packets(recorder_of(clock), tmp_path, NoThreads())
+    after.save()
+    assert not await after.of("gone")
+    after.close()
+
+
+def test_a_slot_that_is_damaged_is_none(tmp_path: Path) -> None:
+    info = RecordingInfo("c" * 256 + "\U0001f600" * 9, "1.2.3.4:5", 1.0, None, "")
+    first = PacketFile(tmp_path, 1024)
+    whole = slot_of(Recording(RecordingInfo("c", "", 1.0, 2.0, "peer_closed"), b"x" * 1024))
+    assert len(slot_of(Recording(info, b"x" * 1024))) <= first.slot_bytes
+    first.write([(0, whole), (1, whole[:-1] + b"y"), (2, whole[:40]), (3, FREE), (500, whole)])
+    first.close()
+    second = PacketFile(tmp_path, 2048)
+    second.open()
+    assert [one.info.end for one in second.read_before("c")] == ["peer_closed"] * 2
+    second.close()
+
+
+def test_there_need_be_no_file(tmp_path: Path) -> None:
+    (tmp_path / "packets.before").write_bytes(b"?")
+    assert PacketFile(tmp_path, 1024).read_before("c") == []
+    assert PacketFile(tmp_path / "none", 1024).read_before("c") == []
+
+
+def test_a_disk_that_takes_nothing_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "recorder").write_text("no directory")
+    recorder = recorder_of(ManualClock())
+    packets = Packets(recorder, tmp_path / "recorder", NoThreads())
+    packets.save()
+    packets.save()
+    assert not packets._saving
+    packets.close()
