@@ -98,6 +98,38 @@ cdef class PacketRing:
         """The same as ``_pure_packets.PacketRing.image``."""
         return PyBytes_FromStringAndSize(<const char *> self._records, self._used)
 
+    cdef void _many(self, Batch *batch, const uint8_t *data, Py_ssize_t *begin, Py_ssize_t size) noexcept:
+        """Go over whole packets of the lengths that nearly all have; the first two of a batch are not for this."""
+        cdef Py_ssize_t pos = begin[0], at, length, last = -1
+        cdef uint32_t packets = 0, *kinds = batch.kinds
+        cdef uint8_t first, byte
+        while pos + 3 <= size:
+            first = data[pos]
+            byte = data[pos + 1]
+            at = pos + 2
+            length = byte
+            if byte > 127:
+                if data[pos + 2] > 127:
+                    break
+                at = pos + 3
+                length = byte & 127 | data[pos + 2] << 7
+            if at + length > size or first >> 4 == 1:
+                break
+            kinds[first >> 4] += 1
+            packets += 1
+            last = pos
+            pos = at + length
+        if last < 0:
+            return
+        begin[0] = pos
+        batch.packets += packets
+        at = last + (2 if data[last + 1] < 128 else 3)
+        batch.seen[2].first = data[last]
+        batch.seen[2].five = self._five
+        batch.seen[2].length = <uint32_t> (pos - at)
+        batch.seen[2].there = pos - at
+        batch.seen[2].body = data + at
+
     cdef void _scan(self, Side *side, Batch *batch, const uint8_t *data, Py_ssize_t size) noexcept:
         cdef Py_ssize_t pos = 0, at, there
         cdef int64_t length
@@ -110,6 +142,10 @@ cdef class PacketRing:
                     return
                 pos += <Py_ssize_t> side.skip
                 side.skip = 0
+            if batch.packets > 1 and not side.have:
+                self._many(batch, data, &pos, size)
+                if pos == size:
+                    return
             if side.have:
                 side.head[side.have] = data[pos]
                 side.have += 1
