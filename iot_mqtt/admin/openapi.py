@@ -30,6 +30,10 @@ _PARAMETERS: dict[str, Json] = {
     "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
     "listener": {"description": "Only by this listener.", "schema": {"type": "string"}},
     "connected": {"description": "Only if it is, or is not.", "schema": {"type": "boolean"}},
+    "series": {"description": "Names with commas between; without it, all.", "schema": {"type": "string"}},
+    "from": {"description": "Seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
+    "to": {"description": "Seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
+    "step": {"description": "Seconds of one value.", "schema": {"type": "integer", "minimum": 1}},
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
 }
 

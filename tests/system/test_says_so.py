@@ -89,7 +89,7 @@ def test_the_loss_identity_holds_from_exported_figures_after_a_restart(broker: B
     samples = broker.metrics() or {}
     assert_balanced(samples)
     assert (samples["iot_mqtt_messages_delivered_total"], samples["iot_mqtt_messages_waiting"]) == (15, 0)
-    identity = json.loads(broker.http("/api/v1/identity", token=read_token(str(broker.data_dir))))
+    (identity,) = json.loads(broker.http("/api/v1/identity", token=read_token(str(broker.data_dir))))["items"]
     assert (identity["delivered"], identity["unexplained"]) == (15, 0)
     assert (identity["account"]["lives"], identity["account"]["killed"]) == (2, 1)
     assert identity["account"]["delivered"] >= 15

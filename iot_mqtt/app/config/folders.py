@@ -17,6 +17,11 @@ def copies_dir(config: Config) -> Path:
     return Path(config.node.data_dir) / "copies"
 
 
+def history_file(config: Config) -> Path:
+    """The node's figures of the last week."""
+    return Path(config.node.data_dir) / "history.bin"
+
+
 def uplink_dir(config: Config) -> Path:
     """The files that ``uplink.kind: file`` writes."""
     return Path(config.node.data_dir) / "uplink"

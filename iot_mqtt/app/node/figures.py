@@ -1,12 +1,17 @@
-"""The figures that a node keeps of itself: sums over its lives."""
+"""The figures that a node keeps of itself: sums over its lives, and how it was in the last week."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
 
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.loss_ledger import LossLedger, losses
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.marks import GridMarks
+from iot_mqtt.metrics.history.history import History, HistoryInfo
+from iot_mqtt.metrics.history.series import Facts
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.identity import LossIdentity
 from iot_mqtt.ports.store import CommitOrder
@@ -18,10 +23,15 @@ LOOK_SECONDS = 5.0
 class NodeFigures:
     """``admin.figures_resources.FiguresPart`` of one life. It says nothing before ``begin``."""
 
-    def __init__(self, *, clustered: bool) -> None:
+    def __init__(self, history: Path, *, clustered: bool) -> None:
+        """``history``: the file that it is in."""
+        self._path = history
         self._clustered = clustered
         self._ledger: LossLedger | None = None
         self._view: View | None = None
+        self._history: History | None = None
+        # The greatest lateness of the loop since the last sample.
+        self._lag = 0.0
 
     async def begin(self, broker: Composition, view: View, grid: Grid, number: int) -> None:
         """Go on where the life before has ended; before anything is loaded."""
@@ -29,6 +39,32 @@ class NodeFigures:
         await ledger.load()
         broker.store.enlist(CommitOrder.LEDGER, ledger)
         self._ledger, self._view = ledger, view
+        self._history = History(self._path, broker.clock, self._facts)
+
+    def _facts(self) -> Facts:
+        view, lag = self._begun(), self._lag
+        self._lag = 0.0
+        return Facts(view.counters, view.info(), view.log.info(), view.uplink(), lag)
+
+    def _begun(self) -> View:
+        if self._view is None:
+            raise Unavailable("the node is starting")
+        return self._view
+
+    def late(self, seconds: float, _now: float) -> None:
+        """The event loop was measured."""
+        self._lag = max(self._lag, seconds)
+
+    def sample(self) -> None:
+        """Add to the history. Called every ``SAMPLE_SECONDS`` of ``metrics.history``."""
+        if self._history is not None and self._view is not None and self._view.ready:
+            self._history.sample()
+
+    def history(self, names: Iterable[str], begin: float | None, end: float | None, step: int | None, /) -> HistoryInfo:
+        """How the node was."""
+        if self._history is None:
+            raise Unavailable("the node is starting")
+        return self._history.read(names, begin, end, step)
 
     def look(self) -> None:
         """Keep what is new. Called every ``LOOK_SECONDS``."""
@@ -42,12 +78,17 @@ class NodeFigures:
         """The last batch of this life is about to be made."""
         if self._ledger is not None:
             self._ledger.close()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Keep nothing more."""
+        if self._history is not None:
+            self._history.close()
 
     def identity(self) -> LossIdentity:
         """What became of messages."""
-        ledger, view = self._ledger, self._view
-        if ledger is None or view is None:
-            raise Unavailable("the node is starting")
+        view, ledger = self._begun(), self._ledger
+        assert ledger is not None, "it comes with the view"
         info, counters, account = view.info(), view.counters, ledger.account
         comparable = not (self._clustered or info.uncounted or ledger.unsettled)
         return LossIdentity(

@@ -23,7 +23,7 @@ from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.packet_resources import PacketResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.why.resource import WhyResources
-from iot_mqtt.app.config.folders import copies_dir, recorder_dir
+from iot_mqtt.app.config.folders import copies_dir, history_file, recorder_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
@@ -79,6 +79,7 @@ from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.devices import DevicesCollector
 from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
+from iot_mqtt.metrics.history.history import SAMPLE_SECONDS
 from iot_mqtt.metrics.inbox import InboxCollector
 from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
@@ -148,7 +149,7 @@ class Service:
         self._lag = LoopLag(self.clock)
         self._load = Load()
         self._certificates = Certificates(self.clock)
-        self.figures = NodeFigures(clustered=self._cluster is not None)
+        self.figures = NodeFigures(history_file(config), clustered=self._cluster is not None)
         self._packets = PacketDesk(recorder_dir(config), reactor)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
@@ -235,7 +236,7 @@ class Service:
         """Measure how late the loop is, and let nobody in while it is too late."""
         limits = self.live.made(lambda told: BusyLimits(told.doors.busy_lag, told.doors.busy_seconds))
         shedding = Shedding(limits, self.broker.door, self.counters)
-        self._lag.watchers = (shedding.measured,)
+        self._lag.watchers = (shedding.measured, self.figures.late)
         self.view.further_alarms.append(lambda: shedding.alarms)
         self._lag.start()
 
@@ -323,6 +324,7 @@ class Service:
         """What takes part in commits beside the broker itself: the figures that are kept, and the uplink."""
         await self.figures.begin(self.broker, self.view, self._grid, number)
         self._repeat(FIGURES_SECONDS, self.figures.look)
+        self._repeat(SAMPLE_SECONDS, self.figures.sample)
         return await self._attach_uplink(number)
 
     async def _attach_uplink(self, number: int) -> Uplink | None:
@@ -374,6 +376,7 @@ class Service:
         committed: others have taken this node's place.
         """
         self._stop_periodic()
+        self.figures.abandon()
         self._store.give_up()
         if self._letters is not None:
             self._letters.abandon()
