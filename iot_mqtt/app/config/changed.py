@@ -12,14 +12,14 @@ Only keys that may change at run time stand in it, and listeners. The node write
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
-from iot_mqtt.app.config.layers import Setting, expanded, file_settings
+from iot_mqtt.app.config.layers import Setting, file_settings
 from iot_mqtt.app.config.limits import is_live
 
 FILE = "changed.yaml"
@@ -29,17 +29,6 @@ _HEAD = "# Changed while the node ran (`iot-mqtt ctl config`, `ctl listeners`); 
 def file_of(data_dir: str) -> Path:
     """Where a node with this data directory keeps it."""
     return Path(data_dir) / FILE
-
-
-def data_dir_of(layers: Iterable[Iterable[Setting]], default: str) -> str:
-    """The data directory as the other layers have it, the lowest first; it is needed before they are checked."""
-    found = str(Path(default).absolute())
-    for layer in layers:
-        for setting in layer:
-            for leaf in expanded(setting):
-                if leaf.key == "node.data_dir" and isinstance(leaf.value, str):
-                    found = str((Path(leaf.origin.directory) / Path(leaf.value).expanduser()).absolute())
-    return found
 
 
 def changed_settings(data_dir: str, problems: list[Problem]) -> list[Setting]:

@@ -16,6 +16,10 @@ import yaml
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
 
 ENVIRONMENT_PREFIX = "IOT_MQTT__"
+#: Read when it is there and no other file is named.
+DEFAULT_FILE = "application.yaml"
+#: ``node.data_dir`` where nobody says another.
+DEFAULT_DATA_DIR = "data"
 
 #: No section lies deeper; a file whose anchors contain themselves ends here.
 _DEEPEST = 8
@@ -29,6 +33,11 @@ class Setting:
     value: object
     origin: Origin
     is_text: bool = False
+
+
+def default_file() -> str | None:
+    """The configuration file of the working directory, if there is one."""
+    return DEFAULT_FILE if Path(DEFAULT_FILE).is_file() else None
 
 
 def file_settings(path: str, problems: list[Problem], layer: Layer = Layer.FILE) -> list[Setting]:
@@ -86,6 +95,17 @@ def expanded(setting: Setting) -> Iterator[Setting]:
         yield from _spread(setting.key, value, setting.origin)
     else:
         yield setting
+
+
+def data_dir_of(layers: Iterable[Iterable[Setting]], default: str) -> str:
+    """The data directory as the other layers have it, the lowest first; it is needed before they are checked."""
+    found = str(Path(default).absolute())
+    for layer in layers:
+        for setting in layer:
+            for leaf in expanded(setting):
+                if leaf.key == "node.data_dir" and isinstance(leaf.value, str):
+                    found = str((Path(leaf.origin.directory) / Path(leaf.value).expanduser()).absolute())
+    return found
 
 
 def content_of(setting: Setting) -> object:

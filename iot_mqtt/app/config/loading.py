@@ -1,17 +1,13 @@
-"""The configuration of a node that is about to serve, and the file that is read when none is named."""
+"""The configuration of a node that is about to serve."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from iot_mqtt.app.config.checks import serving_problems
 from iot_mqtt.app.config.errors import ConfigError
 from iot_mqtt.app.config.reading import LoadedConfig, read_config
 from iot_mqtt.app.config.sections import Config
-
-#: Read when it is there and no other file is named.
-DEFAULT_FILE = "application.yaml"
 
 
 def load_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Config:
@@ -25,8 +21,3 @@ def load_checked(path: str | None, sets: Iterable[str] = (), environ: Mapping[st
     if problems := serving_problems(loaded):
         raise ConfigError(problems)
     return loaded
-
-
-def default_file() -> str | None:
-    """The configuration file of the working directory, if there is one."""
-    return DEFAULT_FILE if Path(DEFAULT_FILE).is_file() else None

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iot_mqtt.app.config import schema
-from iot_mqtt.app.config.changed import changed_settings, data_dir_of
+from iot_mqtt.app.config.changed import changed_settings
 from iot_mqtt.app.config.errors import DEFAULT, ConfigError, Layer, Origin, Problem
 from iot_mqtt.app.config.layers import (
     Setting,
     command_settings,
     content_of,
+    data_dir_of,
     environment_settings,
     expanded,
     file_settings,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.app.ctl.errors import CtlError
 
@@ -33,7 +33,7 @@ class Target:
 
         if self.url and self.token:
             return self._node(self.url, self.token, None)
-        data_dir, configured = self._configured()
+        data_dir = self.data_dir or self._data_dir()
         token = self.token or read_token(data_dir)
         if token is None:
             raise CtlError(
@@ -42,7 +42,7 @@ class Target:
             )
         if self.url:
             return self._node(self.url, token, None)
-        return self._node(announced(data_dir) or configured, token, announced_certificate(data_dir))
+        return self._node(announced(data_dir) or self._configured(), token, announced_certificate(data_dir))
 
     def _node(self, url: str, token: str, pinned: str | None) -> Node:
         from urllib.request import HTTPSHandler, ProxyHandler, build_opener
@@ -57,8 +57,30 @@ class Target:
         context = trusting(self.cacert, pinned, own)
         return Node(url, token, build_opener(ProxyHandler({}), HTTPSHandler(context=context)), self.on)
 
-    def _configured(self) -> tuple[str, str]:
-        # Late: whoever names the node and the token needs no configuration.
+    def _data_dir(self) -> str:
+        """From the configuration, of which nothing else is looked at: ``ctl`` need not find what is wrong with it."""
+        # Late: whoever names the directory, or node and token, needs no YAML.
+        import os
+
+        from iot_mqtt.app.config.errors import ConfigError
+        from iot_mqtt.app.config.layers import (
+            DEFAULT_DATA_DIR,
+            data_dir_of,
+            default_file,
+            environment_settings,
+            file_settings,
+        )
+
+        problems: list[Any] = []
+        path = self.config or default_file()
+        file = [] if path is None else file_settings(path, problems)
+        if problems:
+            raise CtlError(str(ConfigError(problems)))
+        return data_dir_of((file, environment_settings(os.environ)), DEFAULT_DATA_DIR)
+
+    def _configured(self) -> str:
+        """Where the node would be, if it had left no address."""
+        # Late: this knows every part of a node.
         from iot_mqtt.app.config import ConfigError, default_file, read_config
 
         try:
@@ -67,4 +89,4 @@ class Target:
             raise CtlError(str(error)) from error
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.admin.host, config.admin.host)  # noqa: S104
         host = f"[{host}]" if ":" in host else host
-        return self.data_dir or config.node.data_dir, f"{config.admin.scheme}://{host}:{config.admin.port}"
+        return f"{config.admin.scheme}://{host}:{config.admin.port}"

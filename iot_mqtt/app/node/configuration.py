@@ -29,11 +29,12 @@ from iot_mqtt.admin.configuration import (
     ListenerInfo,
 )
 from iot_mqtt.app.config import schema
-from iot_mqtt.app.config.changed import changed_now, data_dir_of, file_of, write_changed
+from iot_mqtt.app.config.changed import changed_now, file_of, write_changed
 from iot_mqtt.app.config.checks import serving_problems
 from iot_mqtt.app.config.comparing import ABSENT, differing, value_of, with_keys
 from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.errors import ConfigError, Layer, Problem
+from iot_mqtt.app.config.layers import data_dir_of
 from iot_mqtt.app.config.limits import KEYS, LISTENER_NAME, is_live, pattern_of
 from iot_mqtt.app.config.reading import LoadedConfig, assembled, default_of
 from iot_mqtt.app.config.sections import Config, known_listeners

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +18,18 @@ _PROBE = """
 import sys
 before = set(sys.modules)
 from iot_mqtt.app.cli import main
-main(sys.argv[1:], standalone_mode=False)
+try:
+    main(sys.argv[1:], standalone_mode=False)
+except BaseException as error:
+    print(error, file=sys.stderr)
 print("\\n" + " ".join(set(sys.modules) - before))
 """
 #: Of the standard library: what costs the most, and comes with other things than help.
 _DEAR = {"asyncio", "concurrent", "email", "http", "logging", "multiprocessing", "sqlite3", "ssl", "xml"}
+
+
+#: Of ``iot_mqtt.app.ctl``, what ``ctl status`` is made of.
+_CTL = ("", ".cli", ".command", ".errors", ".node", ".status", ".target", ".trust")
 
 
 #: The same of a node by itself.
@@ -30,6 +38,12 @@ import sys
 import iot_mqtt.app.serve, iot_mqtt.app.node.lives
 print(" ".join(sys.modules))
 """
+
+
+def _foreign(imported: set[str]) -> set[str]:
+    """Packages that are neither Python's nor what Cython makes."""
+    found = {name.partition(".")[0] for name in imported}
+    return {name for name in found - sys.stdlib_module_names if "cython" not in name}
 
 
 def _imported(*arguments: str, probe: str = _PROBE) -> set[str]:
@@ -62,6 +76,43 @@ def test_a_command_of_ctl_loads_no_broker() -> None:
     """It speaks HTTP with one."""
     packages = {name.partition(".")[0] for name in _imported("ctl", "publish", "--help")}
     assert packages - sys.stdlib_module_names <= {"iot_mqtt", "click"}
+
+
+def test_a_command_at_work_loads_the_client_of_the_api_alone(tmp_path: Path) -> None:
+    """And of the configuration what finds the data directory in it; here nobody answers."""
+    (tmp_path / "admin.token").write_text("t")
+    (tmp_path / "admin.url").write_text("http://127.0.0.1:1")
+    configuration = tmp_path / "mine.yaml"
+    configuration.write_text(f"node: {{data_dir: {tmp_path}}}\nuplink: {{no such key: 1}}")
+    imported = _imported("ctl", "status", "--config", str(configuration))
+    assert {name for name in imported if name.startswith("iot_mqtt.")} <= {
+        "iot_mqtt.admin",
+        "iot_mqtt.admin.token",
+        "iot_mqtt.app",
+        *(f"iot_mqtt.app.{module}" for module in ("cli", "lazy", "process_list", "terminal")),
+        *(f"iot_mqtt.app.config{module}" for module in ("", ".errors", ".layers")),
+        *(f"iot_mqtt.app.ctl{module}" for module in _CTL),
+        "iot_mqtt.compiled",
+        "iot_mqtt.secrecy",
+    }
+    assert "iot_mqtt.app.ctl.node" in imported
+    assert _foreign(imported) <= {"iot_mqtt", "click", "yaml", "_yaml"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["pub", "-t", "a", "-m", "x"], ["sub", "-t", "a"]], ids=lambda each: str(each[0])
+)
+def test_a_client_loads_the_codec_and_no_broker(arguments: list[str]) -> None:
+    """Neither Twisted nor WebSockets nor what a node is made of."""
+    imported = _imported(*arguments, "--unix", "/nowhere")
+    assert "iot_mqtt.app.client.client" in imported
+    ours = {name.split(".")[1] for name in imported if name.startswith("iot_mqtt.")}
+    assert ours <= {"app", "codec", "compiled", "errors", "native", "secrecy", "topics", "values"}
+    assert {name for name in imported if name.startswith("iot_mqtt.app.")} <= {
+        *(f"iot_mqtt.app.{module}" for module in ("cli", "client", "lazy", "process_list", "terminal")),
+        *(name for name in imported if name.startswith("iot_mqtt.app.client.")),
+    }
+    assert _foreign(imported) <= {"iot_mqtt", "click", "mypy_extensions"}
 
 
 def test_a_node_by_itself_loads_no_cluster() -> None:

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.cli import main
+from iot_mqtt.app.config.layers import DEFAULT_DATA_DIR
+from iot_mqtt.app.config.sections import NodeConfig
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
@@ -222,8 +224,31 @@ def test_no_configuration_is_read_where_none_is_needed(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "application.yaml").write_text("nonsense: 1")
     assert Target(url="http://node", token="t").connect().url == "http://node"
-    with pytest.raises(CtlError, match="nonsense"):
+    with pytest.raises(CtlError, match=r"no admin\.token in"):
         Target(url="http://node").connect()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "admin.token").write_text("t")
+    assert Target(url="http://node").connect().url == "http://node"
+    with pytest.raises(CtlError, match="nonsense"):
+        Target().connect()  # nobody has left an address, so the configuration says it
+
+
+def test_a_configuration_that_cannot_be_read_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data directory is in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "application.yaml").write_text("node: [")
+    with pytest.raises(CtlError, match=r"application\.yaml:1:8.*YAML"):
+        Target().connect()
+    monkeypatch.setenv("IOT_MQTT__NODE__DATA_DIR", str(tmp_path / "d"))
+    (tmp_path / "application.yaml").write_text("node: {data_dir: e}")
+    load_token(str(tmp_path / "d"))
+    announce(str(tmp_path / "d"), "http://there:1")
+    assert Target().connect().url == "http://there:1"
+
+
+def test_both_look_for_the_same_data_directory() -> None:
+    """``serve`` by the sections of the configuration, ``ctl`` without them."""
+    assert NodeConfig().data_dir == DEFAULT_DATA_DIR
 
 
 def test_no_token_is_told_with_the_way_out(tmp_path: Path) -> None:
