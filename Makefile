@@ -99,6 +99,10 @@ sbom: setup ## List the parts of a release in build/sbom, as CycloneDX (needs Ma
 audit: sbom ## Ask OSV.dev what is known of these parts (needs the internet)
 	@.venv/bin/python scripts/parts.py audit build/sbom
 
+wheel: ## Make dist/*.whl for this Python (PYTHON=python3.12 for another); the same source gives the same file
+	@IOT_MQTT_NATIVE=off scripts/setup.sh run
+	@scripts/wheel.sh
+
 lock: setup ## Resolve requirements/*.lock again (ARGS=--upgrade)
 	@$(NOX) lock -- $(ARGS)
 

@@ -99,6 +99,7 @@ def lock(session: nox.Session) -> None:
     compile_lock(session, "run", "pyproject.toml")
     compile_lock(session, "dev", "pyproject.toml", group(session, "dev", "run"))
     compile_lock(session, "build", group(session, "build", "dev"))
+    compile_lock(session, "release", group(session, "release", "dev"))
     compile_lock(session, "pipeline", "pyproject.toml", "--extra=pipeline", "--constraint=requirements/dev.lock")
 
 

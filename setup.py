@@ -3,7 +3,8 @@
 Two kinds: the native modules, in Cython, with pure-Python twins; and modules of ours that mypyc compiles just as they
 are (``iot_mqtt/compiled.txt``). Without Cython, mypy or a C compiler the build goes on without them, and Python does
 the same work; ``IOT_MQTT_NATIVE=require`` at run time says what is missing. With ``IOT_MQTT_BUILD=python`` it is not
-tried: what is installed then is there within seconds, or for any platform.
+tried: what is installed then is there within seconds, or for any platform. With ``require`` the build fails where
+something cannot be compiled, as is right for what others will install.
 
 What was compiled is used when the file of digests says so, which is written last: a process that starts meanwhile runs
 Python. A build in place first takes away what was built before; any other, of a wheel, leaves the checkout as it is.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 PACKAGE = Path("iot_mqtt")
 NAMES = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending", "_packets")
@@ -32,9 +35,32 @@ OPTIONS = (
     "--allow-untyped-decorators",
     "--no-warn-unused-ignores",
 )
+#: What a wheel brings beside Python, for ``iot-mqtt cluster`` and ``pipeline``, which find it in a checkout, too.
+SHIPPED = (
+    *("cluster/pom.xml", "cluster/config", "cluster/engines", "cluster/gateway/pom.xml", "cluster/gateway/src/main"),
+    *("spark/pom.xml", "spark/jobs", "spark/iot_spark"),
+)
 FORMS = runpy.run_path(str(PACKAGE / "compiled.py"))
 #: Nothing of where it was built: the same source gives the same files anywhere.
 FLAGS = ("-g0", f"-ffile-prefix-map={Path.cwd()}=.")
+
+
+class Collect(build_py):  # type: ignore[misc]
+    """Takes up the package, and, unless it is to stay where it is, what is shipped with it."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        shipped = Path(self.build_lib) / PACKAGE / "shipped"
+        shutil.rmtree(shipped, ignore_errors=True)
+        for source in map(Path, SHIPPED):
+            copy = shipped / source
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, copy, ignore=shutil.ignore_patterns("target", "__pycache__"))
+            else:
+                shutil.copy2(source, copy)
 
 
 class Build(build_ext):  # type: ignore[misc]
@@ -54,12 +80,15 @@ class Build(build_ext):  # type: ignore[misc]
 
 
 def extensions() -> list[Extension]:
-    """All that can be compiled here."""
-    if os.environ.get("IOT_MQTT_BUILD") == "python" or not (PACKAGE / "native").exists() or not can_compile():
+    """All that can be compiled here; what is translated first is not for a source distribution."""
+    wanted = os.environ.get("IOT_MQTT_BUILD")
+    if "sdist" in sys.argv or wanted == "python":
         return []
-    modules = [*native(), *compiled()]
+    modules = [*native(), *compiled()] if can_compile() else []
+    if wanted == "require" and not (Build.digests and len(modules) > len(NAMES)):
+        raise SystemExit("setup.py: IOT_MQTT_BUILD=require, but not everything can be compiled here")
     for module in modules:
-        module.optional = True
+        module.optional = wanted != "require"
         module.extra_compile_args = [*module.extra_compile_args, *FLAGS]
     return modules
 
@@ -109,6 +138,6 @@ def compiled() -> list[Extension]:
 
 setup(
     ext_modules=extensions(),
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_py": Collect, "build_ext": Build},
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )

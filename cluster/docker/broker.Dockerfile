@@ -5,9 +5,12 @@ FROM python:3.11.11-bookworm AS wheels
 WORKDIR /src
 COPY requirements requirements
 RUN pip wheel --require-hashes --no-deps --wheel-dir /wheels -r requirements/run.lock
+RUN pip install --require-hashes --no-deps -r requirements/run.lock && pip install --require-hashes --no-deps -r requirements/build.lock
 COPY pyproject.toml setup.py README.md LICENSE ./
+COPY cluster cluster
+COPY spark spark
 COPY iot_mqtt iot_mqtt
-RUN pip wheel --no-deps --wheel-dir /wheels .
+RUN IOT_MQTT_BUILD=require pip wheel --no-build-isolation --no-deps --wheel-dir /wheels .
 
 FROM python:3.11.11-slim-bookworm
 RUN groupadd --gid 10001 iot-mqtt \

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, engine_tls, snippet
+from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, engine_tls, shipped, snippet
 from iot_mqtt.app.engines.certificates import files_in, issue
 from iot_mqtt.app.engines.cluster import READY_SECONDS
 from iot_mqtt.app.terminal import field, fields, numbers, print_items
@@ -38,8 +38,18 @@ _COLUMNS = (
 def cluster_group() -> None:
     """Start and stop the servers that a cluster stands on: Apache Ignite, ZooKeeper, Kafka.
 
-    They run on this machine, from the jars that `make cluster-jars` has made.
+    They run on this machine, from the jars that `make cluster-jars` has made in a checkout, and `iot-mqtt cluster jars`
+    where the package was installed.
     """
+
+
+@cluster_group.command()
+def jars() -> None:
+    """Make the jars that the servers are started from, with Maven and a JDK. Needs the network the first time."""
+    try:
+        click.echo(shipped.make(Places.find().sources))
+    except EngineError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:
@@ -50,7 +60,7 @@ def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:
         "folder",
         type=click.Path(file_okay=False, path_type=Path),
         envvar="IOT_MQTT_CLUSTER_DIR",
-        help="Directory of the cluster; .cluster in the checkout unless given.",
+        help="Directory of the cluster; .cluster in the checkout, or where you are, unless given.",
     )
     @wraps(command)
     def with_cluster(folder: Path | None, **arguments: Any) -> None:

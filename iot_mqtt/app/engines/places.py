@@ -1,4 +1,4 @@
-"""Where the launcher finds what it starts: the checkout, the jars that Maven made there, and a Java.
+"""Where the launcher finds what it starts: a checkout or what a wheel brings, the jars that Maven made, and a Java.
 
 Nothing is downloaded here. What is missing is named together with the command that makes it.
 """
@@ -11,24 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iot_mqtt.app.engines.errors import EngineError
+from iot_mqtt.app.engines.shipped import SHIPPED, target
 
-#: Makes what ``Places.jars`` looks for.
+#: Makes what ``Places.jars`` looks for, in a checkout, and anywhere else.
 MAKE_JARS = "make cluster-jars"
+INSTALLED_JARS = "iot-mqtt cluster jars"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders of one checkout that the servers are started from."""
+    """The folders of one checkout that the servers are started from; a wheel's are laid out as these are."""
 
     checkout: Path
 
     @classmethod
     def find(cls) -> Places:
-        """The checkout that this package runs from, else the one around the working directory."""
-        for start in (Path(__file__).resolve(), Path.cwd() / "here"):
-            for folder in start.parents:
-                if (folder / "cluster" / "pom.xml").is_file():
-                    return cls(folder)
+        """The checkout that this package runs from, else what its wheel brought, else the checkout around the working
+        directory.
+        """
+        for folder in (*Path(__file__).resolve().parents, SHIPPED, *(Path.cwd() / "here").parents):
+            if (folder / "cluster" / "pom.xml").is_file():
+                return cls(folder)
         raise EngineError(
             "there is no cluster/pom.xml here: run this inside a checkout of the source, where the jars are made"
         )
@@ -36,7 +39,12 @@ class Places:
     @property
     def state(self) -> Path:
         """Where a cluster is kept that was given no directory."""
-        return self.checkout / ".cluster"
+        return (Path.cwd() if self.checkout == SHIPPED else self.checkout) / ".cluster"
+
+    @property
+    def sources(self) -> Path:
+        """What the jars are made of."""
+        return self.checkout / "cluster"
 
     @property
     def config(self) -> Path:
@@ -44,10 +52,11 @@ class Places:
 
     def jars(self, kind: str) -> list[Path]:
         """The class path of one kind of server, in a fixed order."""
-        folder = self.checkout / "cluster" / "target" / "jars" / kind
+        folder = target(self.sources) / "jars" / kind
         found = sorted(folder.glob("*.jar"))
         if not found:
-            raise EngineError(f"there are no jars in {folder}: make them with `{MAKE_JARS}` (needs Java 17 and Maven)")
+            command = INSTALLED_JARS if self.checkout == SHIPPED else MAKE_JARS
+            raise EngineError(f"there are no jars in {folder}: make them with `{command}` (needs Java 17 and Maven)")
         return found
 
     def template(self, name: str) -> str:

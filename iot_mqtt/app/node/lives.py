@@ -8,6 +8,7 @@ the cluster lets it in.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any, TextIO
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.process import reapAllProcesses
-from twisted.internet.task import deferLater
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt.app.config.effects import notes
@@ -25,6 +26,7 @@ from iot_mqtt.app.config.private_files import narrow, set_umask
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config, LogConfig
 from iot_mqtt.app.logging import configure_logging, reopen_log
+from iot_mqtt.app.node.notifying import Notifier
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.pipeline.descriptors import raise_limit
 from iot_mqtt.pipeline.reactor import install
@@ -48,9 +50,11 @@ class Lives:
         failed: Callable[[Failure], None],
         reread: Reread | None = None,
         loaded: LoadedConfig | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         self._config = config
         self._loaded = loaded
+        self._notifier = notifier or Notifier()
         self._reread = reread
         self._reactor = reactor
         self._failed = failed
@@ -65,7 +69,15 @@ class Lives:
             self._failed(Failure())
             return
         started: Deferred[str] = ensureDeferred(service.start())
-        started.addCallback(_say_ready).addCallbacks(lambda _: self._say_first_password(service), self._failed)
+        started.addCallback(self._say_ready).addCallbacks(lambda _: self._say_first_password(service), self._failed)
+
+    def _say_ready(self, line: str) -> None:
+        print(line, flush=True)  # the contract's one line on standard output
+        self._notifier.ready(line)
+        if self._notifier.period:
+            loop = LoopingCall(self._notifier.alive)
+            loop.clock = self._reactor
+            loop.start(self._notifier.period / 2)
 
     def _say_first_password(self, service: Service) -> None:
         stream = terminal(self._config.log)
@@ -81,6 +93,7 @@ class Lives:
     def _over(self, reason: str) -> None:
         if not self._stopping:
             log.error("this life of the node is over: %s; beginning a new one", reason)
+            self._notifier.status(f"not part of the cluster: {reason}")
             ensureDeferred(self._again()).addErrback(self._failed)
 
     async def _again(self) -> None:
@@ -100,17 +113,21 @@ class Lives:
                 continue
             self._service = service
             log.warning("the node is part of the cluster again")
+            self._notifier.status("part of the cluster again")
             return
 
     def look_again(self) -> None:
         """SIGHUP: the log file is opened anew, and the files that may have changed are read again."""
         reopen_log()
         if self._service is not None and not self._stopping:
+            self._notifier.reloading()
             self._service.look_again()
+            self._notifier.reloaded()
 
     def stop(self) -> Deferred[None] | None:
         """The process is to end."""
         self._stopping = True
+        self._notifier.stopping()
         if self._service is None:
             return None
         stopping: Deferred[None] = ensureDeferred(self._service.stop())
@@ -149,7 +166,7 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
         if reactor.running:
             reactor.stop()
 
-    lives = Lives(config, reactor, failed, reread, loaded)
+    lives = Lives(config, reactor, failed, reread, loaded, Notifier.of(os.environ))
     reactor.addSystemEventTrigger("before", "shutdown", lives.stop)
     reactor.callWhenRunning(lives.begin)
     _stop_on_signals(reactor)
@@ -157,10 +174,6 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
     _reap_children(reactor)
     reactor.run(installSignalHandlers=False)
     return exit_codes[0]
-
-
-def _say_ready(line: str) -> None:
-    print(line, flush=True)  # the contract's one line on standard output
 
 
 def terminal(config: LogConfig) -> TextIO:

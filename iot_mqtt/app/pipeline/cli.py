@@ -17,6 +17,7 @@ from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.private_files import set_umask
+from iot_mqtt.app.engines import EngineError, shipped
 from iot_mqtt.app.pipeline import launching
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.report.files import files_of
@@ -34,7 +35,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def pipeline_group() -> None:
     """Clean, sum up and watch what has gone up, with Spark.
 
-    The jobs are in the folder spark of the source; docs/pipeline.md says what they do and how to run them on a cluster.
+    The jobs are in the folder spark of the source, and in wheels; docs/pipeline.md says what they do and how to run
+    them on a cluster.
     """
 
 
@@ -71,7 +73,7 @@ def run(config: Config, job: str, extra: tuple[str, ...], once: bool) -> None:
     launching.check_pyspark()
     launching.check_java()
     base = pipeline_dir(config)
-    jars = launching.find_jars(folder) if uses_kafka(config) else []
+    connector = launching.find_jars(folder) if uses_kafka(config) else []
     path = base / "settings" / f"{job}.json"
     write_settings(settings, path)
     launching.Launch(
@@ -81,10 +83,19 @@ def run(config: Config, job: str, extra: tuple[str, ...], once: bool) -> None:
         master=config.pipeline.master,
         memory=config.pipeline.memory,
         conf=launching.write_conf(base / "settings" / "conf"),
-        jars=jars,
+        jars=connector,
         once=once,
         extra=extra,
     ).become()
+
+
+@pipeline_group.command()
+def jars() -> None:
+    """Make the jars that Spark reads and writes Kafka with, with Maven. Needs the network the first time."""
+    try:
+        click.echo(shipped.make(launching.find_folder(os.environ)))
+    except (EngineError, PipelineError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 @pipeline_group.command()

@@ -24,13 +24,15 @@ from pathlib import Path
 
 from iot_mqtt.app.engines import EngineError
 from iot_mqtt.app.engines.places import java
+from iot_mqtt.app.engines.shipped import SHIPPED, target
 from iot_mqtt.app.pipeline.errors import PipelineError
 
 JOBS = ("clean", "aggregate", "alarm", "compact")
-#: Of a job, instead of the checkout's.
+#: Of a job, instead of the checkout's, or the wheel's.
 SPARK_DIR = "IOT_MQTT_SPARK_DIR"
 MAKE_JARS = "make spark-jars"
-INSTALL = "pip install 'iot-mqtt[pipeline]'"
+INSTALLED_JARS = "iot-mqtt pipeline jars"
+INSTALL = "pip install 'iot-mqtt[pipeline]' (in a checkout: make pipeline)"
 OLDEST_JAVA = 17
 
 #: What Spark says of itself, on standard error: warnings.
@@ -120,28 +122,31 @@ class Launch:
 
 
 def find_folder(environ: Mapping[str, str]) -> Path:
-    """The folder ``spark``: named in the environment, else of the checkout that this package runs from."""
+    """The folder ``spark``: named in the environment, else of the checkout that this package runs from, or of what its
+    wheel brought.
+    """
     if named := environ.get(SPARK_DIR):
         if not (Path(named) / "jobs").is_dir():
             raise PipelineError(f"{SPARK_DIR}: there is no {named}/jobs")
         return Path(named).absolute()
-    for start in (Path(__file__).resolve(), Path.cwd() / "here"):
-        for folder in start.parents:
-            if (folder / "spark" / "jobs").is_dir() and (folder / "spark" / "iot_spark").is_dir():
-                return folder / "spark"
+    for folder in (*Path(__file__).resolve().parents, SHIPPED, *(Path.cwd() / "here").parents):
+        if (folder / "spark" / "jobs").is_dir() and (folder / "spark" / "iot_spark").is_dir():
+            return folder / "spark"
     raise PipelineError(
-        "the jobs are not here: they are in the folder spark of the source, which is not installed with the package; "
+        "the jobs are not here: they are in the folder spark of the source, and in wheels; "
         f"run this inside a checkout, or name the folder in {SPARK_DIR}"
     )
 
 
 def find_jars(folder: Path) -> list[Path]:
     """What Spark needs to speak to Kafka."""
-    found = sorted((folder / "target" / "jars").glob("*.jar"))
+    jars = target(folder) / "jars"
+    found = sorted(jars.glob("*.jar"))
     if not found:
+        command = INSTALLED_JARS if folder.is_relative_to(SHIPPED) else MAKE_JARS
         raise PipelineError(
-            f"there are no jars in {folder / 'target' / 'jars'}, and Spark needs them for Kafka: make them with "
-            f"`{MAKE_JARS}` (needs Java 17 and Maven)"
+            f"there are no jars in {jars}, and Spark needs them for Kafka: make them with `{command}` "
+            "(needs Java 17 and Maven)"
         )
     return found
 

@@ -15,7 +15,7 @@ from iot_mqtt.broker.views.backlog import Backlogs, here_of, lag_of, waiting_els
 from iot_mqtt.broker.views.paging import by_client, page, plain_of
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import user_of
-from iot_mqtt.ports.endings import SESSION_PURGED, by_node
+from iot_mqtt.ports.endings import SESSION_PURGED
 from iot_mqtt.topics import matches
 
 
