@@ -70,6 +70,7 @@ from iot_mqtt.broker.readers.elsewhere import Elsewhere
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.progress import Progress
 from iot_mqtt.broker.readers.reading import Reading
+from iot_mqtt.broker.readers.recorded import Recorded
 from iot_mqtt.broker.readers.replay_turns import ReplayTurns
 from iot_mqtt.broker.readers.room import read_on
 from iot_mqtt.broker.recorder import Recorder
@@ -345,8 +346,9 @@ class Composition:
         access = Access(self.authenticator, self.authorizer, self.methods, admission.admit, rights.recheck)
         subscribe = SubscribeHandler(
             settings,
-            Requests(settings, self.clock, counters),
+            Requests(settings, self.clock, counters, self.log),
             self.subscriptions,
+            Recorded(self.steps, self.routes, self.groups, self.log),
             Subacks(self.subscriptions, self.retained_reading, sessions),
             self.accompaniment,
             counters,

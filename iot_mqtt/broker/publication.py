@@ -8,9 +8,10 @@ receivers want it. Only a receiver that must queue or store gets single messages
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from struct import pack
 
-from iot_mqtt.codec import PublishRun, encode_run, run_of_message
+from iot_mqtt.codec import PublishRun, encode_publish, encode_run, run_of_message
 from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.values import NOBODY, Message, Origin
@@ -19,6 +20,8 @@ from iot_mqtt.values import NOBODY, Message, Origin
 GROWTH = 2 + 2 + 2
 #: Bytes of one subscription identifier.
 IDENTIFIER = 5
+#: User properties of a replayed message: when it came, and where a replay goes on behind it.
+REPLAY_TIME, REPLAY_NEXT = "replay-time", "replay-next"
 
 
 def hop_properties(
@@ -179,6 +182,111 @@ class Publication:
         if self._messages is not None:
             part._messages = self._messages[start:stop]
         return part
+
+
+class Replayed(Publication):
+    """Messages of the log for a client of MQTT 5, each of which says when it came and where a replay goes on behind it.
+
+    ``limit`` is the client's Maximum Packet Size, or 0: what does not fit with that goes without.
+    """
+
+    __slots__ = ("_position", "_writer", "_limit", "_came")
+
+    def __init__(self, run: LogRun, limit: int) -> None:
+        super().__init__(run.run, run.topic, run.publisher, run.arrived, run.origin)
+        self.plain = 0
+        self._position = run.reference.position
+        self._writer = run.reference.writer
+        self._limit = limit
+        self._came = b""
+
+    def at_qos0(self, five: bool, retain: bool, identifiers: tuple[int, ...]) -> bytes:
+        if not five:
+            return super().at_qos0(five, retain, identifiers)
+        return self._one_by_one(0, range(self.count), (), identifiers, retain=retain, dup=False, wall=None)
+
+    def with_ids(
+        self,
+        five: bool,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        ids: Sequence[int],
+        start: int = 0,
+        *,
+        dup: bool = False,
+        wall: float | None = None,
+    ) -> bytes:
+        if not five:
+            return super().with_ids(five, qos, retain, identifiers, ids, start, dup=dup, wall=wall)
+        numbers = range(start, start + len(ids))
+        return self._one_by_one(qos, numbers, ids, identifiers, retain=retain, dup=dup, wall=wall)
+
+    def _one_by_one(
+        self,
+        qos: int,
+        numbers: range,
+        ids: Sequence[int],
+        identifiers: tuple[int, ...],
+        *,
+        retain: bool,
+        dup: bool,
+        wall: float | None,
+    ) -> bytes:
+        hop, payloads, topic = self._hop(True, identifiers, wall), self.run.payloads(), self.topic  # noqa: FBT003
+        return b"".join([
+            encode_publish(
+                topic,
+                payloads[number],
+                five=True,
+                qos=qos,
+                retain=retain,
+                dup=dup,
+                packet_id=ids[at] if qos else 0,
+                properties=hop + self._said(number),
+            )
+            for at, number in enumerate(numbers)
+        ])  # fmt: skip
+
+    def _said(self, number: int) -> bytes:
+        """The user properties of one message."""
+        came = self._came
+        if not came:
+            when = datetime.fromtimestamp(self.wall, UTC).isoformat(timespec="milliseconds")
+            came = self._came = _user_property(REPLAY_TIME, when.replace("+00:00", "Z"))
+        return came + _user_property(REPLAY_NEXT, place_in(self._writer, self._position + number + 1))
+
+    @property
+    def messages(self) -> list[Message]:
+        """For clients that take no packet of any size, or topic aliases."""
+        if self._messages is None:
+            self._messages = [self._with_place(number, message) for number, message in enumerate(super().messages)]
+        return self._messages
+
+    def _with_place(self, number: int, message: Message) -> Message:
+        properties = message.properties + self._said(number)
+        # Room for the head, an alias, the expiry and a few identifiers.
+        size = len(message.topic) + len(message.payload) + len(properties) + 4 * IDENTIFIER + 12
+        if self._limit and size > self._limit:
+            return message
+        return Message(
+            message.topic,
+            message.payload,
+            message.qos,
+            retain=message.retain,
+            properties=properties,
+            expires_at=message.expires_at,
+            publisher=message.publisher,
+        )
+
+
+def _user_property(name: str, value: str) -> bytes:
+    return b"".join((b"\x26", pack(">H", len(name)), name.encode(), pack(">H", len(value)), value.encode()))
+
+
+def place_in(writer: int, position: int) -> str:
+    """A position as clients have it: ``3355443200``, or ``2.3355443200`` in the log of node number 2."""
+    return f"{writer}.{position}" if writer else str(position)
 
 
 def logged_publication(run: LogRun) -> Publication:

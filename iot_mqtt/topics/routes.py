@@ -145,6 +145,13 @@ class Routes(Generic[R]):
         found = (topic for topic, match in reversed(self._memo.items()) if not (match.plain or match.shared))
         return [topic.decode("utf-8", "replace") for topic in islice(found, most)]
 
+    def receivers(self, filter: str) -> tuple[R, ...]:
+        """Who has subscribed to exactly this filter, but for members of shared groups."""
+        filed = self._get(filter)
+        if isinstance(filed, Route):
+            return (filed.receiver,)
+        return () if filed is None else tuple(filed.routes)
+
     def groups(self, filter: str) -> tuple[SharedGroup[R], ...]:
         """The shared groups of a filter (without its ``$share/<group>/``)."""
         filed = self._get(filter)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.fanout import FanOut
@@ -37,6 +37,7 @@ class Keeper:
     __slots__ = ("client_id",)
 
     inflight_count = 0
+    records: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
         self.client_id = name
@@ -56,6 +57,7 @@ class Peer:
     __slots__ = ("client_id", "number", "up", "_peers", "_counters", "_plan", "_crowded", "_gathered", "_held")
 
     inflight_count = 0
+    records: ClassVar[bool] = False
 
     def __init__(self, number: int, peers: Peers, counters: Counters, plan: Callable[[], None]) -> None:
         """``plan`` makes sure that this turn's end comes."""

@@ -86,6 +86,10 @@ class KeptForReplays(Step):
         name = topic.decode()
         return any(matches(filter, name) for filter in self._filters)
 
+    @property
+    def recorded(self) -> Sequence[str]:
+        return self._filters
+
     def records(self, topic: bytes, qos: int) -> bool:
         return True
 

@@ -6,7 +6,7 @@ the answer is kept with them: a topic without steps pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from iot_mqtt.broker.publication import Publication
@@ -58,6 +58,11 @@ class Step:
         """It may be more than a message; what became of it, if it is not to be handed on."""
         return None
 
+    @property
+    def recorded(self) -> Sequence[str]:
+        """Filters of the topics whose messages it has logged, or some of them, whoever wants them."""
+        return ()
+
     def records(self, topic: bytes, qos: int) -> bool:
         """Whether messages of a topic that concerns it are logged, whoever wants them."""
         return False
@@ -97,6 +102,11 @@ class Steps:
         """Other topics may concern one of them now."""
         self._prefixes = None
         self._changed()
+
+    def recorded(self) -> Iterator[str]:
+        """Filters of what is logged, whoever wants it."""
+        for step in self._steps:
+            yield from step.recorded
 
     def of(self, topic: bytes) -> tuple[Step, ...]:
         """Those that care about a topic. Most topics concern none, which costs one comparison."""

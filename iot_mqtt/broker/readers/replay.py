@@ -3,7 +3,10 @@
     $replay/<from>/<filter>        from: a duration (90s, 15m, 12h, 7d, 2w), a time of ISO 8601 or an offset in the log
 
 A time without an offset from UTC is UTC. An offset beyond the end begins at the end, and what begins before the
-first message kept begins there.
+first message kept begins there. ``2.3355443200`` is an offset in the log of node number 2, and refused elsewhere.
+
+Its messages say to a client of MQTT 5 when they came and where the next one is (``publication.Replayed``): what goes on
+from there gets what is behind them.
 
 Its cursor is set to that place in the log and reads; when it has reached the end it is live. One cursor for
 history and presence, so there is neither a gap nor a double between them. It belongs to the session like any
@@ -22,10 +25,11 @@ import logging
 import re
 from datetime import UTC, datetime
 from functools import partial
+from typing import ClassVar
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.log_cursor import Replay
-from iot_mqtt.broker.publication import Publication, logged_publication
+from iot_mqtt.broker.publication import Publication, Replayed, logged_publication
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.readers.cursors import window_of
@@ -49,6 +53,7 @@ PROPERTY = "replay"
 _BY_PROPERTY = PREFIX + "/"
 #: Digits of an offset: those of 2**64.
 LONGEST_OFFSET = 20
+_PLACE = re.compile(r"([0-9]{1,3})\.([0-9]{1,20})")
 _DURATION = re.compile(r"([0-9]{1,9})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -70,8 +75,18 @@ def twin(filter: str) -> str:
     return _BY_PROPERTY + filter if not filter.startswith(("$share/", PREFIX)) else ""
 
 
-def beginning(begin: str, now: float) -> int | float:
-    """Where a replay begins: a position (int) or a time (float). ``Refused`` for what is neither."""
+def beginning(begin: str, now: float, writer: int) -> int | float:
+    """Where a replay begins: a position (int) or a time (float). ``Refused`` for what is neither, and for a position
+    in the log of another node than ``writer``.
+    """
+    place = _PLACE.fullmatch(begin)
+    if place is not None:
+        if int(place[1]) != writer:
+            raise Refused(
+                f"{begin} is a place in the log of node number {place[1]}, and this is number {writer}: give a time",
+                ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+            )
+        return int(place[2])
     duration = _DURATION.fullmatch(begin)
     if duration is not None:
         return now - int(duration[1]) * _SECONDS[duration[2]]
@@ -90,6 +105,8 @@ class ReplayCursor(Replay):
     __slots__ = ("session", "subscription", "began", "sought")
 
     node: Reading
+    #: What it wants is logged, whoever else wants it.
+    records: ClassVar[bool] = True
 
     def __init__(
         self, node: Reading, session: Session, log: Log, subscription: Subscription, plain: str, position: int
@@ -228,6 +245,8 @@ class ReplayCursor(Replay):
 
     def _give(self, publication: Publication, run: LogRun) -> int:
         subscription, session = self.subscription, self.session
+        if session.connection is not None and session.connection.five:
+            publication = Replayed(run, session.connection.max_packet_size)
         qos = min(subscription.qos, publication.qos)
         retain = publication.run.retain and subscription.retain_as_published
         identifiers = () if subscription.identifier is None else (subscription.identifier,)

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import TypeAlias
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
-from iot_mqtt.broker.publication import logged_publication
+from iot_mqtt.broker.log_cursor import Replay
+from iot_mqtt.broker.publication import Publication, Replayed, logged_publication
 from iot_mqtt.broker.sending.ending import Ending
 from iot_mqtt.broker.session import Line, Session
 from iot_mqtt.ports.clock import Clock
@@ -60,7 +61,7 @@ class Refetching:
                 session.unsent -= len(piece)
                 self._ending.discard_flight(session, piece.flight, piece.ids, Drop.RETENTION)
                 continue
-            piece.publication = logged_publication(run)
+            piece.publication = _publication(session, piece, run)
             piece.base = piece.offset
         self._pump(session)
 
@@ -75,3 +76,11 @@ class Refetching:
         self._release(session, sending)
         log.error("reading the log failed; trying again: %s", error)
         self._clock.call_later(RETRY_SECONDS, partial(self._pump, session))
+
+
+def _publication(session: Session, piece: Piece, run: LogRun) -> Publication:
+    """As it was sent the first time."""
+    connection = session.connection
+    if connection is not None and connection.five and isinstance(piece.flight.origin, Replay):
+        return Replayed(run, connection.max_packet_size)
+    return logged_publication(run)

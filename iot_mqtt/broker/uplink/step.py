@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.outcome import Outcome
@@ -38,6 +40,10 @@ class SendUp(Step):
 
     def concerns(self, topic: bytes) -> bool:
         return self._uplink.mode(topic, 2) is not None
+
+    @property
+    def recorded(self) -> Sequence[str]:
+        return tuple(self._uplink.filters)
 
     def records(self, topic: bytes, qos: int) -> bool:
         return self._uplink.mode(topic, qos) is not None

@@ -233,8 +233,8 @@ class CrossUserSuite:
     def test_a_replay_is_withdrawn(self, place: Place, lent: str) -> None:
         """And nothing more comes."""
         client_id = unique("bert")
-        with enter(place.his, "bert", client_id) as bert:
-            bert.subscribe((f"$replay/1h/{lent}/#", 1))
+        with enter(place.his, "bert", client_id, kept=True) as bert:
+            bert.subscribe((f"{lent}/#", 1), (f"$replay/1h/{lent}/#", 1))
             delete_rules(place.third, "lent")
             soon(lambda: not filters_of(place.his, client_id))
             feed(place.his, f"{lent}/x", b"late")

@@ -33,7 +33,7 @@ def note_syncs(notes: Path) -> None:
         written.append(f"{Path(os.readlink(f'/proc/self/fd/{target}')).name} {at} {len(data)}\n")
         if synced and not error:
             durable()
-        return error
+        return int(error)
 
     def syncing(self: Syncing, target: int, then: Callable[[int], None]) -> None:
         def over(error: int) -> None:

@@ -39,6 +39,15 @@ def publish(node: Node, start: int, stop: int, topic: str = "t", qos: int = 1, *
             writer.drain()
 
 
+def once_recorded(node: Node, topic: str) -> None:
+    """The log has a message of this topic, and nobody wants any more."""
+    keeper = durable(node, "once")
+    keeper.subscribe(topic, qos=1)
+    publish(node, 0, 1, topic)
+    keeper.drain()
+    keeper.unsubscribe(topic)
+
+
 def check(node: Node) -> None:
     """The drop identity, from figures that anybody can scrape."""
     counters = node.counters

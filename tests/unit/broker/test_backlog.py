@@ -8,6 +8,7 @@ import pytest
 
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.facade import BacklogInfo, SessionInfo, VerificationInfo
+from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.views import backlog
 from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.grid import CacheName
@@ -52,7 +53,7 @@ def test_messages_and_bytes_of_what_waits() -> None:
 
 def test_the_claims_of_a_session() -> None:
     """Subscriptions, those that are over and still owed something, groups and replays."""
-    node = Node()
+    node = Node(log_use=LogUse(record=("d",)))
     reader = node.connect("reader", expiry=600, receive_maximum=1)
     reader.subscribe("a", "b", "$share/g/c", "$replay/0/d", qos=1)
     writer = node.connect("writer")

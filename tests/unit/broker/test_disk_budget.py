@@ -17,6 +17,7 @@ from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.values import Message, ProtocolVersion
 from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
+from tests.unit.broker.logreaders import once_recorded
 
 SUCCESS, NONE, QUOTA = ReasonCode.SUCCESS, ReasonCode.NO_MATCHING_SUBSCRIBERS, ReasonCode.QUOTA_EXCEEDED
 MIB = 1 << 20
@@ -260,7 +261,8 @@ def test_each_kind_of_reader_of_the_log_counts(filter: str, topic: str) -> None:
     disk = Disk()
     node = full_node(disk)
     fill(node, disk, 0)
-    node.connect("another", expiry=600).subscribe(filter, qos=1)
+    once_recorded(node, "r")
+    assert node.connect("another", expiry=600).subscribe(filter, qos=1).reasons == (1,)
     fill(node, disk)
     assert reasons(node.connect("writer").publish(topic, b"1", qos=1)) == [QUOTA]
 
@@ -300,8 +302,9 @@ def test_qos_0_for_a_replay_is_counted_as_dropped() -> None:
     disk = Disk()
     node = full_node(disk)
     fill(node, disk, 0)
+    once_recorded(node, "r")
     replay = node.connect("another", expiry=600)
-    replay.subscribe("$replay/0/r", qos=0)
+    replay.subscribe(f"$replay/{node.log.end}/r", qos=0)
     fill(node, disk)
     node.connect("writer").publish("r", b"0", b"1")
     assert replay.payloads() == []

@@ -14,7 +14,7 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.log import Reference
 from tests.seeds import seeds_of
 from tests.unit.broker.harness import Client, Node, run
-from tests.unit.broker.logreaders import SHORT, check, durable, lost, numbers, publish
+from tests.unit.broker.logreaders import SHORT, check, durable, lost, numbers, once_recorded, publish
 from tests.unit.broker.neighbours import Neighbour, forward
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP
@@ -420,8 +420,9 @@ def test_groups_and_replays_go_on(kind: str) -> None:
 def test_what_is_kept_by_value_is_waited_for() -> None:
     """Whoever has a publication delivered is told which commit has what was kept of it."""
     node, _ = pair()
+    once_recorded(node, "t")
     reader = durable(node)
-    reader.subscribe("$replay/0/t", qos=1)
+    reader.subscribe(f"$replay/{node.log.end}/t", qos=1)
     reader.lose()
     node.hold()
     publication = Publication(run_of(b"t", [b"1"], [1]), b"t", "writer", 0.0)

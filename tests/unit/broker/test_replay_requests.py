@@ -70,7 +70,7 @@ def test_the_inner_filter_is_a_filter_like_any() -> None:
 
 def test_wildcards_that_are_not_offered() -> None:
     """A plus in a time is not one of them."""
-    node = Node(MqttSettings(wildcard_available=False))
+    node = Node(MqttSettings(wildcard_available=False), log_use=RECORDED)
     client = node.connect("c")
     when = "2026-11-21T08:00:00+02:00"
     refused = ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
@@ -94,7 +94,7 @@ def test_wildcards_that_are_not_offered() -> None:
 )
 def test_it_needs_a_right_of_its_own(rules: str, allowed: bool) -> None:
     """And the right to subscribe; both are held against the inner filter."""
-    node = Node(authorizer=Ruled(rules))
+    node = Node(authorizer=Ruled(rules), log_use=RECORDED)
     client = node.connect("c")
     expected = 1 if allowed else FORBIDDEN
     assert client.subscribe("$replay/1h/a/b", qos=1).reasons == (expected,)
@@ -106,7 +106,7 @@ def test_it_needs_a_right_of_its_own(rules: str, allowed: bool) -> None:
 
 def test_without_rules_whoever_was_let_in_may() -> None:
     """As with everything else."""
-    assert Node().connect("c").subscribe("$replay/1h/a/b", qos=2).reasons == (2,)
+    assert Node(log_use=RECORDED).connect("c").subscribe("$replay/1h/a/b", qos=2).reasons == (2,)
 
 
 def test_the_property_makes_every_plain_filter_a_replay() -> None:

@@ -1,6 +1,7 @@
 """SUBSCRIBE: one verdict per filter, kept before SUBACK, retained messages after it.
 
 Retained messages are for those who want to know how things are; a replay says how they came to be so, and gets none.
+One of which nothing is, or was, recorded is refused: it would be silent for ever.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from functools import partial
 from typing import NamedTuple
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.publishing.retained_reading import RetainedReading
 from iot_mqtt.broker.readers.cursors import is_plain
+from iot_mqtt.broker.readers.recorded import Recorded
 from iot_mqtt.broker.readers.replay import PROPERTY, beginning, by_property
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.codec import Request, Suback, Subscribe
+from iot_mqtt.codec import NO_PROPERTIES, Properties, Request, Suback, Subscribe
 from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Action
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.log import Log
 from iot_mqtt.topics import parse_replay, parse_shared, validate_filter
 from iot_mqtt.values import Subscription
 
@@ -40,12 +44,13 @@ class _Asked(NamedTuple):
 class Requests:
     """What a SUBSCRIBE asks for: checked against syntax, against what is offered, and against its client's rights."""
 
-    __slots__ = ("_settings", "_clock", "_counters")
+    __slots__ = ("_settings", "_clock", "_counters", "_log")
 
-    def __init__(self, settings: MqttSettings, clock: Clock, counters: Counters) -> None:
+    def __init__(self, settings: MqttSettings, clock: Clock, counters: Counters, log: Log) -> None:
         self._settings = settings
         self._clock = clock
         self._counters = counters
+        self._log = log
 
     def identifier(self, packet: Subscribe) -> int | None:
         """The one of all its subscriptions."""
@@ -73,11 +78,11 @@ class Requests:
                 )
             inner = shared[1]
         if replay is not None:
-            begin, inner = beginning(replay[0], now), replay[1]
+            begin, inner = beginning(replay[0], now, self._log.writer), replay[1]
         else:
             begins = [value for name, value in packet.properties.user_properties if name == PROPERTY]
             if begins:
-                filter, begin = by_property(filter), beginning(begins[-1], now)
+                filter, begin = by_property(filter), beginning(begins[-1], now, self._log.writer)
         if not settings.wildcard_available and ("+" in inner or "#" in inner):
             raise Refused("wildcards are not offered here", ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED)
         return _Asked(filter, inner, begin)
@@ -122,16 +127,39 @@ class Subacks:
                 self._retained.read_for(session, list(found.values()))
 
 
+class _Verdicts:
+    """What is answered to each filter of a SUBSCRIBE, and which of them the log has yet to be asked about."""
+
+    __slots__ = ("reasons", "why", "wanted", "doubtful")
+
+    def __init__(self) -> None:
+        self.reasons: list[int] = []
+        self.why = ""
+        #: What is to read retained messages.
+        self.wanted: list[Subscription] = []
+        #: By the place of their reason: what they are kept as, and what they replay.
+        self.doubtful: dict[int, tuple[Subscription, str]] = {}
+
+    def refused(self, connection: Connection, place: int, reason: ReasonCode) -> None:
+        self.reasons[place] = reason if connection.five else ReasonCode.UNSPECIFIED_ERROR
+
+    def answer(self, connection: Connection, packet_id: int) -> Suback:
+        tells = self.why and connection.problem_information and not connection.max_packet_size
+        said = Properties(reason_string=self.why) if tells else NO_PROPERTIES
+        return Suback(packet_id=packet_id, reasons=tuple(self.reasons), properties=said)
+
+
 class SubscribeHandler:
     """Serves every filter in its order and answers with as many reasons [MQTT-3.8.4-6]."""
 
-    __slots__ = ("_settings", "_requests", "_subscriptions", "_subacks", "_accompaniment", "_counters")
+    __slots__ = ("_settings", "_requests", "_subscriptions", "_recorded", "_subacks", "_accompaniment", "_counters")
 
     def __init__(
         self,
         settings: MqttSettings,
         requests: Requests,
         subscriptions: Subscriptions,
+        recorded: Recorded,
         subacks: Subacks,
         accompaniment: Accompaniment,
         counters: Counters,
@@ -139,6 +167,7 @@ class SubscribeHandler:
         self._settings = settings
         self._requests = requests
         self._subscriptions = subscriptions
+        self._recorded = recorded
         self._subacks = subacks
         self._accompaniment = accompaniment
         self._counters = counters
@@ -154,27 +183,48 @@ class SubscribeHandler:
         if connection.max_packet_size:
             # Before anything is done that could not be answered.
             connection.written_to_fit(Suback(packet_id=packet.packet_id, reasons=(0,) * len(packet.filters)))
-        reasons: list[int] = []
-        wanted: list[Subscription] = []
+        verdicts = _Verdicts()
         most = connection.allowance.subscriptions
-        for request in packet.filters:
+        for place, request in enumerate(packet.filters):
+            verdicts.reasons.append(0)
             try:
                 asked = self._requests.understood(request, packet)
                 self._requests.require(connection, session, asked)
+                in_doubt = asked.begin is not None and not self._recorded.now(asked.inner)
                 subscription, is_new = self._subscribe(session, request, asked, identifier, most)
             except Refused as refusal:
                 if refusal.reason is not ReasonCode.NOT_AUTHORIZED:
                     self._note(session, "refused_subscription", request.filter, refusal.detail)
-                reasons.append(refusal.reason if connection.five else ReasonCode.UNSPECIFIED_ERROR)
+                verdicts.refused(connection, place, refusal.reason)
                 continue
             if subscription.qos < request.qos:
                 self._note(session, "lowered_qos", request.filter, f"{request.qos} to {subscription.qos}")
-            reasons.append(subscription.qos)
+            verdicts.reasons[place] = subscription.qos
+            if in_doubt:
+                verdicts.doubtful[place] = subscription, asked.inner
             if wants_retained(subscription, is_new):
-                wanted.append(subscription)
+                verdicts.wanted.append(subscription)
         self._accompaniment.by.client_came(connection)
-        answer = Suback(packet_id=packet.packet_id, reasons=tuple(reasons))
-        self._subacks.answer(connection, session, answer, wanted)
+
+        def answer(_: object = None) -> None:
+            suback = verdicts.answer(connection, packet.packet_id)
+            self._subacks.answer(connection, session, suback, verdicts.wanted)
+
+        if verdicts.doubtful:
+            # A log that cannot be asked now may have some.
+            drive(self._ask(connection, session, verdicts), answer, answer)
+        else:
+            answer()
+
+    async def _ask(self, connection: Connection, session: Session, verdicts: _Verdicts) -> None:
+        """Take back replays of which there is nothing: neither are such messages recorded, nor were they."""
+        for place, (subscription, plain) in verdicts.doubtful.items():
+            if not await self._recorded.before(plain):
+                if session.subscriptions.get(subscription.filter) is subscription:
+                    self._subscriptions.remove(session, subscription.filter)
+                verdicts.refused(connection, place, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
+                verdicts.why = f"nothing of {plain} is recorded: see log.record"
+                self._note(session, "refused_subscription", subscription.filter, verdicts.why)
 
     def _note(self, session: Session, code: str, filter: str, detail: str) -> None:
         self._counters.recent.note(session.client_id, code, filter, detail=detail)
