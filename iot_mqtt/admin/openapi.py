@@ -23,7 +23,10 @@ _PARAMETERS: dict[str, Json] = {
     "node": {"description": "Only of this node.", "schema": {"type": "string"}},
     "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
     "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
-    "topic": {"description": "A topic: what its filters have to match, or what the client should get.", "schema": {"type": "string", "minLength": 1}},
+    "topic": {
+        "description": "A topic: what its filters have to match, or what the client should get.",
+        "schema": {"type": "string", "minLength": 1},
+    },
     "prefix": {"description": "What the client id begins with.", "schema": {"type": "string"}},
     "user": {"description": "Only of this user.", "schema": {"type": "string"}},
     "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},

@@ -46,7 +46,7 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
 
     backlogs = Backlogs(broker.groups, log, turn.call_soon)
     levels = broker.settings.max_topic_levels
-    requests = Requests(broker.settings, broker.clock, broker.counters)
+    requests = Requests(broker.settings, broker.clock, broker.counters, log)
     return View(
         node_id=node_id,
         version=version,
