@@ -123,6 +123,11 @@ compile_part() {
         tail -n 30 .venv/build.log >&2
         die "the build failed; all of its words are in .venv/build.log"
     fi
+    if [[ ! -f iot_mqtt/compiled.digests ]]; then
+        # Tried again the next time: what it failed for may be in a file that only the digests would name.
+        say "nothing that mypyc compiles is compiled, Python runs it: .venv/build.log says why"
+        return
+    fi
     stamp compiled "$(sources)"
 }
 
