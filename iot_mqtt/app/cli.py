@@ -36,6 +36,11 @@ COMMANDS = (
         "Decode, encode and replay frames of device protocols, without a broker.",
     ),
     LazyCommand(
+        "import",
+        "iot_mqtt.app.importing.cli:import_group",
+        "Make a configuration, users and rules of those of another broker.",
+    ),
+    LazyCommand(
         "passwd",
         "iot_mqtt.app.tools.passwd:passwd",
         "Set the password of USER in FILE, or remove, disable or enable the user.",

@@ -1,0 +1,1 @@
+"""Coming from another broker: its files in our words."""

@@ -1,0 +1,107 @@
+"""``iot-mqtt import``: come from another broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from iot_mqtt.app.terminal import plain
+
+if TYPE_CHECKING:
+    from iot_mqtt.app.importing.imported import Imported
+
+_FILE = click.Path(exists=True, dir_okay=False)
+
+
+@click.group("import")
+def import_group() -> None:
+    """Make a configuration, users and rules of those of another broker."""
+
+
+@import_group.command("mosquitto")
+@click.argument("file", type=_FILE, metavar="MOSQUITTO.CONF")
+@click.option("--output", "-o", required=True, type=click.Path(file_okay=False), help="Directory for what is made.")
+@click.option("--strict", is_flag=True, help="Write nothing if there is anything to note.")
+def import_mosquitto(file: str, output: str, strict: bool) -> None:
+    """Make application.yaml, users and acl of MOSQUITTO.CONF and the files that it names.
+
+    Passwords stay what they are. What cannot be taken over goes to standard error, with its line and the reason.
+    """
+    from iot_mqtt.app.importing.imported import Refused
+    from iot_mqtt.app.importing.mosquitto_conf import import_conf
+
+    try:
+        found = import_conf(file)
+    except Refused as error:
+        raise click.ClickException(str(error)) from error
+    write(found, Path(output), f"Made of {file} of mosquitto.", strict=strict)
+
+
+@import_group.command("emqx")
+@click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE...")
+@click.option("--output", "-o", required=True, type=click.Path(file_okay=False), help="Directory for what is made.")
+@click.option("--strict", is_flag=True, help="Write nothing if there is anything to note.")
+def import_emqx(files: tuple[str, ...], output: str, strict: bool) -> None:
+    """Make users, acl and a script of bans of what EMQX 5 has.
+
+    \b
+    users    the .json or .csv that EMQX imports users from: user_id, password_hash (bcrypt), ...
+    rules    GET /api/v5/authorization/sources/built_in_database/rules/users, clients and all
+    bans     GET /api/v5/banned
+    """  # noqa: D301 - a sign of click's
+    import time
+
+    from iot_mqtt.app.importing.emqx_files import import_files
+    from iot_mqtt.app.importing.imported import Refused
+
+    try:
+        found = import_files(files, time.time())
+    except Refused as error:
+        raise click.ClickException(str(error)) from error
+    write(found, Path(output), "Made of files of EMQX.", strict=strict)
+
+
+def write(found: Imported, folder: Path, head: str, *, strict: bool) -> None:
+    """The files of what was found; none is overwritten. Notes go to standard error."""
+    import yaml
+
+    from iot_mqtt.app.config import ConfigError, read_config
+    from iot_mqtt.app.config.checks import serving_problems
+
+    for note in found.notes:
+        click.echo(f"note: {plain(note)}", err=True)
+    if strict and found.notes:
+        raise click.ClickException("nothing was written")
+    tree: dict[str, Any] = {}
+    for key, value in found.keys.items():
+        *sections, name = key.split(".")
+        below = tree
+        for section in sections:
+            below = below.setdefault(section, {})
+        below[name] = value
+    files = {
+        "application.yaml": f"# {head}\n{yaml.safe_dump(tree, sort_keys=False)}",
+        "users": found.users,
+        "acl": found.acl,
+        "bans.sh": found.bans,
+    }
+    made = {folder / name: text for name, text in files.items() if text is not None}
+    taken = [str(path) for path in made if path.exists()]
+    if taken:
+        raise click.ClickException(f"nothing was written: {', '.join(taken)} is there already")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in made.items():
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+        click.echo(str(path))
+    path = folder / "application.yaml"
+    try:
+        problems = serving_problems(read_config(str(path), (), {}))
+    except ConfigError as error:
+        problems = list(error.problems)
+    for problem in problems:
+        click.echo(f"to be mended: {problem}", err=True)
+    if problems:
+        raise SystemExit(1)
