@@ -136,7 +136,8 @@ class Everywhere:
         said, missing = _answers(*await self._all(route, call, node))
         if not said:
             raise _unheard("nobody answered", missing)
-        return {**route.combine([_named(one.value, one.node) for one in said]), "missing": missing}
+        answers, unheard = [_named(one.value, one.node) for one in said], {one.node: one.reason for one in missing}
+        return {**route.combine(answers, unheard), "missing": missing}
 
     async def _merge(self, route: Route, call: Call, node: str | None) -> Answer:
         paged = "after" in route.query

@@ -27,8 +27,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 #: * "each": all, each answer by itself;
 #: * "combine": all, and the route makes one answer of theirs (``Route.combine``).
 Spread = Literal["here", "one", "merge", "find", "each", "combine"]
-#: Answers of nodes, each with its ``node``, by name → one.
-Combine = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
+#: Answers of nodes, each with its ``node``, by name, and who did not answer and why → one.
+Combine = Callable[[Sequence[Mapping[str, Any]], Mapping[str, str]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Route:
     #: list that has no pages is put together by node, and pages go by their cursors.
     by: tuple[str, ...] = ()
     #: Of what is combined.
-    combine: Combine = lambda answers: answers[0]
+    combine: Combine = lambda answers, _: answers[0]
 
     @property
     def variables(self) -> tuple[str, ...]:

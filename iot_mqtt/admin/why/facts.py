@@ -87,4 +87,4 @@ class Facts:
     @property
     def known(self) -> bool:
         """Whether anything is known of it here."""
-        return bool(self.client or self.session or self.attempts or self.troubles)
+        return bool(self.client or self.session or self.attempts or self.troubles or self.home)

@@ -7,9 +7,10 @@ cannot be it while the client is connected, unless it has happened since.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
-from iot_mqtt.admin.why.finding import Weight
+from iot_mqtt.admin.why.finding import Finding, Weight
 
 Answer = Mapping[str, Any]
 
@@ -26,11 +27,11 @@ _LISTS: Final = {
 _ELSEWHERE: Final = frozenset({"never_seen", "at_home_elsewhere"})
 
 
-def together(answers: Sequence[Answer]) -> dict[str, Any]:
-    """One answer; there is at least one."""
+def together(answers: Sequence[Answer], missing: Mapping[str, str]) -> dict[str, Any]:
+    """One answer; there is at least one. ``missing``: who did not answer, and why."""
     first = max(answers, key=lambda one: (one["client"] is not None, one["session"] is not None))
     lists = {name: _put_together(answers, name, by) for name, by in _LISTS.items()}
-    found = list(_findings(first, answers))
+    found = [*_findings(first, answers), *_unheard(first, missing)]
     found.sort(key=lambda one: (-one["weight"], -(one["since"] or 0.0)))
     return {**first, **lists, "findings": found}
 
@@ -49,7 +50,18 @@ def _findings(first: Answer, answers: Sequence[Answer]) -> Iterator[dict[str, An
                 continue
             if (key := (one["code"], one["text"])) not in said:
                 said.add(key)
-                yield {**one, "weight": _weight(one, first, answer)}
+                yield {**one, "weight": _weight(one, first, answer), "text": one["text"] + _taker(one, first, answer)}
+
+
+def _unheard(first: Answer, missing: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The client may be where nobody answers, or its session is for certain."""
+    home = first["home"]
+    for node, reason in missing.items() if first["session"] is None else ():
+        certain = home is not None and home["node"] == node
+        where = "its session is at home on" if certain else "it may be at"
+        text = f"{where} {node}, which did not answer: {reason}"
+        weight = Weight.STOPS if certain else Weight.DELAYS
+        yield asdict(Finding("node_unheard", weight, text, None, first["node"], "iot-mqtt ctl cluster status"))
 
 
 def _weight(one: Answer, first: Answer, answer: Answer) -> int:
@@ -58,7 +70,18 @@ def _weight(one: Answer, first: Answer, answer: Answer) -> int:
     if answer is first or client is None or weight < Weight.STOPS:
         return weight
     since = one["since"]
+    if one["code"] == "taken_over":
+        # Two that share a client id take it from each other again and again.
+        return Weight.DELAYS
     return Weight.DELAYS if since is not None and since > client["connected_at"] else Weight.WAS
+
+
+def _taker(one: Answer, first: Answer, answer: Answer) -> str:
+    """Who took a session over from another node."""
+    client = first["client"]
+    if one["code"] != "taken_over" or answer is first or client is None:
+        return ""
+    return f": now it is connected to {first['node']} from {client['peer']}"
 
 
 def _put_together(answers: Sequence[Answer], name: str, by: Sequence[str]) -> list[dict[str, Any]]:

@@ -12,7 +12,8 @@ from iot_mqtt.admin.callers import Caller, Role
 from iot_mqtt.admin.why import near
 from iot_mqtt.admin.why.facts import Facts, Home
 from iot_mqtt.admin.why.finding import Weight
-from iot_mqtt.admin.why.resource import WhyResources, findings, slowest
+from iot_mqtt.admin.why.resource import WhyResources, answer, findings, slowest
+from iot_mqtt.admin.why.together import together
 from iot_mqtt.auth.explaining import Answer
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.plugins.info import PluginInfo
@@ -219,9 +220,9 @@ def test_a_filter_that_is_far_away_is_not_near() -> None:
 
 async def _facts(asked: str, topic: str | None) -> Facts:
     denied = trouble("denied_publish", "x")
-    answer = Answer(False, "no", "acl", 7, "deny publish x")
+    denies = Answer(False, "no", "acl", 7, "deny publish x")
     command = StoredCommand("k1", "c", State.FAILED, NOW - 9)
-    return replace(WELL, bans=(BAN,), troubles=(denied,), commands=(command,), rights=lambda *_: answer)
+    return replace(WELL, bans=(BAN,), troubles=(denied,), commands=(command,), rights=lambda *_: denies)
 
 
 def _lets(user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
@@ -242,11 +243,11 @@ def test_who_may_see_clients_does_not_see_bans_rules_and_commands_of_others(
 ) -> None:
     """As everywhere else in the API."""
     (route,) = WhyResources(_facts, lambda: _lets).routes
-    answer: Any = run(cast(Any, route.handler(Call({"client_id": "c"}, caller=Caller("x", role, scope)))))
-    denied = next(one for one in answer["findings"] if one["code"] == "denied_publish")
-    assert (len(answer["bans"]), len(answer["commands"])) == (bans, commands)
+    found: Any = run(cast(Any, route.handler(Call({"client_id": "c"}, caller=Caller("x", role, scope)))))
+    denied = next(one for one in found["findings"] if one["code"] == "denied_publish")
+    assert (len(found["bans"]), len(found["commands"])) == (bans, commands)
     assert ("deny publish x" in denied["text"]) is rule
-    assert "payload" not in str(answer)
+    assert "payload" not in str(found)
 
 
 def test_a_topic_that_is_none_is_refused() -> None:
@@ -277,11 +278,11 @@ def test_every_node_has_the_same_answer(node: str) -> None:
 def test_a_client_that_no_node_knows_was_never_seen_once() -> None:
     """Not three times; and of a node that is away it is said that it did not answer."""
     cluster = Cluster()
-    cluster.questions[3].instead[3] = b""
     cluster.members[2] = replace(cluster.members[2], state="silent")
     cluster.questions.pop(3)
     found = cluster.get("clients/c/why")
-    assert [one["code"] for one in found["findings"]] == ["never_seen"]
+    assert [one["code"] for one in found["findings"]] == ["never_seen", "node_unheard"]
+    assert "may be at n3" in found["findings"][1]["text"]
     assert [one["node"] for one in found["missing"]] == ["n3"]
 
 
@@ -291,3 +292,11 @@ def test_a_refusal_at_another_node_is_the_cause_of_a_client_that_is_nowhere() ->
     cluster.views["n3"].remembered["c"] = [attempt("refused", "bad_user_name_or_password")]
     assert [one["code"] for one in cluster.get("clients/c/why")["findings"]] == ["login_refused"]
     assert cluster.get("clients/c/why?node=n2")["findings"][0]["code"] == "never_seen"
+
+
+def test_a_session_that_is_at_home_where_nobody_answers_is_said_to_be_there() -> None:
+    """Before all that the nodes that answer know."""
+    here = answer(replace(UNKNOWN, home=Home("n2", "up")))
+    found = together([{**here, "node": "n1"}], {"n2": "no answer in time"})
+    assert (found["findings"][0]["code"], found["findings"][0]["weight"]) == ("node_unheard", Weight.STOPS)
+    assert "at home on n2, which did not answer: no answer in time" in found["findings"][0]["text"]
