@@ -28,10 +28,10 @@ class TokenResources(Resource):
         name, role = fields.text("name"), fields.text("role")
         scope, seconds = fields.take("scope", list) or [], fields.take("seconds", int)
         fields.finish()
+        if not all(isinstance(one, str) for one in scope):
+            raise bad_request("scope is a list of texts")
         try:
-            return await self._tokens.make(
-                name or "", role_of(role or ""), [str(one) for one in scope], seconds, by=call.who
-            )
+            return await self._tokens.make(name or "", role_of(role or ""), scope, seconds, by=call.who)
         except ValueError as error:
             raise bad_request(str(error)) from error
 
@@ -42,13 +42,13 @@ class TokenResources(Resource):
 
     def schemas(self) -> Schemas:
         new: Json = {
-            "name": _TEXT,
+            "name": {**_TEXT, "minLength": 1, "maxLength": 64},
             "role": {**_TEXT, "enum": [one.word for one in Role]},
             "scope": {
                 **items_of(_TEXT),
                 "description": "Paths below /api/v1 that it may call; none: all. as:NAME: in his name.",
             },
-            "seconds": {**maybe("integer"), "description": "After which it ends; null: never."},
+            "seconds": {**maybe("integer"), "minimum": 1, "description": "After which it ends; null: never."},
         }
         return {
             "Token": schema_of(TokenInfo),

@@ -54,13 +54,13 @@ class BanResources(Resource):
             raise not_found(_nothing(call))
 
     def schemas(self) -> Schemas:
-        text: Json = {"type": "string"}
+        text: Json = {"type": "string", "minLength": 1, "maxLength": 256}
         new: Json = {
             "client": {**text, "description": "A client id, or a pattern with * and ?."},
             "user": {**text, "description": "A verified user, or one that somebody says he is."},
             "address": {**text, "description": "An address, or a network such as 10.0.7.0/28."},
-            "seconds": {**maybe("integer"), "description": "After which it is over; null: never."},
-            "reason": {**text, "description": "Clients are told."},
+            "seconds": {**maybe("integer"), "minimum": 1, "description": "After which it is over; null: never."},
+            "reason": {"type": "string", "description": "Clients are told."},
         }
         return {"Ban": schema_of(Ban), "NewBan": body_of(new)}
 

@@ -53,9 +53,9 @@ class CaptureResources(Resource):
 
     def schemas(self) -> Schemas:
         order = {
-            "codec": {"type": "string"},
+            "codec": {"type": "string", "minLength": 1},
             "gateway": {"type": ["string", "null"], "description": "Only this one, without its logins."},
-            "seconds": {"type": "integer"},
-            "limit": {"type": "integer", "description": "Bytes of the file, at most."},
+            "seconds": {"type": "integer", "minimum": 1},
+            "limit": {"type": "integer", "minimum": 1, "description": "Bytes of the file, at most."},
         }
         return {"Capture": schema_of(CaptureInfo), "CaptureOrder": body_of(order, "codec")}

@@ -17,7 +17,7 @@ from iot_mqtt.admin.schemas import Json, Schemas, body_of, schema_of
 from iot_mqtt.admin.sign_in import SignIn
 from iot_mqtt.errors import Unavailable
 
-_TEXT: Json = {"type": "string"}
+_SOME: Json = {"type": "string", "minLength": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ class LoginResources(Resource):
     def schemas(self) -> Schemas:
         return {
             "Me": schema_of(Me),
-            "Login": body_of({"name": _TEXT, "password": _TEXT}, "name", "password"),
-            "OwnPassword": body_of({"password": _TEXT, "new_password": _TEXT}, "password", "new_password"),
+            "Login": body_of({"name": _SOME, "password": _SOME}, "name", "password"),
+            "OwnPassword": body_of({"password": _SOME, "new_password": _SOME}, "password", "new_password"),
         }
 
 

@@ -35,12 +35,12 @@ _MESSAGE: Json = {
 }
 
 _PUBLICATION: Json = {
-    "topic": {"type": "string"},
+    "topic": {"type": "string", "minLength": 1},
     "payload": {"type": "string"},
     "payload_base64": {"type": "string", "contentEncoding": "base64", "description": "Instead of payload."},
     "qos": {"type": "integer", "enum": [0, 1, 2], "default": 0},
     "retain": {"type": "boolean", "default": False},
-    "message_expiry_interval": {"type": "integer", "description": "Seconds."},
+    "message_expiry_interval": {"type": "integer", "minimum": 0, "maximum": 0xFFFF_FFFF, "description": "Seconds."},
     "properties": _PROPERTIES,
 }
 

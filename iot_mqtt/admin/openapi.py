@@ -8,6 +8,8 @@ from iot_mqtt.admin.audit_everywhere import Missing
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
+from iot_mqtt.broker.facade import STATES
+from iot_mqtt.ports.devices import State
 
 _PARAMETERS: dict[str, Json] = {
     "hash": {"schema": {"type": "string"}, "description": "Of a record that has to be in the log."},
@@ -17,16 +19,21 @@ _PARAMETERS: dict[str, Json] = {
         "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     },
     "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
-    "generation": {"description": "Only of this generation.", "schema": {"type": "integer"}},
+    "GET clients/{client_id}/why?topic": {
+        "description": "A topic that the client should get.",
+        "schema": {"type": "string", "minLength": 1},
+    },
+    "generation": {
+        "description": "Only of this generation.",
+        "schema": {"type": "integer", "minimum": 0, "maximum": 9_999_999_999},
+    },
     "target": {"description": "Only of this client, gateway or GATEWAY/DEVICE.", "schema": {"type": "string"}},
-    "state": {"description": "Only in this state.", "schema": {"type": "string"}},
+    "GET sessions?state": {"description": "Only in this state.", "schema": {"type": "string", "enum": list(STATES)}},
+    "state": {"description": "Only in this state.", "schema": {"type": "string", "enum": [*map(str, State)]}},
     "node": {"description": "Only of this node.", "schema": {"type": "string"}},
     "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
     "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
-    "topic": {
-        "description": "A topic: what its filters have to match, or what the client should get.",
-        "schema": {"type": "string", "minLength": 1},
-    },
+    "topic": {"description": "Only filters that it matches.", "schema": {"type": "string", "minLength": 1}},
     "prefix": {"description": "What the client id begins with.", "schema": {"type": "string"}},
     "user": {"description": "Only of this user.", "schema": {"type": "string"}},
     "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
@@ -36,8 +43,17 @@ _PARAMETERS: dict[str, Json] = {
     "from": {"description": "Seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
     "to": {"description": "Seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
     "step": {"description": "Seconds of one value.", "schema": {"type": "integer", "minimum": 1}},
-    "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "default": "#"}},
+    "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "minLength": 1, "default": "#"}},
+    "DELETE retained?filter": {
+        "description": "An MQTT filter; # is all.",
+        "required": True,
+        "schema": {"type": "string", "minLength": 1},
+    },
 }
+
+_DIGITS: Json = {"type": "string", "pattern": "^[0-9]{1,10}$"}
+#: Of paths, those that are not just any text.
+_VARIABLES: dict[str, Json] = {"generation": _DIGITS}
 
 _SECURITY: Schemas = {
     "token": {"type": "http", "scheme": "bearer"},
@@ -82,9 +98,10 @@ def describe(routes: Sequence[Route], schemas: Schemas, version: str) -> Json:
 
 def _operation(route: Route) -> Json:
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in route.variables
+        {"name": name, "in": "path", "required": True, "schema": _VARIABLES.get(name, {"type": "string"})}
+        for name in route.variables
     ]
-    parameters += [{"name": name, "in": "query", "required": False, **_PARAMETERS[name]} for name in route.query]
+    parameters += [{"name": name, "in": "query", "required": False, **_parameter(route, name)} for name in route.query]
     operation: Json = {"summary": route.summary, "parameters": parameters, "responses": _responses(route)}
     if route.asks == "anybody":
         operation["security"] = []
@@ -93,20 +110,28 @@ def _operation(route: Route) -> Json:
     return operation
 
 
+def _parameter(route: Route, name: str) -> Json:
+    """What a parameter means at a path, or else anywhere."""
+    return _PARAMETERS.get(f"{route.method} {route.path}?{name}") or _PARAMETERS[name]
+
+
 def _responses(route: Route) -> Json:
     failures = {"401": "No token and no login, or a wrong one."}
-    if route.variables:
-        failures["404"] = "There is no such thing."
-    if route.query or route.body or route.variables:
+    if route.variables or route.spread != "here":
+        failures["404"] = "There is no such thing, or no such node."
+    if route.query or route.method == "POST" or route.variables:
         failures["400"] = "The request is wrong."
-    if route.body:
-        failures |= {"409": "A quota is used up.", "413": "The body is too long."}
+    if route.method == "POST":
+        failures |= {"409": "It cannot be done as things are: a quota is used up, or something is in the way."}
+        failures |= {"413": "The body is too long."}
     if route.asks == "anybody":
         failures["429"] = "Too many wrong passwords; Retry-After says when to try again."
     else:
         failures["403"] = "The role or scope does not permit it, or another site's page asks."
-    if route.method != "GET":
-        failures["503"] = "The store does not answer; try again."
+    if route.method != "GET" or route.spread != "here":
+        failures["503"] = "The store, or a node that has to be asked, does not answer; try again."
+    if route.path == "backup/copies":
+        failures["507"] = "There is no room for a copy."
     responses: Json = {
         status: {"description": text, "content": _json_of(_reference("Error"), "application/problem+json")}
         for status, text in failures.items()

@@ -93,8 +93,8 @@ class PluginResources(Resource):
 
     def schemas(self) -> Schemas:
         path = {
-            "path": {"type": "string", "description": "Absolute, on the node's machine."},
-            "sha256": {"type": "string", "description": "Of the wheel, in hexadecimal."},
+            "path": {"type": "string", "minLength": 1, "description": "Absolute, on the node's machine."},
+            "sha256": {"type": "string", "minLength": 1, "description": "Of the wheel, in hexadecimal."},
         }
         return {
             "Plugin": schema_of(PluginInfo),

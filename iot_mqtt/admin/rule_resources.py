@@ -66,9 +66,12 @@ class RuleResources(Resource):
         fields = call.json()
         user, groups, rules = fields.text("user"), fields.take("groups", list), fields.take("rules", list)
         client_id, address = fields.text("client_id") or "", fields.text("address") or ""
+        action, asked = fields.text("action"), fields.text("asked")
+        if action not in QUESTIONS or asked is None:
+            raise bad_request(f"action must be one of {', '.join(QUESTIONS)}, and asked be given")
         question = Question(
-            fields.text("action") or "",
-            fields.text("asked") or "",
+            action,
+            asked,
             fields.take("qos", int) or 0,
             fields.take("retain", bool) or False,
         )
@@ -90,7 +93,7 @@ class RuleResources(Resource):
         question: Json = {
             "action": {**text, "enum": list(QUESTIONS)},
             "asked": {**text, "description": "A topic, a filter, the target of a command or shadow, or a name."},
-            "qos": number,
+            "qos": {**number, "minimum": 0, "maximum": 2},
             "retain": truth,
             "client_id": text,
             "user": {**text, "description": "Verified; without it, an anonymous client."},

@@ -29,8 +29,17 @@ def object_of(properties: Json) -> Json:
 
 
 def body_of(properties: Json, *required: str) -> Json:
-    """What is asked: nothing but these properties."""
-    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
+    """What is asked: nothing but these properties. Null is as good as nothing."""
+    taken = {name: one if name in required else _or_null(one) for name, one in properties.items()}
+    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": taken}
+
+
+def _or_null(schema: Json) -> Json:
+    kind = schema.get("type")
+    if kind is None or "null" in kind:
+        return schema
+    enum = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [*([kind] if isinstance(kind, str) else kind), "null"], **enum}
 
 
 def items_of(item: Json) -> Json:

@@ -35,6 +35,9 @@ class Fields:
         value = self._values.get(name)
         if value is None:
             return None
+        if type is int and isinstance(value, float) and value.is_integer():
+            # JSON has numbers only: 1.0 is 1.
+            value = int(value)
         if not isinstance(value, type) or (isinstance(value, bool) and type not in (bool, object)):
             raise self.wrong(f"{self._prefix}{name} must be {_TYPES[type]}")
         return value
