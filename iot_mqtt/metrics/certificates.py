@@ -35,7 +35,14 @@ class CertificatesCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         days = GaugeMetricFamily(
-            "iot_mqtt_tls_certificate_days", "Days until it is over; negative: it is.", labels=("listener", "file")
+            "iot_mqtt_tls_certificate_days",
+            "As iot_mqtt_tls_certificate_left_seconds, in days; goes with the next version.",
+            labels=("listener", "file"),
+        )
+        seconds = GaugeMetricFamily(
+            "iot_mqtt_tls_certificate_left_seconds",
+            "Seconds until it is over; negative: it is.",
+            labels=("listener", "file"),
         )
         outdated = GaugeMetricFamily(
             "iot_mqtt_tls_outdated", "1 while new files cannot be used and the old ones stay.", labels=("listener",)
@@ -47,6 +54,7 @@ class CertificatesCollector(Collector):
             outdated.add_metric((port.name,), float(port.outdated))
             for path, left in port.days_left.items():
                 days.add_metric((port.name, path), left)
+                seconds.add_metric((port.name, path), left * 86400)
             for reason, count in sorted(port.failures.items()):
                 failures.add_metric((port.name, reason), float(count))
-        yield from (days, outdated, failures)
+        yield from (seconds, days, outdated, failures)

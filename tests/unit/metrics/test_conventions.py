@@ -1,0 +1,194 @@
+"""Metrics as Prometheus wants them, and alerts and a dashboard that stand on nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from iot_mqtt.devices.letters import LettersInfo
+from iot_mqtt.devices.link.counters import LinkCounters
+from iot_mqtt.metrics.admin import AdminCollector
+from iot_mqtt.metrics.certificates import CertificatesCollector
+from iot_mqtt.metrics.cluster import ClusterCollector
+from iot_mqtt.metrics.devices import DevicesCollector
+from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.inbox import InboxCollector
+from iot_mqtt.metrics.links import LinksCollector
+from iot_mqtt.metrics.loop_lag import LoopLag
+from iot_mqtt.metrics.uplink import UplinkCollector
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.devices import DeviceFigures
+from tests.unit.admin.adminkit import UPLINK
+from tests.unit.metrics.metricskit import Cluster, Counts, Facts, Gateway, HandClock, Listener, RoomFacts
+
+FOLDER = Path(__file__).parents[3] / "cluster" / "monitoring"
+ALERTS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())
+DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
+
+#: What a metric must not be measured in, as promtool has it.
+NOT_BASE = "milliseconds|microseconds|nanoseconds|minutes|hours|days|weeks|kilobytes|megabytes|bits|percent|ms|us|kb|mb"
+#: An old name, for one version more.
+OLD = {"iot_mqtt_tls_certificate_days"}
+#: Labels whose values others choose are not bounded: client ids, topics, users, addresses.
+LABELS = {
+    *("action", "cause", "codec", "event", "file", "from", "le", "limit", "listener", "node", "outcome", "peer"),
+    *("reason", "state", "type", "version"),
+}
+
+
+class Port:
+    """``PortFacts`` of an open port."""
+
+    name = "mqtts"
+    days_left = {"server.crt": 30.0}
+    failures = {"not_tls": 1}
+    outdated = False
+
+
+class Logins:
+    """``LoginFacts``."""
+
+    outcomes = {"ok": 1}
+    logins = 1
+
+
+LETTERS = LettersInfo("ok", (), None, "t", "g", True, (0,), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+
+
+def everything() -> dict[str, Metric]:
+    """Every family that any node may have."""
+    counters, links = Counters(), LinkCounters()
+    for value in vars(counters).values():
+        if isinstance(value, dict):
+            value["x"] += 1
+    for name in ("skipped", "refused", "faults", "dropped", "commands_refused", "events"):
+        getattr(links, name)["x"] += 1
+    metrics = Metrics(
+        counters,
+        Facts,
+        ClusterCollector(Cluster, Gateway),
+        UplinkCollector(lambda: UPLINK),
+        DevicesCollector(lambda: DeviceFigures({"acked": 3}, 2, 5, 1, 4, 6, 0, 0, 0)),
+        LinksCollector(lambda: {"gateway": links}),
+        InboxCollector(lambda: LETTERS),
+        CertificatesCollector(lambda: [Port()]),
+        AdminCollector(Logins),
+        lag=LoopLag(HandClock()),
+        listeners=lambda: [Listener("mqtt", Counts())],
+        log=RoomFacts,
+    )
+    found = list(text_string_to_metric_families(metrics.render().decode()))
+    assert len({one.name for one in found}) == len(found), "a family stands there twice"
+    return {one.name: one for one in found}
+
+
+FAMILIES = everything()
+SAMPLES = {sample.name: set(sample.labels) for one in FAMILIES.values() for sample in one.samples}
+
+
+def ours() -> list[str]:
+    return sorted(name for name in FAMILIES if name.startswith("iot_mqtt_"))
+
+
+@pytest.mark.parametrize("name", ours())
+def test_names_and_texts_are_as_they_should_be(name: str) -> None:
+    """What ``promtool check metrics`` looks at, and a text that is a sentence."""
+    family = FAMILIES[name]
+    assert re.fullmatch("[a-z][a-z0-9_]*", name)
+    assert not re.search(r"(^|_)(counter|gauge|histogram|summary)($|_)", name)
+    assert name in OLD or not re.search(rf"_({NOT_BASE})($|_)", name)
+    assert family.documentation.endswith(".")
+    assert family.type in ("counter", "gauge", "histogram")
+    assert all(sample.name.endswith("_total") == (family.type == "counter") for sample in family.samples)
+    assert not any(sample.name.endswith("_created") for sample in family.samples)
+
+
+@pytest.mark.parametrize("name", ours())
+def test_labels_are_bounded(name: str) -> None:
+    """Nothing that clients choose."""
+    used = {label for sample in FAMILIES[name].samples for label in sample.labels}
+    assert used <= LABELS
+
+
+def test_a_node_by_itself_and_a_cluster_have_all_of_it() -> None:
+    """The kit forgets nothing: each module of ``metrics`` that makes families is asked."""
+    assert {"iot_mqtt_peer_link_up", "iot_mqtt_uplink_lag_seconds", "iot_mqtt_inbox_lag_records"} <= set(FAMILIES)
+    assert len(ours()) > 120
+
+
+# Alerts and dashboard.
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in ALERTS["groups"] for rule in group["rules"]]
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """(where, PromQL), with Grafana's variables as Prometheus gets them."""
+    for rule in rules():
+        yield rule["alert"], rule["expr"]
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*")
+
+
+def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
+    """All that an expression selects."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node
+        return
+    for name in ("lhs", "rhs", "expr", "args", "vector_selector"):
+        inner = getattr(node, name, None)
+        for one in inner if isinstance(inner, list) else [inner]:
+            if one is not None:
+                yield from selectors(one)
+
+
+@pytest.mark.parametrize(("where", "query"), queries())
+def test_every_query_is_promql_about_what_there_is(where: str, query: str) -> None:
+    """Each metric is one of a node, with the labels that are asked for."""
+    found = list(selectors(promql_parser.parse(query)))
+    assert found, where
+    for selector in found:
+        name = selector.name or ""
+        if name == "up" or name.startswith("process_"):
+            continue
+        assert name in SAMPLES
+        for matcher in selector.matchers.matchers:
+            assert matcher.name in SAMPLES[name] | {"instance", "job"}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_alerts_say_what_is_the_matter(rule: dict[str, Any]) -> None:
+    """A name, a severity, a sentence; labels in it are those that the expression keeps."""
+    assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+    assert rule["labels"]["severity"] in ("warning", "critical")
+    assert rule["annotations"]["summary"]
+    assert "for" not in rule or promql_parser.parse_duration(rule["for"])
+    text = " ".join(rule["annotations"].values())
+    named = set(re.findall(r"\$labels\.(\w+)", text))
+    kept = {label for one in selectors(promql_parser.parse(rule["expr"])) for label in SAMPLES.get(one.name or "", ())}
+    assert named <= kept | {"instance"}
+
+
+def test_names_of_alerts_and_places_of_panels_are_their_own() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(set(names)) == len(names)
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len({str(panel["gridPos"]) for panel in panels}) == len(panels)
+
+
+def test_prometheus_finds_rules_and_nodes() -> None:
+    """By the name that the alerts ask for."""
+    told = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
+    assert [FOLDER / name for name in told["rule_files"]] == [FOLDER / "alerts.yaml"]
+    assert [one["job_name"] for one in told["scrape_configs"]] == ["iot-mqtt"]
