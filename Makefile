@@ -103,6 +103,9 @@ wheel: ## Make dist/*.whl for this Python (PYTHON=python3.12 for another); the s
 	@IOT_MQTT_NATIVE=off scripts/setup.sh run
 	@scripts/wheel.sh
 
+deb: ## Make dist/*.deb of the wheel, on the Debian that it is for (after `PYTHON=/usr/bin/python3 make wheel`)
+	@scripts/deb.sh
+
 lock: setup ## Resolve requirements/*.lock again (ARGS=--upgrade)
 	@$(NOX) lock -- $(ARGS)
 
