@@ -30,6 +30,8 @@ DOCKERFILES = sorted((CLUSTER / "docker").glob("*.Dockerfile"))
 #: `name:1.2.3`, with or without more behind it; no `latest`, no `1.2` that moves on.
 PINNED = re.compile(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*")
 DRAIN_SECONDS = Config().node.drain_seconds
+#: Jobs of the pipeline that run all the time.
+JOBS = ("clean", "aggregate", "alarm")
 #: What clients come to; those of plain text are off.
 LISTENERS = ("mqtts", "wss", "gateway")
 PLAIN_LISTENERS = ("mqtt", "ws")
@@ -82,7 +84,7 @@ def version(name: str) -> str:
 
 def images() -> Iterator[str]:
     yield from (service["image"] for service in SERVICES.values())
-    for workload in of_kind("StatefulSet", "Job").values():
+    for workload in of_kind("StatefulSet", "Job", "Deployment").values():
         yield from (container["image"] for container in workload["spec"]["template"]["spec"]["containers"])
 
 
@@ -110,6 +112,7 @@ def test_images_are_pinned_and_of_the_versions_that_are_tested() -> None:
     expected = {
         f"iot-mqtt:{__version__}",
         f"iot-mqtt-ignite:{__version__}",
+        f"iot-mqtt-pipeline:{__version__}",
         f"zookeeper:{version('zookeeper')}",
         f"apache/kafka:{version('kafka')}",
     }
@@ -278,6 +281,7 @@ def test_compose_has_three_of_what_must_not_be_one() -> None:
     """And a second and a third ZooKeeper server if asked for."""
     assert set(SERVICES) == {
         *(f"{name}-{number}" for name in ("zookeeper", "ignite", "broker") for number in (1, 2, 3)),
+        *(f"pipeline-{job}" for job in JOBS),
         "kafka",
         "certificates",
     }
@@ -348,6 +352,33 @@ def test_compose_brokers_differ_in_name_and_published_ports() -> None:
     assert all(int(broker["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS for broker in brokers)
 
 
+def pipeline_configurations() -> dict[str, Any]:
+    """What the jobs are told."""
+    return {
+        "compose": yaml.safe_load((CLUSTER / "compose" / "pipeline.yaml").read_text()),
+        "k8s": yaml.safe_load(of_kind("ConfigMap")["iot-mqtt-pipeline"]["data"]["pipeline.yaml"]),
+    }
+
+
+@pytest.mark.parametrize("where", ["compose", "k8s"])
+def test_the_jobs_read_what_brokers_write_and_the_other_way_round(where: str) -> None:
+    """The same Kafka, shown a certificate of the jobs' own; what rules order comes back to the brokers."""
+    broker, told = broker_configurations()[where], pipeline_configurations()[where]
+    assert unknown_keys(leaves(told)) == []
+    assert told["uplink"] == {key: broker["uplink"][key] for key in ("kind", "kafka")}
+    assert told["pipeline"]["alarm"]["commands_topic"] == broker["uplink"]["commands"]["topic"] in TOPICS
+
+
+def test_compose_runs_every_job_on_one_volume() -> None:
+    """With a state that the next start goes on from."""
+    for job in JOBS:
+        service = SERVICES[f"pipeline-{job}"]
+        assert service["command"] == ["pipeline", "run", job, "--config", "/etc/iot-mqtt/pipeline.yaml"]
+        assert service["environment"] == {"IOT_JOB": job}
+        assert "pipeline:/data" in service["volumes"]
+        assert (service["image"].partition(":")[0], service["build"]["target"]) == ("iot-mqtt-pipeline", "pipeline")
+
+
 # --- kubernetes ---------------------------------------------------------------------------------------------------
 
 
@@ -365,10 +396,10 @@ def test_everything_is_in_one_namespace() -> None:
     assert {document["metadata"]["namespace"] for document in others} == {namespace["metadata"]["name"]}
 
 
-@pytest.mark.parametrize("name", [*of_kind("StatefulSet"), *of_kind("Job")])
+@pytest.mark.parametrize("name", of_kind("StatefulSet", "Job", "Deployment"))
 def test_a_pod_is_bounded_and_unprivileged(name: str) -> None:
     """As the restricted standard wants it; and no container eats a node's memory."""
-    pod = (of_kind("StatefulSet") | of_kind("Job"))[name]["spec"]["template"]["spec"]
+    pod = of_kind("StatefulSet", "Job", "Deployment")[name]["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -401,6 +432,18 @@ def test_a_stateful_set_is_complete(name: str) -> None:
     volumes = {volume["name"] for volume in pod.get("volumes", ())}
     volumes |= {claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]}
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_kubernetes_runs_every_job_on_one_volume() -> None:
+    """In one pod, which is never there twice: two drivers would write the same tables."""
+    spec = of_kind("Deployment")["iot-mqtt-pipeline"]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    pod = spec["template"]["spec"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    for job, container in zip(JOBS, pod["containers"], strict=True):
+        assert container["args"] == ["pipeline", "run", job, "--config", "/etc/iot-mqtt/pipeline.yaml"]
+        assert container["startupProbe"]["exec"]["command"][-1] == f"/data/pipeline/status/{job}.json"
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
 
 def test_what_has_several_pods_is_drained_one_by_one() -> None:
@@ -501,7 +544,8 @@ def test_nobody_connects_to_what_is_not_for_him() -> None:
 def test_an_image_is_made_of_pinned_ones_and_of_files_that_exist(path: Path) -> None:
     """And does not run as root."""
     text = path.read_text()
-    for image in re.findall(r"^FROM (\S+)", text, re.MULTILINE):
+    stages = re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE)
+    for image in set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) - set(stages):
         assert PINNED.fullmatch(image), image
     for sources in re.findall(r"^COPY (?!--from)(?:--chmod=\d+ )?(.+) \S+$", text, re.MULTILINE):
         assert all((ROOT / source).exists() for source in sources.split())
