@@ -28,6 +28,11 @@ COMMANDS = (
         "iot_mqtt.app.engines.cli:cluster_group",
         "Start and stop the servers that a cluster stands on: Apache Ignite, ZooKeeper, Kafka.",
     ),
+    LazyCommand(
+        "completion",
+        "iot_mqtt.app.completion:completion",
+        "Print what has a shell complete commands, options and names of a running node.",
+    ),
     LazyCommand("config", "iot_mqtt.app.config.cli:config_group", "Look at the configuration."),
     LazyCommand("ctl", "iot_mqtt.app.ctl.cli:ctl", "Look at a running node and act on it."),
     LazyCommand(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,8 +18,13 @@ import click
 
 #: Column widths come from this many rows; a table of any length starts to print at once.
 _MEASURED = 1000
+#: No column is made narrower than this to fit a terminal.
+_LEAST = 6
+#: What a person should see first.
+_ALARMING = re.compile(r"\b(?:ALARM|DEGRADED|FULL|FAILS?|NOT)\b")
 
 Json = Mapping[str, Any]
+_uncut = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +70,46 @@ def amount(name: str, title: str | None = None) -> Column:
 NODE = Column("NODE", lambda item: plain(item.get("node")))
 
 
-def table(columns: tuple[Column, ...], items: Iterable[Json]) -> Iterator[str]:
-    """The lines of a table, heading first."""
+def table(columns: tuple[Column, ...], items: Iterable[Json], width: int | None = None) -> Iterator[str]:
+    """The lines of a table, heading first, in ``width`` columns of the terminal if that can be."""
     rows = ([column.text(item) for column in columns] for item in items)
     measured = list(islice(rows, _MEASURED))
     titles = [column.title for column in columns]
     widths = [max(map(_width, texts)) for texts in zip(titles, *measured, strict=True)]
+    if width is not None:
+        _narrow(widths, [_width(title) for title in titles], width)
     for row in chain([titles], measured, rows):
-        cells = (_cell(text, width, column) for text, width, column in zip(row, widths, columns, strict=True))
+        cells = (
+            _cell(text if width is None else _cut(text, most), most, column)
+            for text, most, column in zip(row, widths, columns, strict=True)
+        )
         yield "  ".join(cells).rstrip()
+
+
+def _narrow(widths: list[int], least: list[int], width: int) -> None:
+    """Take from the widest columns, as far as their titles, what is too much for the width."""
+    over = sum(widths) + 2 * (len(widths) - 1) - width
+    while over > 0:
+        room = [size if size > max(floor, _LEAST) else 0 for size, floor in zip(widths, least, strict=True)]
+        widest = max(room)
+        if not widest:
+            return
+        widths[room.index(widest)] -= 1
+        over -= 1
+
+
+def _cut(text: str, width: int) -> str:
+    """The text in at most so many columns; an ellipsis stands for what is left out."""
+    if _width(text) <= width:
+        return text
+    kept: list[str] = []
+    left = width - 1
+    for character in text:
+        left -= _width(character)
+        if left < 0:
+            break
+        kept.append(character)
+    return "".join(kept) + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def form(pairs: Iterable[tuple[str, object]]) -> Iterator[str]:
@@ -126,8 +166,9 @@ def print_items(columns: tuple[Column, ...], items: Iterable[Json], as_json: boo
     if as_json:
         print_json(list(items))
         return
-    for line in table(columns, items):
-        click.echo(line)
+    width = _terminal_width()
+    for number, line in enumerate(table(columns, items, width)):
+        click.echo(click.style(line, bold=True) if not number and coloured() else line)
 
 
 def print_one(item: Json, as_json: bool) -> None:
@@ -152,8 +193,28 @@ def print_screen(found: Json, as_json: bool, screen: Callable[[Json], Iterable[t
 
 
 def print_form(pairs: Iterable[tuple[str, object]]) -> None:
+    colour = coloured()
     for line in form(pairs):
-        click.echo(line)
+        click.echo(_ALARMING.sub(_red, line) if colour else line)
+
+
+def coloured() -> bool:
+    """Whether colours are wanted: on a terminal that has them, unless NO_COLOR says no."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def uncut(wanted: bool) -> None:
+    """Whether tables may be wider than the terminal."""
+    global _uncut
+    _uncut = wanted
+
+
+def _terminal_width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not _uncut else None
+
+
+def _red(found: re.Match[str]) -> str:
+    return click.style(found[0], fg="red", bold=True)
 
 
 def print_done(item: Json, as_json: bool) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import click
 
@@ -18,7 +19,8 @@ from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import amount, field, moment, number, plain, print_form, print_items, print_json
+from iot_mqtt.app.progress import going_on
+from iot_mqtt.app.terminal import amount, field, moment, number, plain, print_form, print_items, print_json, size
 from iot_mqtt.errors import MqttError
 from iot_mqtt.grid.archive import BadArchive, Secret
 
@@ -83,7 +85,7 @@ def backup_make(
         raise BackupError(f"{file} exists")
     config, secret = _config(path, sets), _read_secret(secret_file)
     connect = Target(data_dir=config.node.data_dir, config=path).connect
-    with new_file(file) as out:
+    with new_file(file) as out, going_on(lambda: f"writing {file.name}: {size(out.tell())}"):
         report = run(partial(_make, config=config, out=out, secret=secret, connect=connect, files=files))
     _show(report, as_json)
 
@@ -100,7 +102,10 @@ async def _make(reactor: Any, *, config: Config, out: Any, secret: Secret | None
 def backup_check(file: Path, secret_file: Path | None, as_json: bool) -> None:
     """Read a backup to its end, and say what is in it."""
     with file.open("rb") as opened:
-        _show(read(opened, _read_secret(secret_file)), as_json)
+        secret = _read_secret(secret_file)
+        with _reading(file, opened):
+            report = read(opened, secret)
+    _show(report, as_json)
 
 
 @backup_group.command("restore")
@@ -117,7 +122,7 @@ def backup_restore(
     Nodes are stopped. Afterwards everything is read again and compared. Files that are there already are left alone.
     """
     config, secret = _config(path, sets), _read_secret(secret_file)
-    with file.open("rb") as opened:
+    with file.open("rb") as opened, _reading(file, opened):
         report, restored = run(partial(restore, config=config, file=opened, secret=secret))
     _show(report, as_json)
     for kept in restored.kept:
@@ -137,7 +142,11 @@ def backup_rehearse(file: Path, secret_file: Path | None, folder: str | None, as
     from iot_mqtt.app.backup.rehearsal import rehearse
 
     secret = _read_secret(secret_file)
-    with file.open("rb") as opened, TemporaryDirectory(dir=folder, prefix="iot-mqtt-rehearsal-") as place:
+    with (
+        file.open("rb") as opened,
+        TemporaryDirectory(dir=folder, prefix="iot-mqtt-rehearsal-") as place,
+        _reading(file, opened),
+    ):
         found = run(partial(rehearse, file=opened, secret=secret, folder=Path(place)))
     shown: dict[str, object] = {
         "made_at": found.header.made_at,
@@ -154,6 +163,12 @@ def backup_rehearse(file: Path, secret_file: Path | None, folder: str | None, as
         print_form((name.replace("_", " "), "-" if value is None else value) for name, value in shown.items())
     if found.damaged:
         sys.exit(1)
+
+
+def _reading(file: Path, opened: BinaryIO) -> AbstractContextManager[None]:
+    """Shows how far a backup has been read."""
+    total = size(file.stat().st_size)
+    return going_on(lambda: f"reading {file.name}: {size(opened.tell())} of {total}")
 
 
 def _config(path: str | None, sets: tuple[str, ...]) -> Config:

@@ -45,7 +45,22 @@ _COMMANDS = (
 COMMANDS = tuple(LazyCommand(name, f"iot_mqtt.app.ctl.{place}", help) for name, place, help in _COMMANDS)
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+class _CtlGroup(LazyGroup):
+    """When a shell completes, parameters know which names there are."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing and name is not None and command is not None:
+            # Late: only a shell asks.
+            from iot_mqtt.app.ctl.completing import prepare
+
+            prepare(name, command)
+        return name, command, rest
+
+
+@click.group(cls=_CtlGroup, lazy=COMMANDS)
 @target_options
 def ctl() -> None:
     """Look at a running node and act on it.

@@ -10,6 +10,7 @@ import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.progress import Bar
 from iot_mqtt.app.terminal import (
     Column,
     Json,
@@ -126,14 +127,31 @@ _SHARES = (
 @cluster.command("rebalance")
 @_rate_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--wait", is_flag=True, help="Until all who are to leave have left. Interrupted, it goes on.")
 @on_node
-def cluster_rebalance(node: Node, as_json: bool, rate: int | None, dry_run: bool) -> None:
+def cluster_rebalance(node: Node, as_json: bool, rate: int | None, dry_run: bool, wait: bool) -> None:
     """Send clients from nodes with many to nodes with few.
 
     Every node that has a tenth more than the mean sends away what it has too many, at this rate.
     """
     found = node.post("cluster", "rebalance", body={"rate": rate, "dry_run": dry_run})
+    if wait and not dry_run:
+        _wait_for(node, [one for one in found["items"] if one["surplus"]])
     print_items(_SHARES, found["items"], as_json)
+
+
+def _wait_for(node: Node, leaving: list[Json]) -> None:
+    """Until none of these nodes is rebalancing any more."""
+    total = sum(one["surplus"] for one in leaving)
+    bar = Bar("leaving", total)
+    while leaving:
+        seen = {one["node_id"]: node.get("node", "drain", query={"node": one["node_id"]}) for one in leaving}
+        leaving = [one for one in leaving if seen[one["node_id"]]["state"] == "rebalancing"]
+        left = sum(seen[one["node_id"]][what] for one in leaving for what in ("remaining", "leaving"))
+        bar.at(total - left)
+        if leaving:
+            time.sleep(POLL_SECONDS)
+    bar.end()
 
 
 # Draining.
@@ -151,11 +169,14 @@ def node_drain(node: Node, as_json: bool, rate: int | None, moved: bool, wait: b
     """
     _warn_if_alone(node)
     seen = node.post("node", "drain", body={"rate": rate, "moved": moved})
+    bar = Bar("leaving", seen["clients"])
     while wait and seen["state"] == "draining":
-        if not as_json:
+        bar.at(bar.length - seen["clients"])
+        if bar.hidden and not as_json:
             click.echo(_line(seen))
         time.sleep(POLL_SECONDS)
         seen = node.get("node", "drain")
+    bar.end()
     _print_progress(seen, as_json)
 
 

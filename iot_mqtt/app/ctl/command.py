@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import plain
+from iot_mqtt.app.terminal import plain, uncut
+
+if TYPE_CHECKING:
+    from iot_mqtt.app.ctl.node import Node
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -43,6 +46,15 @@ def target_options(command: Command) -> Command:
         ),
         _target_option("--on", metavar="NODE", help="Node of the cluster that it is about; without it, all or any."),
         _target_option("--json", "as_json", is_flag=True, help="Print JSON."),
+        _target_option("--wide", is_flag=True, help="Do not cut tables to the width of the terminal."),
+        _target_option(
+            "--watch",
+            type=click.FloatRange(0.2),
+            is_flag=False,
+            flag_value=2.0,
+            metavar="[SECONDS]",
+            help="Show it again every 2 (or so many) seconds; for what only looks. Last, or with =.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -57,14 +69,28 @@ def on_node(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_node(context: click.Context, /, **arguments: Any) -> None:
         target = context.ensure_object(Target)
+        uncut(target.wide)
         try:
             node = target.connect()
-            command(node, target.as_json, **arguments)
+            node.only_looks = target.watch is not None
+            look = partial(_look, command, node, target.as_json, arguments)
+            if target.watch is None:
+                look()
+                return
+            # Late: hardly any command is watched.
+            from iot_mqtt.app.ctl.watching import watch
+
+            watch(look, target.watch, as_json=target.as_json)
         except CtlError as error:
             raise click.ClickException(str(error)) from error
-        say_missing(node.missing)
 
     return with_node
+
+
+def _look(command: Callable[..., None], node: Node, as_json: bool, arguments: Mapping[str, Any]) -> None:
+    node.missing.clear()
+    command(node, as_json, **arguments)
+    say_missing(node.missing)
 
 
 def say_missing(missing: Mapping[str, str]) -> None:

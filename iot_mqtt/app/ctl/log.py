@@ -10,6 +10,7 @@ import click
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.progress import going_on
 from iot_mqtt.app.terminal import (
     NODE,
     Column,
@@ -127,9 +128,10 @@ def log_streams(node: Node, as_json: bool, generation: int | None, limit: int | 
 def log_verify(node: Node, as_json: bool) -> None:
     """Read and check every page, while the node goes on. Exit code 1 if one is damaged."""
     found = node.post("log", "verification", body={})
-    while found["running"]:
-        time.sleep(POLL_SECONDS)
-        found = node.get("log", "verification")
+    with going_on(lambda: "reading every page of the log"):
+        while found["running"]:
+            time.sleep(POLL_SECONDS)
+            found = node.get("log", "verification")
     if as_json:
         print_json(found)
     else:

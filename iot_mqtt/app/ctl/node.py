@@ -37,6 +37,10 @@ class Node:
         self._about = {} if on is None else {"node": on}
         #: Nodes that lists are without, and why.
         self.missing: dict[str, str] = {}
+        #: What would change something is refused here.
+        self.only_looks = False
+        #: Seconds that a call may take.
+        self.patience = _TIMEOUT
         # The token goes to the node and to nobody between.
         self._opener = opener or build_opener(ProxyHandler({}))
 
@@ -52,7 +56,7 @@ class Node:
     def delete(self, *path: str) -> None:
         self._send("DELETE", self._api(path))
 
-    def post(self, *path: str, body: Json, patience: float = _TIMEOUT) -> Json:
+    def post(self, *path: str, body: Json, patience: float | None = None) -> Json:
         """``patience``: seconds, for what takes a node long."""
         return json.loads(self._send("POST", self._api(path), json.dumps(body).encode(), patience))
 
@@ -86,13 +90,15 @@ class Node:
         asked = {**self._about, **(query or {})}
         return f"{text}?{urlencode(asked)}" if asked else text
 
-    def _send(self, method: str, path: str, body: bytes | None = None, patience: float = _TIMEOUT) -> bytes:
+    def _send(self, method: str, path: str, body: bytes | None = None, patience: float | None = None) -> bytes:
+        if self.only_looks and method != "GET":
+            raise CtlError("--watch is for what only looks: this would be done again and again")
         headers = {"Authorization": f"Bearer {self._token}"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         request = Request(f"{self.url}{path}", body, headers, method=method)  # noqa: S310 - checked in __init__
         try:
-            with self._opener.open(request, timeout=patience) as response:
+            with self._opener.open(request, timeout=patience or self.patience) as response:
                 data: bytes = response.read()
                 return data
         except HTTPError as error:

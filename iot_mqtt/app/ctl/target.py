@@ -25,6 +25,9 @@ class Target:
     #: Node of the cluster that it is about.
     on: str | None = None
     as_json: bool = False
+    wide: bool = False
+    #: Seconds between two looks; None: one is enough.
+    watch: float | None = None
 
     def connect(self) -> Node:
         """The URL that was named, else the one that the node left in its data directory, else the configured one."""

@@ -1,0 +1,88 @@
+"""Names that a shell completes, asked of the node: clients, plugins, users … A node that is slow is not waited for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from iot_mqtt.app.ctl.errors import CtlError
+from iot_mqtt.app.ctl.target import Target
+
+#: Seconds; somebody has pressed a key.
+_PATIENCE: Final = 1.0
+#: Names that are asked for, and that a shell is given.
+_ASKED, _GIVEN = 1000, 200
+
+#: Command of ``ctl`` → its parameter → the list that has the names, and the field.
+_NAMES: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "admins": {"name": ("admins", "name")},
+    "bans": {"id": ("bans", "id")},
+    "capture": {"id": ("captures", "id")},
+    "clients": {"client": ("clients", "client_id")},
+    "limits": {"name": ("limits", "name")},
+    "listeners": {"name": ("listeners", "name")},
+    "packets": {"client": ("clients", "client_id")},
+    "plugins": {"name": ("plugins", "name")},
+    "retained": {"topic": ("retained", "topic")},
+    "sessions": {"client": ("sessions", "client_id")},
+    "shadow": {"target": ("devices", "name")},
+    "subscriptions": {"client": ("sessions", "client_id")},
+    "tokens": {"id": ("tokens", "id")},
+    "users": {"user": ("users", "name")},
+    "why": {"client": ("sessions", "client_id")},
+}
+
+
+class Named(click.types.StringParamType):
+    """A text that stands in a list of the API."""
+
+    def __init__(self, path: str, field: str) -> None:
+        self._path = path
+        self._field = field
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        target = ctx.find_object(Target) or Target()
+        try:
+            node = target.connect()
+            node.patience = _PATIENCE
+            items = node.items(self._path, query={}, limit=_ASKED)
+            found = sorted({str(item[self._field]) for item in items if _begins(item.get(self._field), incomplete)})
+        except (CtlError, OSError, ValueError, KeyError):
+            return []  # an error between the keys of somebody who types helps nobody
+        return [CompletionItem(name) for name in found[:_GIVEN]]
+
+
+class _Member(Named):
+    """A node of the cluster."""
+
+    def __init__(self) -> None:
+        super().__init__("cluster", "node_id")
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        target = ctx.find_object(Target) or Target()
+        try:
+            node = target.connect()
+            node.patience = _PATIENCE
+            members = node.get("cluster")["members"]
+        except (CtlError, OSError, ValueError, KeyError):
+            return []
+        return [CompletionItem(one["node_id"]) for one in members if _begins(one["node_id"], incomplete)]
+
+
+def prepare(name: str, command: click.Command) -> None:
+    """Have the parameters of a command, and of those below it, completed."""
+    for parameter in command.params:
+        if parameter.name == "on":
+            parameter.type = _Member()
+        elif isinstance(parameter.type, click.types.StringParamType) and parameter.name in _NAMES.get(name, {}):
+            parameter.type = Named(*_NAMES[name][parameter.name])
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            prepare(name, below)
+
+
+def _begins(value: object, incomplete: str) -> bool:
+    """Names that a shell can write in one piece."""
+    return isinstance(value, str) and value.startswith(incomplete) and value.isprintable()
