@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import yaml
 
 from iot_mqtt.app.config import DEFAULT_FILE, ConfigError, LoadedConfig, default_file, read_config, schema
 from iot_mqtt.app.config.checks import serving_problems
 from iot_mqtt.app.config.comparing import defaults, differences
 from iot_mqtt.app.config.effects import notes
+from iot_mqtt.app.config.limits import RENAMED
+from iot_mqtt.app.config.migrating import migrate
 from iot_mqtt.app.config.text import explained, reference, shown, value_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -108,6 +112,31 @@ def diff(other: str | None, as_json: bool, path: str | None, sets: tuple[str, ..
     before = defaults() if other is None else _read(other, ()).config
     if print_differences(differences(before, now), as_json):
         raise SystemExit(1)
+
+
+@config_group.command("migrate")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True))
+@click.option("--dry-run", is_flag=True, help="Write nothing, only say what would be written.")
+def migrate_file(file: str, dry_run: bool) -> None:
+    """Give keys of FILE that were renamed their names of now; comments stay, and the file of before as FILE.before.
+
+    Exit code 1: something is left to be done by hand.
+    """
+    path = Path(file)
+    before = path.read_text(encoding="utf-8")
+    try:
+        found = migrate(before, RENAMED)
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"{file}: is not YAML: {error}") from error
+    for line in (*found.done, *found.left):
+        click.echo(f"{file}:{line}")
+    if found.text != before and not dry_run:
+        path.with_name(f"{path.name}.before").write_text(before, encoding="utf-8")
+        path.write_text(found.text, encoding="utf-8")
+    if found.left:
+        raise SystemExit(1)
+    if not found.done:
+        click.echo(f"{file}: every key has its name of now")
 
 
 @config_group.command("reference")

@@ -79,6 +79,8 @@ def _condition(told: dict[str, list[object]] | None, instead: str = "") -> Condi
 _TOLD = yaml.load((Path(__file__).parent / "keys.yaml").read_text(encoding="utf-8"), _LOADER)  # noqa: S506 - both are safe
 SECTIONS = {section: _key(told) for section, told in _TOLD["sections"].items()}
 KEYS = {key: _key(told) for key, told in _TOLD["keys"].items()}
+#: Names of before, with those of now.
+RENAMED: dict[str, str] = _TOLD["renamed"]
 
 LISTENER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from functools import cache
 from typing import get_type_hints
 
-from iot_mqtt.app.config.limits import LISTENER_NAME
+from iot_mqtt.app.config.limits import LISTENER_NAME, RENAMED
+from iot_mqtt.app.config.migrating import name_of_now
 from iot_mqtt.app.config.sections import Config, ListenerConfig, known_listeners
 from iot_mqtt.app.config.values import Hint
 
@@ -73,6 +74,8 @@ def nearest(key: str, listeners: Iterable[str]) -> str | None:
 def unknown(key: str, listeners: Iterable[str]) -> str:
     """What to say about a key that does not exist."""
     names = tuple(listeners)
+    if (now := name_of_now(key, RENAMED)) is not None:
+        return f"is called {now} now; `iot-mqtt config migrate FILE` writes it so"
     parts = key.split(".")
     text = "unknown key"
     if parts[0] == LISTENERS and len(parts) > 1 and parts[1] not in names:
