@@ -478,3 +478,6 @@ def test_why_of_a_node_that_is_drained(broker: BrokerProcess) -> None:
     done = CliRunner().invoke(ctl, ["--data-dir", str(broker.data_dir), "why", "bad-password"])
     assert done.exit_code == 0, done.output
     assert done.output.startswith("1. refused: the password is not that of user 'alice'")
+    packets = done.output.partition("last packets")[2]
+    assert "CONNECT" in packets
+    assert PASSWORD.decode() not in done.output

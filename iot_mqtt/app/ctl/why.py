@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import click
 
 from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node, NoSuch
+from iot_mqtt.app.ctl.packets import packet_line
 from iot_mqtt.app.terminal import Json, moment, plain, print_form, print_json, size, span
 
-#: Filters that are named; the rest is counted.
-_FILTERS_SHOWN = 8
+#: The last packets that went over its connections.
+_PACKETS_SHOWN = 10
 
 STATES = {
     "ready": "messages flow",
@@ -48,6 +50,8 @@ def why(node: Node, as_json: bool, client: str, topic: str | None) -> None:
         for line in (*findings, ""):
             click.echo(line)
         print_form(screen(found, now))
+        for line in _packets(node, client):
+            click.echo(line)
     if unknown:
         raise NoSuch("\n".join(findings))
 
@@ -119,6 +123,15 @@ def _attempts(attempts: list[Json], now: float) -> Rows:
 
 
 Rows = Iterator[tuple[str, str]]
+
+
+def _packets(node: Node, client: str) -> list[str]:
+    """The last ones that were recorded; none where there is no flight recorder, or who asks may not see them."""
+    try:
+        found = node.listed("clients", client, "packets")[-_PACKETS_SHOWN:]
+    except CtlError:
+        return []
+    return ["", "last packets", *map(packet_line, found)] if found else []
 
 
 def _spoken(protocol: str) -> str:
