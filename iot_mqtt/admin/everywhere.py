@@ -96,6 +96,8 @@ class Everywhere:
             raise not_found(f"no node is called {node!r}; the members of GET /api/v1/cluster are those there are")
         if route.spread == "merge":
             return await self._merge(route, call, node)
+        if route.spread == "one" and route.paged:
+            return await self._merge(route, call, None if node == ALL else node or self._node)
         if route.spread == "combine":
             return await self._combine(route, call, node)
         if route.spread == "each" or node == ALL:

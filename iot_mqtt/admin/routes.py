@@ -191,10 +191,14 @@ class Resource:
 
 
 def find(routes: Sequence[Route], method: str, segments: Sequence[str]) -> tuple[Route, dict[str, str]]:
-    """The route of a call; raises 404 for an unknown path and 405 for a method it does not have."""
+    """The route of a call; raises 404 for an unknown path and 405 for a method it does not have. A path that is named
+    as it is comes before one with a variable part.
+    """
     matches = [(route, values) for route in routes if (values := route.match(segments)) is not None]
     if not matches:
         raise not_found("there is no such resource; /api/v1/openapi.json lists them")
+    plainest = min(len(values) for _, values in matches)
+    matches = [(route, values) for route, values in matches if len(values) == plainest]
     wanted = "GET" if method == "HEAD" else method
     for route, values in matches:
         if route.method == wanted:

@@ -32,10 +32,10 @@ def test_the_api_is_as_it_is_described(start_broker: StartBroker, tmp_path: Path
     token = read_token(str(broker.data_dir))
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG)),
-        *("run", url, "--header", f"Authorization: Bearer {token}", "--no-color", "--workers", "4"),
+        *("run", url, "--header", f"Authorization: Bearer {token}", "--no-color", "--workers", "1"),
         *("--phases", "coverage,fuzzing", "--max-examples", str(EXAMPLES), "--seed", str(RUN)),
         *("--generation-database", "none", "--request-timeout", "20"),
     ]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
     assert found.returncode == 0, found.stdout[-20_000:]
     assert "Tested: " in found.stdout, found.stdout

@@ -16,7 +16,7 @@ from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.everywhere import Everywhere
-from iot_mqtt.admin.routes import Resource, get, post
+from iot_mqtt.admin.routes import Resource, get, listing, post
 from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import AttemptInfo, MemberInfo
@@ -73,6 +73,11 @@ class Own(Resource):
     @get("own/list", "A list without pages.", "Own", paged=True, spread="merge", by=("name",))
     def _list(self, call: Call) -> object:
         return whole([{"name": name} for name in ("b", "a")])
+
+    @listing("own/pages", "A list of one node.", "Own", spread="one")
+    def _pages(self, call: Call) -> object:
+        names = [f"{self.node}-{number}" for number in range(3)]
+        return call.page([one for one in names if one > (call.after or "")], str, lambda one: {"name": one})
 
     @post("own/{name}", "Change it.", "Own", role=Role.ADMIN, spread="one")
     async def _change(self, call: Call) -> object:
@@ -231,6 +236,18 @@ def test_each_node_s_answer_stands_by_itself(cluster: Cluster) -> None:
     """Under its name."""
     assert cluster.get("own") == {"items": [{"is": name, "node": name} for name in NAMES], "missing": []}
     assert cluster.get("own?node=n3") == {"items": [{"is": "n3", "node": "n3"}], "missing": []}
+
+
+def test_a_list_of_one_node_is_a_page_of_its_own(cluster: Cluster) -> None:
+    """Of the one that is asked, of another, or of all."""
+    for asked, names in (("", ["n1"]), ("?node=n3", ["n3"]), ("?node=*", list(NAMES))):
+        page = cluster.get(f"own/pages{asked}")
+        assert [(one["name"], one["node"]) for one in page["items"]] == [
+            (f"{name}-{number}", name) for name in names for number in range(3)
+        ]
+        assert (page["after"], page["missing"]) == (None, [])
+    assert [len(page["items"]) for page in cluster.pages("own/pages", 2)] == [2, 1]
+    assert cluster.browsers["n1"].delete("/api/v1/own/pages").headers["allow"] == "GET"
 
 
 def test_a_refusal_of_another_node_is_the_answer(cluster: Cluster) -> None:
