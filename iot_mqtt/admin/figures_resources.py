@@ -6,12 +6,17 @@ import math
 from collections.abc import Iterable
 from typing import Protocol
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, pair
 from iot_mqtt.admin.errors import bad_request
-from iot_mqtt.admin.routes import Resource, get
+from iot_mqtt.admin.routes import Resource, get, listing
 from iot_mqtt.admin.schemas import Schemas, schema_of
+from iot_mqtt.admin.shapes import Json
 from iot_mqtt.metrics.history.history import HistoryInfo, Wrong
 from iot_mqtt.ports.identity import LossIdentity
+from iot_mqtt.ports.slow import SlowInfo
+
+#: Of a number of messages.
+MOST_DIGITS = 16
 
 
 class FiguresPart(Protocol):
@@ -21,6 +26,10 @@ class FiguresPart(Protocol):
 
     def history(self, names: Iterable[str], begin: float | None, end: float | None, step: int | None, /) -> HistoryInfo:
         """Raises ``Wrong``."""
+        ...
+
+    async def slow(self, after: tuple[int, str] | None, limit: int, connected: bool | None, /) -> list[SlowInfo]:
+        """Who does not keep up; ``after`` is (messages that wait, with a minus, client id)."""
         ...
 
 
@@ -53,8 +62,27 @@ class FiguresResources(Resource):
         except Wrong as error:
             raise bad_request(str(error)) from error
 
+    @listing(
+        "slow",
+        "For whom messages wait, or who does not read, and why; those for whom most waits first.",
+        "Slow",
+        "connected",
+        spread="merge",
+        by=("-waiting", "client_id"),
+    )
+    async def _slow(self, call: Call) -> Json:
+        limit, after = call.limit, call.after_pair
+        if after is not None and not (after[0].isascii() and after[0].isdigit() and len(after[0]) < MOST_DIGITS):
+            raise bad_request("after must be what the page before gave")
+        place = None if after is None else (-int(after[0]), after[1])
+        connected = call.query.get("connected")
+        if connected not in (None, "true", "false"):
+            raise bad_request("connected must be true or false")
+        found = await self._figures.slow(place, limit + 1, None if connected is None else connected == "true")
+        return call.page(found, lambda one: pair(str(one.waiting), one.client_id))
+
     def schemas(self) -> Schemas:
-        return {"LossIdentity": schema_of(LossIdentity), "History": schema_of(HistoryInfo)}
+        return {"LossIdentity": schema_of(LossIdentity), "History": schema_of(HistoryInfo), "Slow": schema_of(SlowInfo)}
 
 
 def _seconds(call: Call, name: str) -> float | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.loss_ledger import LossLedger, losses
+from iot_mqtt.broker.views.slow_view import Place, SlowView
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.marks import GridMarks
@@ -14,6 +15,7 @@ from iot_mqtt.metrics.history.history import History, HistoryInfo
 from iot_mqtt.metrics.history.series import Facts
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.identity import LossIdentity
+from iot_mqtt.ports.slow import SlowInfo
 from iot_mqtt.ports.store import CommitOrder
 
 #: Seconds between two looks at whether there is something to keep.
@@ -30,6 +32,7 @@ class NodeFigures:
         self._ledger: LossLedger | None = None
         self._view: View | None = None
         self._history: History | None = None
+        self._slow: SlowView | None = None
         # The greatest lateness of the loop since the last sample.
         self._lag = 0.0
 
@@ -39,6 +42,7 @@ class NodeFigures:
         await ledger.load()
         broker.store.enlist(CommitOrder.LEDGER, ledger)
         self._ledger, self._view = ledger, view
+        self._slow = SlowView(broker.sessions, broker.outflow, broker.logs, broker.clock, broker.turn.call_soon)
         self._history = History(self._path, broker.clock, self._facts)
 
     def _facts(self) -> Facts:
@@ -73,6 +77,12 @@ class NodeFigures:
             if ledger.unsettled and view.ready and not view.info().uncounted:
                 ledger.settle()
             ledger.look()
+
+    async def slow(self, after: Place | None, limit: int, connected: bool | None, /) -> list[SlowInfo]:
+        """Who does not keep up."""
+        if self._slow is None:
+            raise Unavailable("the node is starting")
+        return await self._slow.slow(after, limit, connected)
 
     def close(self) -> None:
         """The last batch of this life is about to be made."""

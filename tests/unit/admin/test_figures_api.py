@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import iot_mqtt
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.openapi import describe
 from iot_mqtt.app.node.figures import NodeFigures
+from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.views import slow_view
+from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.pipeline import OutboxSettings
 from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.slow import CAUSES
 from tests.unit.broker.harness import Node, run
 
 
@@ -113,3 +120,101 @@ def test_a_clock_that_stands_still(tmp_path: Path, node: Node) -> None:
     figures.sample()
     figures.sample()
     assert all(value is None for one in ask(figures, "history").series for value in one.values)
+
+
+# Who does not keep up.
+
+
+def slow(figures: NodeFigures, **query: str) -> Any:
+    return run(ask(figures, "slow", **query))
+
+
+def test_who_does_not_keep_up_and_why(node: Node, figures: NodeFigures) -> None:
+    """A full window, a full outbox, somebody who is away; those for whom most waits first."""
+    node.outbox = OutboxSettings(high_water=50_000, low_water=10_000, hard_limit=10_000_000)
+    window = node.connect("window", clean=False, expiry=60, receive_maximum=2)
+    away = node.connect("away", clean=False, expiry=60)
+    quick, stuck = node.connect("quick"), node.connect("stuck")
+    for client in (window, away, quick):
+        client.subscribe("t", qos=1)
+    stuck.subscribe("t", qos=0)
+    away.lose()
+    stuck.wire.link.capacity = 0
+    writer = node.connect("w")
+    for _ in range(5):
+        writer.publish("t", b"x" * 60_000, qos=1)
+        quick.drain()
+    node.clock.advance(30.0)
+    window_one = window.messages()[0]
+    window.ack(PacketType.PUBACK, window_one.packet_id)
+    found = {one.client_id: one for one in slow(figures)["items"]}
+    assert list(found) == ["away", "window", "stuck"]
+    assert [(one.state, one.waiting) for one in found.values()] == [
+        ("offline", 5),
+        ("inflight_full", 4),
+        ("outbox_full", 0),
+    ]
+    assert (found["window"].inflight, found["window"].window, found["window"].backlog) == (2, 2, 2)
+    assert "window is full" in found["window"].cause
+    assert found["away"].oldest_seconds == found["window"].oldest_seconds == 30.0
+    assert found["stuck"].outbox_bytes > 60_000
+    assert found["stuck"].oldest_seconds is None
+    assert not found["away"].connected
+
+
+def test_the_list_has_pages_and_a_filter(node: Node, figures: NodeFigures) -> None:
+    """However many there are, a page is as long as was asked for."""
+    for number in range(7):
+        client = node.connect(f"c{number}", clean=False, expiry=60)
+        client.subscribe("t" if number % 2 else "u", qos=1)
+        if number != 5:
+            client.lose()
+    writer = node.connect("w")
+    for topic in ("t", "u", "u"):
+        writer.publish(topic, b"x", qos=1)
+    everybody = [one.client_id for one in slow(figures)["items"]]
+    assert everybody == ["c0", "c2", "c4", "c6", "c1", "c3", "c5"]
+    paged: list[str] = []
+    after: dict[str, str] = {}
+    while True:
+        page = slow(figures, limit="3", **after)
+        paged += [one.client_id for one in page["items"]]
+        if page["after"] is None:
+            break
+        after = {"after": page["after"]}
+    assert paged == everybody
+    assert [one.client_id for one in slow(figures, connected="true")["items"]] == ["c5"]
+    assert len(slow(figures, connected="false")["items"]) == 6
+
+
+def test_many_sessions_are_looked_at_in_several_turns(
+    node: Node, figures: NodeFigures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others get their turn meanwhile, and the answer is the same."""
+    monkeypatch.setattr(slow_view, "STEP", 2)
+    for number in range(7):
+        client = node.connect(f"c{number}", clean=False, expiry=60)
+        client.subscribe("t", qos=1)
+        client.lose()
+    node.connect("w").publish("t", b"x", qos=1)
+    answers: list[Any] = []
+    drive(ask(figures, "slow", limit="3"), answers.append, answers.append)
+    assert not answers
+    node.turn()
+    assert [one.client_id for one in answers[0]["items"]] == ["c0", "c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    "query", [{"after": "x"}, {"after": "x/y"}, {"after": "9" * 400 + "/y"}, {"connected": "maybe"}]
+)
+def test_wrong_questions_about_the_slow(figures: NodeFigures, query: dict[str, str]) -> None:
+    with pytest.raises(ApiError) as caught:
+        slow(figures, **query)
+    assert caught.value.status == 400
+
+
+def test_every_state_has_a_cause() -> None:
+    """As ``Outflow.state`` names them."""
+    source = (Path(iot_mqtt.__file__).parent / "broker/sending/outflow.py").read_text()
+    body = source[source.index("def state(") :]
+    assert set(re.findall(r'return "(\w+)"', body)) == set(CAUSES)
