@@ -11,7 +11,7 @@ ARGS ?=
 NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
-.PHONY: sbom audit pipeline wheel deb lock
+.PHONY: sbom audit pipeline wheel deb chart lock
 .PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse
 
 help: ## Print this list
@@ -102,6 +102,9 @@ audit: sbom ## Ask OSV.dev what is known of these parts (needs the internet)
 wheel: ## Make dist/*.whl for this Python (PYTHON=python3.12 for another); the same source gives the same file
 	@IOT_MQTT_NATIVE=off scripts/setup.sh run
 	@scripts/wheel.sh
+
+chart: ## Lint the chart and write what it makes of its defaults (needs helm)
+	@scripts/chart.py
 
 deb: ## Make dist/*.deb of the wheel, on the Debian that it is for (after `PYTHON=/usr/bin/python3 make wheel`)
 	@scripts/deb.sh

@@ -1,0 +1,85 @@
+"""The chart of Helm: what it makes of its defaults is what ``cluster/k8s`` has, which is tested in depth."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from iot_mqtt import __version__
+from scripts import chart
+
+ROOT = Path(__file__).parents[3]
+NEEDS_HELM = pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
+
+
+def by_name(text: str) -> dict[tuple[str, str], Any]:
+    """The documents, with the configuration in them read, and without when images are fetched."""
+    found = {}
+    for document in filter(None, yaml.safe_load_all(text)):
+        for container in document.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
+            container.pop("imagePullPolicy", None)
+        if document["kind"] == "ConfigMap":
+            document["data"] = {name: yaml.safe_load(value) for name, value in document["data"].items()}
+        found[document["kind"], document["metadata"]["name"]] = document
+    return found
+
+
+def of_kustomize() -> dict[tuple[str, str], Any]:
+    """What ``kubectl apply --kustomize cluster/k8s`` applies, but for the namespace, which is the release's."""
+    folder = ROOT / "cluster" / "k8s"
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    found = by_name("---\n".join((folder / name).read_text() for name in listed))
+    del found["Namespace", "iot-mqtt"]
+    return found
+
+
+def test_what_was_rendered_is_of_this_chart() -> None:
+    """After a change of the chart: ``scripts/chart.py``."""
+    assert chart.digest() in chart.RENDERED.read_text().splitlines()[0]
+
+
+def test_the_defaults_make_what_kustomize_applies() -> None:
+    """Every document, word for word, but for what values can say."""
+    assert by_name(chart.RENDERED.read_text()) == of_kustomize()
+
+
+def test_it_is_of_this_version_and_has_no_secret() -> None:
+    """They are made by commands, as the example of ``cluster/k8s`` says."""
+    about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
+    assert about["appVersion"] == __version__
+    assert not [document for kind, document in by_name(chart.RENDERED.read_text()) if kind == "Secret"]
+    values = (chart.CHART / "values.yaml").read_text()
+    assert not any(word in line.lower() for line in values.splitlines() for word in ("password:", "token:", "secret:"))
+
+
+@NEEDS_HELM
+def test_helm_makes_it_again() -> None:
+    """Where there is one."""
+    assert by_name(chart.rendered()) == by_name(chart.RENDERED.read_text())
+    subprocess.run(["helm", "lint", "--strict", str(chart.CHART)], check=True)
+
+
+@NEEDS_HELM
+def test_values_say_how_many_and_which_kafka() -> None:
+    """Five brokers on five Ignite servers, a Kafka that is there, no jobs."""
+    options = ["broker.replicas=5", "ignite.replicas=5", "kafka.enabled=false", "pipeline.enabled=false"]
+    options += ["kafka.bootstrapServers={kafka.plant:9093}", "images.registry=r.example/", "storageClass=fast"]
+    options += ["broker.config.uplink.kafka.security.ca=/etc/ssl/ca.crt", "networkPolicies=false"]
+    made = by_name(chart.rendered(*(part for option in options for part in ("--set", option))))
+    told = made["ConfigMap", "iot-mqtt"]["data"]["broker.yaml"]
+    assert told["uplink"]["kafka"]["bootstrap_servers"] == ["kafka.plant:9093"]
+    assert told["uplink"]["kafka"]["security"]["ca"] == "/etc/ssl/ca.crt"
+    assert len(told["grid"]["ignite"]["addresses"]) == 5
+    assert made["StatefulSet", "iot-mqtt"]["spec"]["replicas"] == 5
+    assert {kind for kind, name in made if "kafka" in name or "pipeline" in name} == set()
+    (claim,) = made["StatefulSet", "ignite"]["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "fast"
+    (ignite,) = made["StatefulSet", "ignite"]["spec"]["template"]["spec"]["containers"]
+    assert ignite["image"] == f"r.example/iot-mqtt-ignite:{__version__}"
+    assert {"name": "IGNITE_QUORUM", "value": "3"} in ignite["env"]
+    assert not [kind for kind, _ in made if kind == "NetworkPolicy"]
