@@ -10,8 +10,8 @@ CONFIG ?= application.yaml
 ARGS ?=
 NOX := .venv/bin/nox --session
 
-.PHONY: help setup run test fmt lint type unit wire system bench docs-check lock changelog clean
-.PHONY: sbom audit pipeline wheel deb chart lock
+.PHONY: help setup run test fmt lint type unit wire system bench docs docs-check lock changelog clean
+.PHONY: sbom audit pipeline wheel deb chart
 .PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse
 
 help: ## Print this list
@@ -26,7 +26,7 @@ run: ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
 
 test: setup ## Run every check and every test
 	@# What the tests need from outside Python is brought while the checks run.
-	@scripts/setup.sh tests & bringing=$$!; $(NOX) lint type docs; checked=$$?; wait $$bringing && exit $$checked
+	@scripts/setup.sh tests & bringing=$$!; $(NOX) lint type docs site; checked=$$?; wait $$bringing && exit $$checked
 	@$(NOX) test -- $(ARGS)
 
 fmt: setup ## Format the code and mend what ruff can mend
@@ -89,6 +89,9 @@ spark-test: setup spark-jars cluster-jars ## Tests of the pipeline's jobs, with 
 bench: setup ## The project's own benchmarks (ARGS selects one)
 	@scripts/setup.sh tests
 	@$(NOX) bench -- $(ARGS)
+
+docs: setup ## Build the documentation as a site into build/site; a broken link is an error
+	@$(NOX) site
 
 docs-check: setup ## Links and command names in the documentation, conformance matrix
 	@$(NOX) docs

@@ -52,6 +52,12 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation as a site, strictly."""
+    run(session, "python", "scripts/make_site.py")
+
+
+@nox.session
 def test(session: nox.Session) -> None:
     """Run every test, or chosen ones, in three processes side by side."""
     run(session, "python", "scripts/run_tests.py", *session.posargs)

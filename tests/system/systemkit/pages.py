@@ -8,7 +8,8 @@ it, in a comment of HTML, a page may say::
     <!-- run by: tests/…::test_… -->   who does it
 
 A line that begins with ``$`` is a command, and what stands behind it is what it prints: figures and times may be
-others, words may not. In a table only the header counts; of lines with a word and what it is, the word.
+others, words may not. In a table only its columns count, and there may be more; of lines with a word and what it is,
+the word.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ from typing import Final
 from systemkit.process import BrokerProcess, clean_environment
 
 ROOT: Final = Path(__file__).parents[3]
-PAGES: Final = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "README.md")
+PAGES: Final = (
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "README.md",
+)
 #: What makes lines a block of commands.
 PROGRAM: Final = re.compile(
     r"(\$ )?((\.venv/bin/)?(iot-mqtt|python|pre-commit)|mosquitto_[ps]ub|curl|make|docker|kubectl|git|node|pip"
@@ -134,11 +140,11 @@ def unlike(shown: list[str], printed: str) -> list[str]:
     for line in shown:
         if line.startswith(("...", "! ")):
             continue
-        if header := re.match(r"[A-Z]{2,}", line) is not None and line.upper() == line:
+        if re.match(r"[A-Z]{2,}", line) and line.upper() == line:
             table = True
-        elif table:
-            continue
-        if _plain(line) not in rows and (header or line.split("  ")[0].strip() not in words):
+            if not any(set(line.split()) <= set(row.split()) for row in printed.splitlines()):
+                missing.append(line)
+        elif not table and _plain(line) not in rows and line.split("  ")[0].strip() not in words:
             missing.append(line)
     return missing
 
@@ -229,13 +235,15 @@ class Desk:
 _PRELUDE: Final = """
 exec 3<&0; set -m; PIDS=""
 there() {
-  curl -sf "$METRICS" | grep -E '^iot_mqtt_(connections_total|subscriptions|packets_received_total.*SUBSCRIBE)'
+  local what=connections_opened_total
+  grep -q mosquitto_sub "$1" && what='packets_received_total.*"SUBSCRIBE"'
+  curl -sf "$METRICS" | grep "^iot_mqtt_$what"
 }
 go() { cat > "$1.typed"; . "$1.typed" > "$1.out" 2>&1 <&3; echo $? > "$1.code"; }
 begin() {
-  cat > "$1.typed"; local before; before=$(there)
+  cat > "$1.typed"; local before; before=$(there "$1.typed")
   bash "$1.typed" > "$1.out" 2>&1 & PIDS="$PIDS $!"
-  for _ in $(seq 200); do [ "$(there)" != "$before" ] && break; sleep 0.05; done
+  for _ in $(seq 200); do [ "$(there "$1.typed")" != "$before" ] && break; sleep 0.05; done
   echo 0 > "$1.code"
 }
 start() { begin "$1"; BACKGROUND="$BACKGROUND $1.out"; }
