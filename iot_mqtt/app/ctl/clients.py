@@ -1,4 +1,4 @@
-"""``iot-mqtt ctl clients | subscriptions``: who is connected, and what they listen to."""
+"""``iot-mqtt ctl clients``: who is connected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import NODE, at, field, fields, number, numbers, print_done, print_items, print_one
+from iot_mqtt.app.terminal import NODE, at, field, fields, numbers, print_done, print_items, print_one
 
 
 @click.group()
@@ -24,11 +24,16 @@ _CLIENTS = (
 
 
 @clients.command("list")
+@click.option("--prefix", help="Only client ids that begin like this.")
+@click.option("--user", help="Only of this user; empty: of none.")
+@click.option("--address", help="Only from this address or network.")
+@click.option("--listener", help="Only at this listener.")
 @limit_option
 @on_node
-def clients_list(node: Node, as_json: bool, limit: int | None) -> None:
+def clients_list(node: Node, as_json: bool, limit: int | None, **asked: str | None) -> None:
     """List connected clients."""
-    print_items(_CLIENTS, node.items("clients", query={}, limit=limit), as_json)
+    query = {name: value for name, value in asked.items() if value is not None}
+    print_items(_CLIENTS, node.items("clients", query=query, limit=limit), as_json)
 
 
 @clients.command("show")
@@ -46,28 +51,3 @@ def clients_kick(node: Node, as_json: bool, client: str) -> None:
     """Close a client's connection; it may come back."""
     node.delete("clients", client)
     print_done({"kicked": client}, as_json)
-
-
-@click.group()
-def subscriptions() -> None:
-    """Subscriptions."""
-
-
-_SUBSCRIPTIONS = (
-    field("client_id", "CLIENT"),
-    field("filter"),
-    number("qos", "QOS"),
-    *fields(no_local="NO LOCAL", retain_as_published="AS PUBLISHED"),
-    *numbers(retain_handling="HANDLING", identifier="ID"),
-    NODE,
-)
-
-
-@subscriptions.command("list")
-@click.option("--client", help="Only of this client.")
-@limit_option
-@on_node
-def subscriptions_list(node: Node, as_json: bool, client: str | None, limit: int | None) -> None:
-    """List subscriptions."""
-    query = {} if client is None else {"client_id": client}
-    print_items(_SUBSCRIPTIONS, node.items("subscriptions", query=query, limit=limit), as_json)

@@ -23,6 +23,7 @@ _NAMES: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "clients": {"client": ("clients", "client_id")},
     "limits": {"name": ("limits", "name")},
     "listeners": {"name": ("listeners", "name")},
+    "nodes": {"name": ("nodes", "node_id")},
     "packets": {"client": ("clients", "client_id")},
     "plugins": {"name": ("plugins", "name")},
     "retained": {"topic": ("retained", "topic")},

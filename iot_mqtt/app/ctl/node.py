@@ -53,8 +53,10 @@ class Node:
         self.note_missing(found)
         return list(found["items"])
 
-    def delete(self, *path: str) -> None:
-        self._send("DELETE", self._api(path))
+    def delete(self, *path: str, query: Mapping[str, str] | None = None) -> Json:
+        """What the node says of it; None if it has nothing to say."""
+        said = self._send("DELETE", self._api(path, query))
+        return json.loads(said) if said else None
 
     def post(self, *path: str, body: Json, patience: float | None = None) -> Json:
         """``patience``: seconds, for what takes a node long."""

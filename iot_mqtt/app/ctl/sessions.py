@@ -54,11 +54,18 @@ _SESSIONS = (
 
 
 @sessions.command("list")
+@click.option("--prefix", help="Only client ids that begin like this.")
+@click.option("--user", help="Only of this user; empty: of none.")
+@click.option("--connected/--away", default=None, help="Only of clients that are connected, or that are not.")
+@click.option("--state", type=click.Choice(tuple(STATES)), help="Only in this state.")
 @limit_option
 @on_node
-def sessions_list(node: Node, as_json: bool, limit: int | None) -> None:
+def sessions_list(node: Node, as_json: bool, limit: int | None, connected: bool | None, **asked: str | None) -> None:
     """List sessions. BACKLOG: messages that wait in the log; LAG: batches of it that were not read yet."""
-    print_items(_SESSIONS, node.items("sessions", query={}, limit=limit), as_json)
+    query = {name: value for name, value in asked.items() if value is not None}
+    if connected is not None:
+        query["connected"] = "true" if connected else "false"
+    print_items(_SESSIONS, node.items("sessions", query=query, limit=limit), as_json)
 
 
 @sessions.command("show")

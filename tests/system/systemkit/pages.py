@@ -41,7 +41,7 @@ PROGRAM: Final = re.compile(
 )
 MARK: Final = re.compile(r"<!-- (first|not run|run by): (.+) -->")
 #: What runs until it is stopped: in the background, to the end of its block.
-ENDLESS: Final = re.compile(r"mosquitto_sub (?!.*( -C | -E\b))|node ")
+ENDLESS: Final = re.compile(r"(mosquitto_sub|iot-mqtt sub) (?!.*( -C | -E\b))|node ")
 SERVE: Final = re.compile(r"(\.venv/bin/)?iot-mqtt serve ")
 #: What a reader types where he is asked for a password.
 PASSWORD: Final = "correct horse battery staple"

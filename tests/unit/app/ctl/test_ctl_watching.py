@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -68,9 +69,7 @@ def test_watching_shows_what_is_there_each_time(ctl: Ctl, monkeypatch: pytest.Mo
         sleep(seconds)
 
     numbers = count()
-    monkeypatch.setattr(
-        "iot_mqtt.app.ctl.watching.watch.__kwdefaults__", {**(watch.__kwdefaults__ or {}), "sleep": wait}
-    )
+    monkeypatch.setattr("iot_mqtt.app.ctl.watching.watch", partial(watch, sleep=wait))
     result = ctl.run("clients", "list", "--json", "--watch=7")
     assert (result.exit_code, [len(json.loads(line)) for line in result.stdout.splitlines()]) == (0, [0, 1, 2])
 

@@ -1,0 +1,95 @@
+"""``iot-mqtt ctl subscriptions | routes | groups``: who gets what, and making and ending subscriptions for a client."""
+
+from __future__ import annotations
+
+import click
+
+from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.terminal import NODE, Column, field, fields, number, numbers, plain, print_done, print_items
+
+_SUBSCRIPTIONS = (
+    field("client_id", "CLIENT"),
+    field("filter"),
+    number("qos", "QOS"),
+    *fields(no_local="NO LOCAL", retain_as_published="AS PUBLISHED"),
+    *numbers(retain_handling="HANDLING", identifier="ID"),
+    NODE,
+)
+_ROUTES = (field("filter"), *numbers(sessions="SESSIONS", connected="CONNECTED"), NODE)
+_GROUPS = (
+    *fields(group="GROUP", topics="TOPICS"),
+    *numbers(members="MEMBERS", connected="CONNECTED", waiting="WAITING"),
+    Column("CLIENTS", lambda item: ", ".join(map(plain, item["client_ids"])) or "-"),
+    NODE,
+)
+_topic_option = click.option("--topic", help="Only what messages to this topic go to.")
+
+
+@click.group()
+def subscriptions() -> None:
+    """Subscriptions."""
+
+
+@subscriptions.command("list")
+@click.option("--client", help="Only of this client.")
+@_topic_option
+@limit_option
+@on_node
+def subscriptions_list(node: Node, as_json: bool, client: str | None, topic: str | None, limit: int | None) -> None:
+    """List subscriptions."""
+    asked = {"client_id": client, "topic": topic}
+    query = {name: value for name, value in asked.items() if value is not None}
+    print_items(_SUBSCRIPTIONS, node.items("subscriptions", query=query, limit=limit), as_json)
+
+
+@subscriptions.command("add")
+@click.argument("client")
+@click.argument("filter")
+@click.option("--qos", type=click.IntRange(0, 2), default=0, show_default=True)
+@click.option("--no-local", is_flag=True, help="Not what it publishes itself.")
+@click.option("--retain-as-published", is_flag=True, help="Whether a message is retained stays to be seen.")
+@click.option("--retain-handling", type=click.IntRange(0, 2), default=0, help="Retained: 0 now, 1 if it is new, 2 not.")
+@on_node
+def subscriptions_add(node: Node, as_json: bool, client: str, **asked: object) -> None:
+    """Subscribe for CLIENT, which has a session, to FILTER, with the rights that the client has."""
+    found = node.post("sessions", client, "subscriptions", body=asked)
+    print_items(_SUBSCRIPTIONS, [found], as_json)
+
+
+@subscriptions.command("remove")
+@click.argument("client")
+@click.argument("filter")
+@on_node
+def subscriptions_remove(node: Node, as_json: bool, client: str, filter: str) -> None:
+    """End a subscription of CLIENT, which is not told."""
+    node.delete("sessions", client, "subscriptions", filter)
+    print_done({"unsubscribed": client, "from": filter}, as_json)
+
+
+@click.group()
+def routes() -> None:
+    """Filters that somebody has subscribed to."""
+
+
+@routes.command("list")
+@_topic_option
+@limit_option
+@on_node
+def routes_list(node: Node, as_json: bool, topic: str | None, limit: int | None) -> None:
+    """List filters, and how many sessions have each."""
+    query = {} if topic is None else {"topic": topic}
+    print_items(_ROUTES, node.items("routes", query=query, limit=limit), as_json)
+
+
+@click.group()
+def groups() -> None:
+    """Shared groups: subscriptions of which one member gets each message."""
+
+
+@groups.command("list")
+@limit_option
+@on_node
+def groups_list(node: Node, as_json: bool, limit: int | None) -> None:
+    """List shared groups. WAITING: messages in the node's log that no member has got yet."""
+    print_items(_GROUPS, node.items("shared-groups", query={}, limit=limit), as_json)
