@@ -24,6 +24,11 @@ COMMANDS = (
         "Copy all that a node or a cluster keeps into a file, and back.",
     ),
     LazyCommand(
+        "bench",
+        "iot_mqtt.app.bench.command:bench",
+        "Put a bounded load on a broker, and say what became of it.",
+    ),
+    LazyCommand(
         "cluster",
         "iot_mqtt.app.engines.cli:cluster_group",
         "Start and stop the servers that a cluster stands on: Apache Ignite, ZooKeeper, Kafka.",

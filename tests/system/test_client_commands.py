@@ -194,6 +194,18 @@ def test_what_the_broker_refuses_has_its_exit_codes(brokers: Brokers) -> None:
     assert run([*SUB["ours"], *where, "-t", "$share/g/a", "--no-local"], code=4) == ""
 
 
+def test_a_bounded_load_is_counted_alike_by_both_sides(brokers: Brokers) -> None:
+    """What was sent, acknowledged and received, here and in the broker's counters."""
+    command = [*_OURS, "bench", *brokers.port("ours"), "--data-dir", str(brokers.ours.data_dir), "--json"]
+    found = json.loads(run([*command, "--seconds", "1", "--rate", "400", "--size", "24-500", "-q", "2", "--idle", "3"]))
+    sent = found["sent"]
+    assert 0 < sent <= 400
+    assert (found["connections"], found["acknowledged"], found["received"]) == (11, sent, sent)
+    assert (found["lost"], found["repeated"], found["refused"]) == (0, 0, 0)
+    assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["p99"] <= found["latency_ms"]["max"]
+    assert (found["broker"]["messages_received"], found["broker"]["messages_delivered"]) == (sent, sent)
+
+
 def test_a_lost_connection_is_made_again_and_a_signal_ends_it_well(start_broker: StartBroker) -> None:
     """The session is kept, so what came meanwhile is printed; SIGTERM is no failure."""
     broker = start_broker()

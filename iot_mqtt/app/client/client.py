@@ -49,7 +49,7 @@ class Client:
         stream: Stream,
         protocol: Protocol,
         keep_alive: int,
-        note: Note = lambda _: None,
+        note: Note | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.protocol = protocol
@@ -145,9 +145,29 @@ class Client:
         self._stay_alive()
         return ours if must else ready
 
+    # For who waits for many clients at once.
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    @property
+    def writing(self) -> bool:
+        """Whether there is something to be written."""
+        return bool(self.protocol.out) or self._stream.waiting
+
+    def pump(self) -> None:
+        """Do what is to be done, without waiting."""
+        if self._failure is not None:
+            raise self._failure
+        self._read()
+        while self._more:
+            self._read()
+        self._write()
+        self._stay_alive()
+
     def _poll(self, seconds: float | None, beside: int | None) -> tuple[bool, bool]:
         number = self._stream.fileno()
-        writes = select.POLLOUT if self.protocol.out or self._stream.waiting else 0
+        writes = select.POLLOUT if self.writing else 0
         poller = select.poll()
         poller.register(number, select.POLLIN | writes)
         if beside is not None:
@@ -193,7 +213,8 @@ class Client:
             self._failure = Rejected(f"{who}: {reason}", event.reason)
         else:
             self._answers[event.packet_id] = event
-        self._note(_noted(event))
+        if self._note is not None:
+            self._note(_noted(event))
 
     def _write(self) -> None:
         out = self.protocol.out

@@ -175,7 +175,7 @@ class Setup:
         """A new connection. Raises ``ClientError``."""
         stream = connect(self.address, self.patience)
         protocol = Protocol(self.connect, max_inflight=self.max_inflight)
-        client = Client(stream, protocol, self.connect.keep_alive, self.note)
+        client = Client(stream, protocol, self.connect.keep_alive, self.note if self.debug else None)
         try:
             connack = client.connect(self.patience)
         except BaseException:

@@ -1,0 +1,1 @@
+"""``iot-mqtt bench``: a bounded load, and what became of it."""
