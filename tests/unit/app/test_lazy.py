@@ -107,6 +107,8 @@ def test_a_client_loads_the_codec_and_no_broker(arguments: list[str]) -> None:
     imported = _imported(*arguments, "--unix", "/nowhere")
     assert "iot_mqtt.app.client.client" in imported
     ours = {name.split(".")[1] for name in imported if name.startswith("iot_mqtt.")}
+    # What mypyc has compiled is one library; of it only the modules that are asked for run.
+    ours -= {"hot__mypyc"}
     assert ours <= {"app", "codec", "compiled", "errors", "native", "secrecy", "topics", "values"}
     assert {name for name in imported if name.startswith("iot_mqtt.app.")} <= {
         *(f"iot_mqtt.app.{module}" for module in ("cli", "client", "lazy", "process_list", "terminal")),
