@@ -55,7 +55,7 @@ _LEVELS = ("clients", "sessions", "queued", "inflight", "waiting", "unexplained"
 @click.option("--connected/--away", default=None, help="Only clients that are there, or are not; without it, both.")
 @on_node
 def slow(node: Node, as_json: bool, limit: int | None, connected: bool | None) -> None:
-    """List for whom messages wait, or who does not read, and why; those for whom most waits first."""
+    """For whom messages wait, or who does not read, and why."""
     query = {} if connected is None else {"connected": str(connected).lower()}
     print_items(_SLOW, node.items("slow", query=query, limit=limit or 100), as_json)
 
@@ -67,7 +67,7 @@ def slow(node: Node, as_json: bool, limit: int | None, connected: bool | None) -
 )
 @on_node
 def top(node: Node, as_json: bool, once: bool, seconds: float) -> None:
-    """Show rates, drops, lateness, and the busiest and the slowest clients of a node, again and again.
+    """Rates, drops, lateness, the busiest and the slowest clients, again and again.
 
     With --json each screen is one line.
     """
