@@ -60,8 +60,10 @@ pip() {
     fi
 }
 
-# One at a time changes .venv and what is compiled. Locked is this file, which stays where it is.
-lock() { ! present flock || { exec 9<scripts/setup.sh && flock "$@" 9; }; }
+# One at a time changes .venv. Locked are files that stay where they are.
+lock() { ! present flock || { exec 9<scripts/setup.sh && flock 9; }; }
+# And one at a time compiles, at the lowest priority perhaps: who only installs does not wait for it.
+lock_build() { ! present flock || { exec 8<setup.py && flock "$@" 8; }; }
 
 # What is installed: the locks, and what the package says of itself.
 installed() {
@@ -115,7 +117,7 @@ uncompiled_part() { find iot_mqtt \( -name '*.so' -o -name compiled.digests \) -
 
 compile_part() {
     ! current compiled "$(sources)" || return 0
-    lock
+    lock_build -n || { say "waiting for what is compiled in the background"; lock_build; }
     ! current compiled "$(sources)" || return 0
     rm -f .venv/.compiled
     say "compiling iot-mqtt"
@@ -138,9 +140,9 @@ background_part() {
         off) return ;;
         require) compile_part; return ;;
     esac
-    if lock -n; then
+    if lock_build -n; then
         uncompiled_part
-        exec 9<&-
+        exec 8<&- 9<&-
         say "this start runs Python; what is compiled for the next is made meanwhile (see iot-mqtt version)"
         # Whoever reads what this start says does not wait for that.
         (nice -n 19 scripts/setup.sh compile </dev/null >.venv/background.log 2>&1 &)

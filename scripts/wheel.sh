@@ -11,7 +11,7 @@ say() { printf 'wheel: %s\n' "$*" >&2; }
 forget() { find build/lib* build/bdist* -type f ! -name '*.so' -delete 2>/dev/null || true; }
 
 # Not beside scripts/setup.sh, which compiles in the same folder.
-! command -v flock >/dev/null || { exec 9<scripts/setup.sh && flock 9; }
+! command -v flock >/dev/null || { exec 8<setup.py && flock 8; }
 tools=.venv
 if [[ -n ${PYTHON:-} ]]; then
     tools=build/python-$("$PYTHON" -c 'import sys; print(sys.implementation.cache_tag)')
