@@ -18,7 +18,7 @@ from iot_mqtt.app.client.errors import ClientError
 from iot_mqtt.app.client.protocol import MAX_INFLIGHT, Protocol
 from iot_mqtt.app.client.streams import Address, Tls, connect
 from iot_mqtt.app.terminal import plain
-from iot_mqtt.codec import Connack, Connect, ConnectWill, Properties, check_topic
+from iot_mqtt.codec import Connack, Connect, ConnectWill, Packet, Properties, check_topic, encode
 from iot_mqtt.errors import MqttError
 from iot_mqtt.values import NEVER, ProtocolVersion
 
@@ -207,6 +207,7 @@ def setup(kind: str, options: dict[str, Any], **asked: Any) -> Setup:
         connect = _connect(kind, version, options, asked)
     except MqttError as error:
         raise click.UsageError(f"the will cannot be: {error}") from error
+    check(connect, version)
     expiry = options["disconnect_expiry"]
     return Setup(
         _address(options),
@@ -218,6 +219,16 @@ def setup(kind: str, options: dict[str, Any], **asked: Any) -> Setup:
         options["debug"],
         options["quiet"],
     )
+
+
+def check(packet: Packet, version: ProtocolVersion) -> None:
+    """Refuse a command of which MQTT has no way to say it: fields that are too long, or no UTF-8."""
+    try:
+        encode(packet, version)
+    except UnicodeEncodeError as error:
+        raise click.UsageError(f"{plain(error.object)[:80]!r} is no text in UTF-8") from error
+    except ValueError as error:
+        raise click.UsageError(f"MQTT has no way to say that: {error}") from error
 
 
 def _of_url(options: dict[str, Any]) -> dict[str, Any]:
@@ -325,7 +336,7 @@ def _will(version: ProtocolVersion, options: dict[str, Any]) -> ConnectWill | No
         if options["will_payload"] or options["will_retain"] or any(options[name] for name in names.values()):
             raise click.UsageError("a will has a --will-topic")
         return None
-    check_topic(topic.encode())
+    check_topic(os.fsencode(topic))
     found: dict[str, Any] = {
         name: _five(version, f"--{option.replace('_', '-')}", options[option]) for name, option in names.items()
     }
@@ -335,7 +346,7 @@ def _will(version: ProtocolVersion, options: dict[str, Any]) -> ConnectWill | No
             _five(version, "--will-correlation-data", options["will_correlation_data"])
         )
     payload = os.fsencode(options["will_payload"])
-    return ConnectWill(topic.encode(), payload, options["will_qos"], options["will_retain"], Properties(**found))
+    return ConnectWill(os.fsencode(topic), payload, options["will_qos"], options["will_retain"], Properties(**found))
 
 
 def _five(version: ProtocolVersion, option: str, value: Any) -> Any:

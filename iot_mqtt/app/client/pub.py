@@ -16,7 +16,7 @@ import click
 from iot_mqtt.app.client import words
 from iot_mqtt.app.client.client import Client
 from iot_mqtt.app.client.errors import ClientError, NoConnection, NotTaken, TookTooLong
-from iot_mqtt.app.client.options import Link, MosquittoCommand, Setup, connection_options, failing, setup
+from iot_mqtt.app.client.options import Link, MosquittoCommand, Setup, check, connection_options, failing, setup
 from iot_mqtt.app.client.output import Output, output, output_options
 from iot_mqtt.app.client.payloads import Pace, of_files, of_lines, repeated
 from iot_mqtt.app.terminal import print_json
@@ -183,9 +183,9 @@ def _message(options: dict[str, Any], chosen: Setup) -> Publish:
             check_topic(properties.response_topic.encode(errors="surrogateescape"))
     except MqttError as error:
         raise click.UsageError(str(error)) from error
-    if len(name) > 0xFFFF:
-        raise click.UsageError("a topic has 65535 bytes at most")
-    return Publish(name, b"", options["qos"], options["retain"], properties=properties)
+    message = Publish(name, b"", options["qos"], options["retain"], properties=properties)
+    check(replace(message, packet_id=1), chosen.connect.version)
+    return message
 
 
 def _properties(options: dict[str, Any], version: ProtocolVersion) -> Properties:

@@ -13,10 +13,10 @@ import click
 from iot_mqtt.app.client import words
 from iot_mqtt.app.client.client import Client
 from iot_mqtt.app.client.errors import PASSING, ClientError, NoConnection, NotTaken, Rejected, TookTooLong
-from iot_mqtt.app.client.options import Link, MosquittoCommand, Setup, connection_options, failing, setup
+from iot_mqtt.app.client.options import Link, MosquittoCommand, Setup, check, connection_options, failing, setup
 from iot_mqtt.app.client.output import Output, output, output_options
 from iot_mqtt.app.terminal import plain
-from iot_mqtt.codec import NO_PROPERTIES, Properties, Publish, Request
+from iot_mqtt.codec import NO_PROPERTIES, Properties, Publish, Request, Subscribe, Unsubscribe
 from iot_mqtt.errors import MqttError
 from iot_mqtt.topics import matches, validate_filter
 from iot_mqtt.values import ProtocolVersion
@@ -80,6 +80,10 @@ def sub(**options: Any) -> None:
         reader.run()
     except ClientError as error:
         raise failing(chosen.quiet, error) from error
+    except BrokenPipeError:
+        raise  # whoever reads what is printed has had enough; click knows
+    except OSError as error:
+        raise failing(chosen.quiet, ClientError(f"cannot print: {error.strerror or error}")) from error
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -190,17 +194,21 @@ class _Reader:
         )
         if not found and not options["unwanted"] and not options["keep"]:
             raise click.UsageError("to what? -t FILTER")
+        for one in options["unwanted"]:
+            check(Unsubscribe(1, (one,)), version)
+        if found:
+            check(Subscribe(1, found, self._asked()), version)
         return found
 
+    def _asked(self) -> Properties:
+        """The properties of SUBSCRIBE."""
+        identifier, users = self._options["subscription_id"], self._options["users"]
+        if identifier is None and not users:
+            return NO_PROPERTIES
+        return Properties(subscription_identifiers=() if identifier is None else (identifier,), user_properties=users)
+
     def _subscribe(self, client: Client, patience: float) -> None:
-        identifier = self._options["subscription_id"]
-        properties = NO_PROPERTIES
-        if identifier is not None or self._options["users"]:
-            properties = Properties(
-                subscription_identifiers=() if identifier is None else (identifier,),
-                user_properties=self._options["users"],
-            )
-        answer = client.subscribe(self._filters, properties, patience)
+        answer = client.subscribe(self._filters, self._asked(), patience)
         said, five = answer.properties.reason_string, client.protocol.five
         refused = [
             f"{plain(request.filter)}: {words.refused_filter(reason, five, said)}"
