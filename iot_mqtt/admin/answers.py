@@ -16,6 +16,7 @@ from iot_mqtt.admin import errors
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.everywhere import fields_of
 from iot_mqtt.admin.routes import Answered
+from iot_mqtt.admin.streams import Stream, begin_stream
 from iot_mqtt.errors import MqttError
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,14 @@ def answer_later(request: WebRequest, outcome: Awaitable[object]) -> None:
 
     async def answer() -> None:
         try:
-            body = write(request, await outcome)
+            value = await outcome
+            if isinstance(value, Stream):
+                if gone:
+                    value.end()
+                else:
+                    begin_stream(request, value)
+                return
+            body = write(request, value)
         except Exception as error:  # noqa: BLE001 - as in render
             body = failed(request, error)
         if not gone:

@@ -30,6 +30,8 @@ class Call:
     caller: Caller | None = None
     #: Where from.
     address: str = ""
+    #: What who listens to events had last, as the header Last-Event-ID says it.
+    last_event_id: str = ""
 
     @property
     def who(self) -> str:

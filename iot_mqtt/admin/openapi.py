@@ -18,6 +18,8 @@ _PARAMETERS: dict[str, Json] = {
         "description": "Items of a page.",
         "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     },
+    "kind": {"description": "Only of these kinds, with commas between.", "schema": {"type": "string"}},
+    "last_event_id": {"description": "As the header Last-Event-ID.", "schema": {"type": "string"}},
     "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
     "GET clients/{client_id}/why?topic": {
         "description": "A topic that the client should get.",

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, Literal, Protocol
@@ -34,6 +35,7 @@ from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import Answered, Route, find
 from iot_mqtt.admin.routes import Resource as ResourcePart
 from iot_mqtt.admin.settings import AdminSettings
+from iot_mqtt.admin.streams import Stream, begin_stream
 from iot_mqtt.broker.facade import BrokerView
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.link import Captures
@@ -191,6 +193,9 @@ class _Root(Resource):
         """Answer at once, or later where the broker has to commit first."""
         try:
             outcome = self._answer(request)
+            if isinstance(outcome, Stream):
+                begin_stream(request, outcome)
+                return NOT_DONE_YET
             if not isinstance(outcome, Awaitable):
                 return write(request, outcome)
             answer_later(request, outcome)
@@ -248,12 +253,20 @@ class _Root(Resource):
         query = read_query(request.uri.partition(b"?")[2], route.query)
         body = request.content.read() if request.content is not None else b""
         address = str(getattr(request.getClientAddress(), "host", ""))
-        call = Call(values, query, body, caller, address)
+        call = Call(values, query, body, caller, address, _header(request, "last-event-id") or "")
         if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
             change = Change(caller, address, route.method, "/".join(segments), body)
             return self._changed(self._gate.auditor, change, route, call)
         _check_rights(caller, route, "/".join(segments))
-        return route.handler(call)
+        outcome = route.handler(call)
+        if isinstance(outcome, Stream):
+            outcome.allowed = partial(self._still_may, request, route, "/".join(segments))
+        return outcome
+
+    def _still_may(self, request: WebRequest, route: Route, path: str) -> bool:
+        """Whether who listens to a stream has the right to it now."""
+        caller = self._caller_of(request)
+        return caller is not None and not caller.must_change and caller.may(route.role, path)
 
     @staticmethod
     async def _changed(auditor: Auditor, change: Change, route: Route, call: Call) -> object:

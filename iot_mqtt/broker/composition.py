@@ -77,7 +77,7 @@ from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attaching import Attaching
-from iot_mqtt.broker.sessions.attempts import Attempts
+from iot_mqtt.broker.sessions.attempts import Attempts, tell_attempt
 from iot_mqtt.broker.sessions.ending import Ending, Expiry, Moving, PassingOn
 from iot_mqtt.broker.sessions.keeping import Keeping
 from iot_mqtt.broker.sessions.loading import Arriving, Loading, Restoring, Starting
@@ -104,6 +104,7 @@ from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.events import Events
 from iot_mqtt.ports.limits import Limits
 from iot_mqtt.ports.log import Log
 from iot_mqtt.ports.recording import RecorderSettings
@@ -209,6 +210,9 @@ class Composition:
         if log_use.record:
             self.steps.add(KeptForReplays(log_use.record, self.recording, self.budget, counters, self.turn))
         self.attempts = Attempts(clock.wall)
+        #: What happens, for whoever watches.
+        self.events = Events(clock.wall)
+        self.attempts.noted = partial(tell_attempt, self.events)
         #: What there is to do with other nodes; a sole node has none.
         self.clustering: Clustering | None = None
         #: What feeds the data platform from the log, if anything does.
@@ -225,7 +229,7 @@ class Composition:
         #: The last packets of every client.
         self.recorder = Recorder(recording or RecorderSettings(), clock.wall)
         self.connections = Connections(
-            self.turn, counters, self.accompaniment, self.attempts, self.timeouts, self.recorder
+            self.turn, counters, self.accompaniment, self.attempts, self.timeouts, self.recorder, self.events
         )
         self.connections.on_closed = (self.budget.forget,)
         self.connections.reference = lambda _: settings.server_reference

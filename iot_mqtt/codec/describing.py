@@ -44,6 +44,7 @@ class PacketInfo:
     packet: str
     #: All of it, for people; without payloads and passwords.
     text: str
+    #: How many were looked at; of a large batch the first eight.
     packets: int
     bytes: int
 
@@ -55,15 +56,17 @@ def described(image: bytes) -> list[PacketInfo]:
     while pos + _HEAD.size <= len(image):
         size, direction, counts, milliseconds, taken = _HEAD.unpack_from(image, pos)
         record = image[pos + _HEAD.size : pos + size]
-        if size < _HEAD.size or pos + size > len(image) or len(record) < (counts & 15) * _KIND.size:
+        if size < _HEAD.size or pos + size > len(image) or len(record) < (counts & 31) * _KIND.size:
             break
         pos += size
-        kinds = [_KIND.unpack_from(record, at * _KIND.size) for at in range(counts & 15)]
-        images = list(_images(record[len(kinds) * _KIND.size :], counts >> 4))
+        kinds = [_KIND.unpack_from(record, at * _KIND.size) for at in range(counts & 31)]
+        images = list(_images(record[(counts & 31) * _KIND.size :], counts >> 5))
+        rest = sum(count for kind, count in kinds if not kind)
+        kinds = [one for one in kinds if one[0]]
         packets = sum(count for _, count in kinds)
         first = images[0][0] >> 4 if images else 0
         name = PacketType(first).name if first else "PART"
-        text = _text(kinds, images, packets, taken)
+        text = _text(kinds, images, packets, taken, rest)
         found.append(PacketInfo(milliseconds / 1000, "out" if direction else "in", name, text, packets, taken))
     return found
 
@@ -79,16 +82,19 @@ def _images(data: bytes, count: int) -> Iterator[tuple[int, int, bytes]]:
         pos = stop
 
 
-def _text(kinds: list[tuple[int, int]], images: list[tuple[int, int, bytes]], packets: int, size: int) -> str:
+def _text(
+    kinds: list[tuple[int, int]], images: list[tuple[int, int, bytes]], packets: int, size: int, rest: int
+) -> str:
     if not images:
         return f"{size} bytes within a packet" if not packets else f"{packets} packets that MQTT does not have"
     texts = [_packet(*one) for one in images]
-    if packets == 1:
+    if packets == 1 and not rest:
         return texts[0]
     if packets > len(texts):
         texts.insert(-1, "…")
     several = ", ".join(f"{count} {PacketType(kind).name}" for kind, count in kinds)
-    return f"{several}, {size} bytes: {'; '.join(texts)}"
+    more = f"; and {rest} bytes more" if rest else ""
+    return f"{several}, {size} bytes: {'; '.join(texts)}{more}"
 
 
 def _packet(first: int, length: int, body: bytes) -> str:

@@ -75,7 +75,7 @@ class Accompanied:
         self._clock = clock
         self._sessions = sessions
         self._changes = changes = Changes(turn, commits, store)
-        self._telling = telling = Telling(publishing)
+        self._telling = self.telling = telling = Telling(publishing)
         self.book = book = Book(changes, telling, clock, settings)
         self.elsewhere = elsewhere = Elsewhere(store, changes, book, telling, sessions, clock)
         self._accepting = accepting = Accepting(book, telling, elsewhere, publishing, sessions, clock)

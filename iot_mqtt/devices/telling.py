@@ -13,6 +13,7 @@ from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.ports.devices import StoredCommand
+from iot_mqtt.ports.events import COMMAND_CHANGED, Events
 from iot_mqtt.topics import is_reserved
 from iot_mqtt.values import Message
 
@@ -48,13 +49,19 @@ def may_answer_to(topic: str) -> bool:
 class Telling:
     """Publishes states as the node."""
 
-    __slots__ = ("_publishing",)
+    __slots__ = ("events", "_publishing")
 
     def __init__(self, publishing: Publishing) -> None:
         self._publishing = publishing
+        #: Who is told of events of the node; None: nobody.
+        self.events: Events | None = None
 
     def tell(self, command: StoredCommand) -> None:
         """Everybody who wants to know, and the sender."""
+        if self.events is not None:
+            self.events.publish(
+                COMMAND_CHANGED, {"id": command.id, "target": command.target, "state": command.state.value}
+            )
         payload = status_payload(command)
         topic = f"{STATUS}{command.target}/{command.id}"
         self._publish(topic, payload, command.correlation)

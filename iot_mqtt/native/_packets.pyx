@@ -10,10 +10,11 @@ cdef enum:
     TOPIC = 64
     PREVIEW = 64
     SMALLEST = 1024
+    LOOKED = 8
     FIRST_ROOM = 128
     HEAD = 16
     #: The largest record: head, types, three images.
-    LARGEST = 16 + 15 * 5 + 3 * (6 + 8 + 64 + 64)
+    LARGEST = 16 + 16 * 5 + 3 * (6 + 8 + 64 + 64)
 
 cdef uint32_t UNKNOWN = 0xFFFFFFFFU
 cdef int64_t FOREVER = <int64_t> 1 << 62
@@ -35,6 +36,7 @@ cdef struct Seen:
 cdef struct Batch:
     uint32_t kinds[16]
     uint32_t packets
+    Py_ssize_t rest
     Seen seen[3]
 
 
@@ -75,10 +77,29 @@ cdef class PacketRing:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
         memset(batch.kinds, 0, sizeof(batch.kinds))
         batch.packets = 0
+        batch.rest = 0
         self._scan(&self._in, &batch, <const uint8_t *> PyBytes_AS_STRING(data), size)
         self._push(&batch, 0, size)
         if self.tap is not None:
             self.tap(0, data)
+        return batch.rest > 0
+
+    cpdef follow(self, bytes data, Py_ssize_t held, Py_ssize_t missing):
+        """The same as ``_pure_packets.PacketRing.follow``."""
+        cdef const uint8_t *tail = <const uint8_t *> PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data) - held
+        cdef Py_ssize_t index
+        self._in.have = 0
+        self._in.skip = 0
+        if not held:
+            return
+        self._in.skip = missing
+        if held < 5 and held <= PyBytes_GET_SIZE(data):
+            for index in range(1, held):
+                if tail[index] < 128:
+                    return
+            self._in.skip = 0
+            self._in.have = <int> held
+            memcpy(self._in.head, tail, held)
 
     cpdef sent(self, list parts):
         """The same as ``_pure_packets.PacketRing.sent``."""
@@ -87,8 +108,11 @@ cdef class PacketRing:
         cdef bytes part
         memset(batch.kinds, 0, sizeof(batch.kinds))
         batch.packets = 0
+        batch.rest = 0
         for part in parts:
             size += PyBytes_GET_SIZE(part)
+            self._out.have = 0
+            self._out.skip = 0
             self._scan(&self._out, &batch, <const uint8_t *> PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
         self._push(&batch, 1, size)
         if self.tap is not None:
@@ -97,38 +121,6 @@ cdef class PacketRing:
     def image(self):
         """The same as ``_pure_packets.PacketRing.image``."""
         return PyBytes_FromStringAndSize(<const char *> self._records, self._used)
-
-    cdef void _many(self, Batch *batch, const uint8_t *data, Py_ssize_t *begin, Py_ssize_t size) noexcept:
-        """Go over whole packets of the lengths that nearly all have; the first two of a batch are not for this."""
-        cdef Py_ssize_t pos = begin[0], at, length, last = -1
-        cdef uint32_t packets = 0, *kinds = batch.kinds
-        cdef uint8_t first, byte
-        while pos + 3 <= size:
-            first = data[pos]
-            byte = data[pos + 1]
-            at = pos + 2
-            length = byte
-            if byte > 127:
-                if data[pos + 2] > 127:
-                    break
-                at = pos + 3
-                length = byte & 127 | data[pos + 2] << 7
-            if at + length > size or first >> 4 == 1:
-                break
-            kinds[first >> 4] += 1
-            packets += 1
-            last = pos
-            pos = at + length
-        if last < 0:
-            return
-        begin[0] = pos
-        batch.packets += packets
-        at = last + (2 if data[last + 1] < 128 else 3)
-        batch.seen[2].first = data[last]
-        batch.seen[2].five = self._five
-        batch.seen[2].length = <uint32_t> (pos - at)
-        batch.seen[2].there = pos - at
-        batch.seen[2].body = data + at
 
     cdef void _scan(self, Side *side, Batch *batch, const uint8_t *data, Py_ssize_t size) noexcept:
         cdef Py_ssize_t pos = 0, at, there
@@ -142,10 +134,9 @@ cdef class PacketRing:
                     return
                 pos += <Py_ssize_t> side.skip
                 side.skip = 0
-            if batch.packets > 1 and not side.have:
-                self._many(batch, data, &pos, size)
-                if pos == size:
-                    return
+            if batch.packets == LOOKED:
+                batch.rest += size - pos
+                return
             if side.have:
                 side.head[side.have] = data[pos]
                 side.have += 1
@@ -254,7 +245,11 @@ cdef class PacketRing:
         cdef int kind, kinds = 0, images = 3 if batch.packets > 3 else <int> batch.packets, index
         cdef Py_ssize_t whole, gone = 0, room
         cdef uint64_t at = <uint64_t> (<double> self._now() * 1000)
-        for kind in range(1, 16):
+        if batch.rest:
+            batch.kinds[0] = UNKNOWN if batch.rest > UNKNOWN else <uint32_t> batch.rest
+        else:
+            batch.kinds[0] = 0
+        for kind in range(16):
             if batch.kinds[kind]:
                 to[0] = kind
                 to = put32(to + 1, batch.kinds[kind])
@@ -264,7 +259,7 @@ cdef class PacketRing:
         whole = to - record
         put16(record, <uint32_t> whole)
         record[2] = direction
-        record[3] = images << 4 | kinds
+        record[3] = images << 5 | kinds
         put32(put32(record + 4, <uint32_t> (at & UNKNOWN)), <uint32_t> (at >> 32))
         put32(record + 12, UNKNOWN if size > UNKNOWN else <uint32_t> size)
         if self._used + whole > self._room:

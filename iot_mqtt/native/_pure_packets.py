@@ -1,10 +1,11 @@
 """The last packets of one connection, as one run of bytes: what the flight recorder keeps.
 
-A record is one receive, or one write. It has how many packets of each type went over, and images of the first two and
-of the last one. An image has no payload (but the first bytes, where that was asked for), no password, no user name, and
+A record is one receive, or one write. Of its first ``LOOKED`` packets it has how many of each type there were, and
+images of the first two and of the last one; what is behind them is counted in bytes, as type 0. An image has no payload
+(but the first bytes, where that was asked for), no password, no user name, and
 nothing of a CONNECT behind the keep-alive::
 
-    record   size 2 | direction 1 | images * 16 + types 1 | milliseconds 8 | bytes 4 | (type 1, count 4)… | image…
+    record   size 2 | direction 1 | images * 32 + types 1 | milliseconds 8 | bytes 4 | (type 1, count 4)… | image…
     image    size of the rest 1 | first byte 1 | remaining length 4 | body…
     body     PUBLISH: payload size 4 | packet id 2 | topic length 2 | topic, cut | beginning of the payload
              others: their first bytes, as many as ``KEPT`` says
@@ -25,6 +26,8 @@ PREVIEW: Final = 64
 UNKNOWN: Final = 0xFFFF_FFFF
 #: Bytes of a body that are kept, by packet type. AUTH: the reason code.
 KEPT: Final = (0, 12, 2, 0, 3, 3, 3, 3, 64, 64, 64, 64, 0, 0, 1, 1)
+#: Packets of a receive or a write that are looked at.
+LOOKED: Final = 8
 #: The smallest ring, and what the first record of one takes at least.
 SMALLEST: Final = 1024
 _HEAD: Final = struct.Struct("<HBBQI")
@@ -60,6 +63,7 @@ class PacketRing:
         "_out",
         "_preview",
         "_records",
+        "_rest",
     )
 
     def __init__(self, now: Callable[[], float], most: int, preview: int = 0) -> None:
@@ -74,20 +78,34 @@ class PacketRing:
         self._in, self._out = _Side(), _Side()
         self._records = bytearray()
         self._kinds = [0] * 16
+        self._rest = 0
         self._found: list[bytes] = []
         self._last: tuple[int, int, bytes] | None = None
 
-    def received(self, data: bytes) -> None:
-        """Bytes came from the client."""
+    def received(self, data: bytes) -> bool:
+        """Bytes came from the client. True: not all of them were looked at; ``follow`` has to be called before the next
+        ones come.
+        """
         self._scan(self._in, data)
+        rest = self._rest
         self._push(0, len(data))
         if self.tap is not None:
             self.tap(0, data)
+        return rest > 0
+
+    def follow(self, data: bytes, held: int, missing: int) -> None:
+        """How the decoder stands behind these bytes: what it has of a packet, and how much that is short of."""
+        tail = data[len(data) - held :] if held < 5 else b""
+        self._in.head, self._in.skip = b"", missing if held else 0
+        if 0 < held < 5 and len(tail) == held and not any(byte < 128 for byte in tail[1:]):
+            self._in.head, self._in.skip = tail, 0
 
     def sent(self, parts: list[bytes]) -> None:
         """These go to the client with one write."""
         size = 0
         for part in parts:
+            # Whatever is written begins with a packet.
+            self._out = _Side()
             self._scan(self._out, part)
             size += len(part)
         self._push(1, size)
@@ -106,6 +124,9 @@ class PacketRing:
                 side.skip -= taken
                 pos += taken
                 continue
+            if sum(self._kinds) == LOOKED:
+                self._rest += size - pos
+                return
             while pos < size and (len(side.head) < 2 or side.head[-1] > 127) and len(side.head) < 5:
                 side.head += data[pos : pos + 1]
                 pos += 1
@@ -151,7 +172,8 @@ class PacketRing:
     def _push(self, direction: int, size: int) -> None:
         if self._last is not None:
             self._found.append(self._image(*self._last))
-        kinds = b"".join(_KIND.pack(kind, count) for kind, count in enumerate(self._kinds) if kind and count)
+        self._kinds[0] = min(self._rest, UNKNOWN)
+        kinds = b"".join(_KIND.pack(kind, count) for kind, count in enumerate(self._kinds) if count)
         images = b"".join(self._found)
         whole = _HEAD.size + len(kinds) + len(images)
         records = self._records
@@ -160,10 +182,10 @@ class PacketRing:
             while len(records) - gone > room and gone < len(records):
                 gone += records[gone] | records[gone + 1] << 8
             del records[:gone]
-        counts = len(self._found) << 4 | len(kinds) // _KIND.size
+        counts = len(self._found) << 5 | len(kinds) // _KIND.size
         records += _HEAD.pack(whole, direction, counts, int(self._now() * 1000), min(size, UNKNOWN)) + kinds + images
         self.written += 1
-        self._kinds, self._found, self._last = [0] * 16, [], None
+        self._kinds, self._found, self._last, self._rest = [0] * 16, [], None, 0
 
 
 def _behind_properties(body: bytes, at: int) -> int:

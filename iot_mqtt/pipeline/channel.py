@@ -43,7 +43,13 @@ class TlsStarter(Protocol):
 class Recorded(Protocol):
     """Takes down what goes over a connection, in the bytes of its protocol."""
 
-    def received(self, data: bytes) -> None: ...
+    def received(self, data: bytes) -> bool:
+        """True: ``follow`` has to be called behind the decoder."""
+        ...
+
+    def follow(self, data: bytes, held: int, missing: int) -> None:
+        """Of the packet that these bytes end in, so many are there, and so many missing."""
+        ...
 
     def sent(self, parts: list[bytes]) -> None: ...
 

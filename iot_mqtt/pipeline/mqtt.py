@@ -45,9 +45,10 @@ class MqttCodecStage(Stage):
         decoder, channel = self.decoder, ctx.channel
         data: bytes = batch[0] if len(batch) == 1 else b"".join(batch)
         recorded = channel.recorded
-        if recorded is not None:
-            recorded.received(data)
+        follows = recorded is not None and recorded.received(data)
         items: Batch = decoder.feed(data)
+        if follows and recorded is not None:
+            recorded.follow(data, decoder.buffered, decoder.missing)
         if decoder.large or channel.large:
             channel.large, channel.missing = decoder.large, decoder.missing
         if not items:

@@ -19,6 +19,7 @@ from iot_mqtt import __version__
 from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
+from iot_mqtt.admin.event_resources import EventResources
 from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.packet_resources import PacketResources
 from iot_mqtt.admin.routes import Resource
@@ -32,6 +33,7 @@ from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
+from iot_mqtt.app.node.events import EventDesk, sources_of
 from iot_mqtt.app.node.figures import LOOK_SECONDS as FIGURES_SECONDS
 from iot_mqtt.app.node.figures import NodeFigures
 from iot_mqtt.app.node.gateways import Gateways
@@ -151,6 +153,7 @@ class Service:
         self._certificates = Certificates(self.clock)
         self.figures = NodeFigures(history_file(config), clustered=self._cluster is not None)
         self._packets = PacketDesk(recorder_dir(config), reactor)
+        self._events = EventDesk(config.node.id, self.clock)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._periodic: list[LoopingCall] = []
@@ -267,6 +270,7 @@ class Service:
             FiguresResources(self.figures),
             self._why(),
             PacketResources(self._packets),
+            EventResources(self._events),
         ]
         if isinstance(self._grid, EmbeddedGrid):
             copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
@@ -344,6 +348,8 @@ class Service:
         for one in self._listeners:
             self._certificates.add(one.name, one.tls)
         ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
+        asking = None if self._cluster is None else self._cluster.questions
+        self._repeat(*self._events.begin(sources_of(self.broker, self.view, self.accompanied, asking)))
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)
@@ -408,6 +414,7 @@ class Service:
         """What serves people and connections until the end."""
         await self._admin.close()
         self._packets.close()
+        self._events.close()
         self.gateways.stop()
         self._access.close()
         self._wheel.stop()

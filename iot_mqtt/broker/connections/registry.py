@@ -21,6 +21,8 @@ from iot_mqtt.errors import MqttError
 from iot_mqtt.native import PacketRing
 from iot_mqtt.pipeline import CloseReason, ConnectTimeouts
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.endings import end_text
+from iot_mqtt.ports.events import CLIENT_CONNECTED, CLIENT_DISCONNECTED, Events
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class Connections:
         "_attempts",
         "_closed_bytes",
         "_counters",
+        "_events",
         "_open",
         "_recorder",
         "_timeouts",
@@ -62,6 +65,7 @@ class Connections:
         attempts: Attempts,
         timeouts: ConnectTimeouts,
         recorder: Recorder,
+        events: Events,
     ) -> None:
         self._turn = turn
         self._counters = counters
@@ -69,6 +73,7 @@ class Connections:
         self._attempts = attempts
         self._timeouts = timeouts
         self._recorder = recorder
+        self._events = events
         #: A set in the order of accepting; a dictionary needs half of a set's room.
         self._open: dict[Connection, None] = {}
         #: Connections that a session has, and how many they were at most.
@@ -120,6 +125,7 @@ class Connections:
         owner = _owner(connection)
         self.by_owner[owner] = self.by_owner.get(owner, 0) + 1
         self.most_clients = max(self.most_clients, self.clients)
+        self._events.publish(CLIENT_CONNECTED, connection.who())
         self._turn.plan_if_unsettled()
 
     def leaving(self, connection: Connection, end: str, error: MqttError | None = None) -> None:
@@ -173,6 +179,9 @@ class Connections:
         else:
             del self.by_owner[owner]
         self._counters.disconnects[reason] += 1
+        self._events.publish(
+            CLIENT_DISCONNECTED, {**connection.who(), "reason": reason, "text": end_text(reason, detail)}
+        )
         self.detach(session, connection, reason)
         self._accompaniment.by.client_left(connection)
         if session.ended:

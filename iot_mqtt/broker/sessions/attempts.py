@@ -17,8 +17,11 @@ from iot_mqtt.codec import Connect
 from iot_mqtt.pipeline import Context
 from iot_mqtt.ports.addresses import host_of, source_of
 from iot_mqtt.ports.endings import CLIENT_DISCONNECTED, end_text
+from iot_mqtt.ports.events import CLIENT_REFUSED, SESSION_ENDED, Events
 
-__all__ = ["Attempts", "MemoryBounds"]
+__all__ = ["Attempts", "MemoryBounds", "tell_attempt"]
+
+_EVENTS = {"refused": CLIENT_REFUSED, "ended": SESSION_ENDED}
 
 #: Those of an ``AttemptInfo``; every session that ends with its connection leaves some, and hardly anybody asks.
 _Fields = tuple[str, str, float, str, str, str | None, str, str]
@@ -61,7 +64,7 @@ class MemoryBounds:
 class Attempts:
     """The last attempts and ends by client id."""
 
-    __slots__ = ("_bounds", "_by_address", "_by_client", "_bytes", "_entries", "_next", "_wall")
+    __slots__ = ("_bounds", "_by_address", "_by_client", "_bytes", "_entries", "_next", "_wall", "noted")
 
     def __init__(self, wall: Callable[[], float], bounds: MemoryBounds | None = None) -> None:
         self._wall = wall
@@ -72,6 +75,8 @@ class Attempts:
         self._by_address: dict[str, dict[int, None]] = {}
         self._bytes = 0
         self._next = 0
+        #: Told whatever is remembered.
+        self.noted: Callable[[AttemptInfo], None] | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -124,7 +129,11 @@ class Attempts:
         client_id, text, peer = client_id[:LONGEST], text[:LONGEST], peer[:LONGEST]
         if kind == "unnamed":
             client_id = _unnamed(host_of(peer))
-        self._add((client_id, kind, self._wall(), reason, text, username, peer, listener), source_of(peer))
+        fields = (client_id, kind, self._wall(), reason, text, username, peer, listener)
+        self._add(fields, source_of(peer))
+        noted = self.noted
+        if noted is not None:
+            noted(AttemptInfo(*fields))
 
     def _add(self, fields: _Fields, address: str) -> None:
         bounds = self._bounds
@@ -152,3 +161,16 @@ class Attempts:
             del numbers[number]
             if not numbers:
                 del kept[key]
+
+
+def tell_attempt(events: Events, attempt: AttemptInfo) -> None:
+    """What is remembered of a client is an event, if the client had a name."""
+    kind = _EVENTS.get(attempt.kind)
+    if kind is not None:
+        who = {
+            "client": attempt.client_id,
+            "user": attempt.username,
+            "peer": attempt.peer,
+            "listener": attempt.listener,
+        }
+        events.publish(kind, {**who, "reason": attempt.reason, "text": attempt.text})

@@ -8,7 +8,10 @@ from itertools import count
 import pytest
 
 from iot_mqtt import native
+from iot_mqtt.codec import Decoder
+from iot_mqtt.codec.describing import described
 from iot_mqtt.native import _pure_packets as pure
+from iot_mqtt.values import ProtocolVersion
 from tests.seeds import fresh
 
 CONNECT = b"\x10\x1e\x00\x04MQTT\x05\xc2\x00\x3c\x00\x00\x02id\x00\x04user\x00\x06secret"
@@ -54,7 +57,8 @@ def test_both_make_the_same_bytes_however_the_stream_is_cut(seed: int) -> None:
             for ring in (one, other):
                 ring.sent(parts)
                 for part in parts:
-                    ring.received(part)
+                    if ring.received(part) and (held := random.Random(len(part)).randrange(len(part))):
+                        ring.follow(part, held, held * 3)
             assert one.image() == other.image()
             assert one.written == other.written
 
@@ -83,6 +87,23 @@ def test_the_oldest_go_when_it_is_full(ring: pure.PacketRing) -> None:
     assert ring.written == 1000
     assert (999).to_bytes(2, "little") in ring.image()
     assert len(ring.image()) > 1000
+
+
+@pytest.mark.parametrize("ring", rings(), ids=lambda ring: type(ring).__module__)
+def test_of_a_large_batch_the_first_are_looked_at(ring: pure.PacketRing) -> None:
+    """And the decoder says where the stream stands then: at every cut of the last packet."""
+    publish = b"\x32\x07\x00\x03a/b\x00\x01"
+    for cut in range(len(publish)):
+        data = publish * 20 + publish[:cut]
+        assert ring.received(data)
+        decoder = Decoder(version=ProtocolVersion.V311)
+        decoder.feed(data)
+        ring.follow(data, decoder.buffered, decoder.missing)
+        assert not ring.received(publish[cut:] + b"\xe0\x00")
+        first, second = described(ring.image())[-2:]
+        assert (first.packets, first.bytes) == (8, len(data))
+        assert first.text.endswith(f"; and {len(data) - 8 * len(publish)} bytes more")
+        assert second.text.endswith("DISCONNECT"), cut
 
 
 @pytest.mark.parametrize("ring", rings(), ids=lambda ring: type(ring).__module__)
