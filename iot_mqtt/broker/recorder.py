@@ -60,9 +60,9 @@ class Recorder:
         self.unrecorded = 0
         #: Where a ring that is over was kept is free again.
         self.on_forgotten: Callable[[Recorded], None] = lambda _: None
-        #: A connection has begun, or it is known whose it is: who watches may put a tap on its ring.
-        self.on_begun: Callable[[Recorded], None] | None = None
+        #: It is known whose a connection is, and who watches may put a tap on its ring; it is over.
         self.on_named: Callable[[Recorded], None] | None = None
+        self.on_ended: Callable[[Recorded], None] = lambda _: None
         self._wall = wall
         self._most = max(1, settings.bytes // max(1024, settings.client_bytes)) if settings.enabled else 0
         #: In the order of beginning, and of ending. A channel knows its ring alone: nothing stands in between.
@@ -96,9 +96,7 @@ class Recorder:
             return None
         settings, wall = self.settings, self._wall
         ring = PacketRing(wall, settings.client_bytes, settings.payload_bytes)
-        recorded = self._open[ring] = Recorded(ring, wall())
-        if self.on_begun is not None:
-            self.on_begun(recorded)
+        self._open[ring] = Recorded(ring, self._now())
         return ring
 
     def named(self, ring: PacketRing, client_id: str, peer: str) -> None:
@@ -112,8 +110,10 @@ class Recorder:
     def ended(self, ring: PacketRing, end: str, refused: str | None = None, peer: str = "") -> None:
         """The connection is no more; ``refused``: the client id of somebody who was not let in."""
         recorded = self._open.pop(ring)
-        recorded.until, recorded.end = self._wall(), end
-        ring.tap = None
+        recorded.until, recorded.end = self._now(), end
+        if ring.tap is not None:
+            ring.tap = None
+            self.on_ended(recorded)
         if recorded.client_id:
             self._ended[recorded] = None
             own = [one for one in self._of[recorded.client_id] if one in self._ended]
@@ -136,6 +136,10 @@ class Recorder:
         for book in (self._ended, self._refused):
             while book and ((first := next(iter(book))).until or 0.0) <= before:
                 self._forget(first)
+
+    def _now(self) -> float:
+        """In milliseconds, as packets have it: a connection does not begin behind its first one."""
+        return int(self._wall() * 1000) / 1000
 
     def _make_room(self) -> bool:
         for book in (self._refused, self._ended):

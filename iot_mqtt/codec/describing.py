@@ -12,8 +12,9 @@ from typing import Final
 
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.native import image_of
 
-__all__ = ["PacketInfo", "described"]
+__all__ = ["PacketInfo", "Splitter", "described", "described_one"]
 
 _HEAD: Final = struct.Struct("<HBBQI")
 _KIND: Final = struct.Struct("<BI")
@@ -191,6 +192,69 @@ def _read_filters(body: bytes, pos: int, length: int, options: int) -> list[str]
 
 def _ending(_first: int, length: int, body: bytes) -> str:
     return _reason(body[0]) if length and body else ""
+
+
+def described_one(first: int, length: int, body: bytes, five: bool) -> tuple[str, str, bytes]:
+    """The name of a packet, the packet in words, and the topic of a PUBLISH. ``body``: its beginning."""
+    kind = first >> 4
+    (image,) = _images(image_of(first, length, body, five), 1)
+    topic = b""
+    if kind == PacketType.PUBLISH and len(body) > 1:
+        topic = body[2 : 2 + (body[0] << 8 | body[1])]
+    return PacketType(kind).name if kind else "NONE", _packet(*image), topic
+
+
+class Splitter:
+    """Cuts a stream into packets, from any place of it on. No more than ``KEEP`` bytes of a packet are kept."""
+
+    KEEP: Final = 4096
+
+    def __init__(self, head: bytes = b"", skip: int = 0) -> None:
+        self._head = bytearray(head)
+        self._skip = skip
+        self._length = 0
+        self._body: bytearray | None = None
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """First byte, remaining length and the beginning of the body of each packet that these bytes complete."""
+        pos, size = 0, len(data)
+        while pos < size or self._body is not None:
+            if self._body is not None:
+                pos = self._take(data, pos)
+                if self._skip:
+                    return
+                body, self._body = bytes(self._body), None
+                first = self._head[0]
+                self._head.clear()
+                yield first, self._length, body
+            elif self._skip:
+                taken = min(self._skip, size - pos)
+                self._skip -= taken
+                pos += taken
+            else:
+                self._head.append(data[pos])
+                pos += 1
+                self._begin()
+
+    def _take(self, data: bytes, pos: int) -> int:
+        """More of the packet that has begun."""
+        taken = min(self._skip, len(data) - pos)
+        assert self._body is not None
+        self._body += data[pos : pos + min(taken, self.KEEP - len(self._body))]
+        self._skip -= taken
+        return pos + taken
+
+    def _begin(self) -> None:
+        """Whether a packet's head is whole."""
+        head = self._head
+        if len(head) < 2 or head[-1] > 127:
+            if len(head) == 5:
+                # This is no head, and what comes no packets: the decoder has closed the connection for it.
+                head.clear()
+                self._skip = 1 << 62
+            return
+        self._length = self._skip = sum((byte & 127) << 7 * index for index, byte in enumerate(head[1:]))
+        self._body = bytearray()
 
 
 _DETAILS: Final = {

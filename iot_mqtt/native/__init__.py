@@ -33,6 +33,7 @@ __all__ = [
     "Scanner",
     "acks",
     "decoded",
+    "image_of",
     "lines",
     "locate",
     "message_record",
@@ -49,6 +50,7 @@ __all__ = [
 
 from iot_mqtt.native._pure import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_lines import NOT_JSON, decoded
+from iot_mqtt.native._pure_packets import image_of
 from iot_mqtt.native._pure_syncing import NUMBER
 
 MODULES: Final = tuple(

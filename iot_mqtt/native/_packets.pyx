@@ -118,6 +118,11 @@ cdef class PacketRing:
         if self.tap is not None:
             self.tap(1, b"".join(parts))
 
+    def place(self):
+        """The same as ``_pure_packets.PacketRing.place``."""
+        head = PyBytes_FromStringAndSize(<const char *> self._in.head, self._in.have)
+        return head, self._in.skip, self._five != 0
+
     def image(self):
         """The same as ``_pure_packets.PacketRing.image``."""
         return PyBytes_FromStringAndSize(<const char *> self._records, self._used)

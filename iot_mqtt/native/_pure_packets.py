@@ -80,7 +80,7 @@ class PacketRing:
         self._kinds = [0] * 16
         self._rest = 0
         self._found: list[bytes] = []
-        self._last: tuple[int, int, bytes] | None = None
+        self._last: bytes | None = None
 
     def received(self, data: bytes) -> bool:
         """Bytes came from the client. True: not all of them were looked at; ``follow`` has to be called before the next
@@ -111,6 +111,12 @@ class PacketRing:
         self._push(1, size)
         if self.tap is not None:
             self.tap(1, b"".join(parts))
+
+    def place(self) -> tuple[bytes, int, bool]:
+        """Where the client's stream stands: what came of a packet's head, the bytes that are missing of a packet, and
+        whether it is MQTT 5.
+        """
+        return self._in.head, self._in.skip, self._five
 
     def image(self) -> bytes:
         """The records, the oldest first."""
@@ -147,31 +153,13 @@ class PacketRing:
             at = 2 + (body[0] << 8 | body[1])
             self._five = len(body) > at and body[at] == 5
         if sum(self._kinds) <= 2:
-            self._found.append(self._image(first, length, body))
+            self._found.append(image_of(first, length, body, self._five, self._preview))
         else:
-            self._last = first, length, body
-
-    def _image(self, first: int, length: int, body: bytes) -> bytes:
-        kept = self._publish(first, length, body) if first >> 4 == 3 else body[: KEPT[first >> 4]]
-        return _IMAGE.pack(5 + len(kept), first, length) + kept
-
-    def _publish(self, first: int, length: int, body: bytes) -> bytes:
-        size = body[0] << 8 | body[1] if len(body) > 1 else 0
-        at, packet_id, payload = 2 + size, 0, UNKNOWN
-        if first & 6:
-            if len(body) >= at + 2:
-                packet_id = body[at] << 8 | body[at + 1]
-            at += 2
-        if self._five:
-            at = _behind_properties(body, at)
-        if 0 <= at <= length and len(body) >= min(at, length):
-            payload = length - at
-        begun = body[at : at + self._preview] if payload != UNKNOWN else b""
-        return _PUBLISH.pack(payload, packet_id, size) + body[2 : 2 + min(size, TOPIC)] + begun
+            self._last = image_of(first, length, body, self._five, self._preview)
 
     def _push(self, direction: int, size: int) -> None:
         if self._last is not None:
-            self._found.append(self._image(*self._last))
+            self._found.append(self._last)
         self._kinds[0] = min(self._rest, UNKNOWN)
         kinds = b"".join(_KIND.pack(kind, count) for kind, count in enumerate(self._kinds) if count)
         images = b"".join(self._found)
@@ -186,6 +174,27 @@ class PacketRing:
         records += _HEAD.pack(whole, direction, counts, int(self._now() * 1000), min(size, UNKNOWN)) + kinds + images
         self.written += 1
         self._kinds, self._found, self._last, self._rest = [0] * 16, [], None, 0
+
+
+def image_of(first: int, length: int, body: bytes, five: bool, preview: int = 0) -> bytes:
+    """What is kept of one packet. ``body``: its beginning, as far as it is there."""
+    kept = _publish(first, length, body, five, preview) if first >> 4 == 3 else body[: KEPT[first >> 4]]
+    return _IMAGE.pack(5 + len(kept), first, length) + kept
+
+
+def _publish(first: int, length: int, body: bytes, five: bool, preview: int) -> bytes:
+    size = body[0] << 8 | body[1] if len(body) > 1 else 0
+    at, packet_id, payload = 2 + size, 0, UNKNOWN
+    if first & 6:
+        if len(body) >= at + 2:
+            packet_id = body[at] << 8 | body[at + 1]
+        at += 2
+    if five:
+        at = _behind_properties(body, at)
+    if 0 <= at <= length and len(body) >= at:
+        payload = length - at
+    begun = body[at : at + preview] if payload != UNKNOWN else b""
+    return _PUBLISH.pack(payload, packet_id, size) + body[2 : 2 + min(size, TOPIC)] + begun
 
 
 def _behind_properties(body: bytes, at: int) -> int:

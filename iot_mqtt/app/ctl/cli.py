@@ -43,6 +43,7 @@ _COMMANDS = (
     ("subscriptions", "subscriptions:subscriptions", "Subscriptions."),
     ("tokens", "access:tokens", "Tokens of the API: with a role, a scope and an end, known on every node."),
     ("top", "slow:top", "Rates, drops, lateness, the busiest and the slowest clients, again and again."),
+    ("trace", "packets:trace", "Show packets of a CLIENT, a topic or an address as they come and go, on all nodes."),
     ("uplink", "uplink:uplink", "What leaves towards the data platform."),
     ("users", "users:users", "Users of the grid: known on every node, changed within a second."),
     ("why", "why:why", "Say why a client does or does not get its messages, as all nodes know it."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPException
 from itertools import islice
 from typing import Any
@@ -92,23 +93,44 @@ class Node:
         asked = {**self._about, **(query or {})}
         return f"{text}?{urlencode(asked)}" if asked else text
 
+    def events(self, *path: str, query: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
+        """Kind and value of events as they come, until the stream ends."""
+        with self._open("GET", self._api(path, query)) as response, _failures(self.url):
+            kind = ""
+            for line in response:
+                name, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data":
+                    yield kind, json.loads(value)
+
     def _send(self, method: str, path: str, body: bytes | None = None, patience: float | None = None) -> bytes:
+        with self._open(method, path, body, patience) as response, _failures(self.url):
+            data: bytes = response.read()
+            return data
+
+    def _open(self, method: str, path: str, body: bytes | None = None, patience: float | None = None) -> Any:
         if self.only_looks and method != "GET":
             raise CtlError("--watch is for what only looks: this would be done again and again")
         headers = {"Authorization": f"Bearer {self._token}"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         request = Request(f"{self.url}{path}", body, headers, method=method)  # noqa: S310 - checked in __init__
-        try:
-            with self._opener.open(request, timeout=patience or self.patience) as response:
-                data: bytes = response.read()
-                return data
-        except HTTPError as error:
-            raise _refusal(error) from error
-        except URLError as error:
-            raise CtlError(f"cannot reach {self.url}: {error.reason}; is the node running?") from error
-        except (OSError, HTTPException) as error:
-            raise CtlError(f"{self.url} does not answer: {error}") from error
+        with _failures(self.url):
+            return self._opener.open(request, timeout=patience or self.patience)
+
+
+@contextmanager
+def _failures(url: str) -> Iterator[None]:
+    """Of the connection, and of the node, in words."""
+    try:
+        yield
+    except HTTPError as error:
+        raise _refusal(error) from error
+    except URLError as error:
+        raise CtlError(f"cannot reach {url}: {error.reason}; is the node running?") from error
+    except (OSError, HTTPException) as error:
+        raise CtlError(f"{url} does not answer: {error}") from error
 
 
 def _refusal(error: HTTPError) -> CtlError:

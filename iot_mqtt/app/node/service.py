@@ -23,6 +23,7 @@ from iot_mqtt.admin.event_resources import EventResources
 from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.packet_resources import PacketResources
 from iot_mqtt.admin.routes import Resource
+from iot_mqtt.admin.trace_resources import TraceResources
 from iot_mqtt.admin.why.resource import WhyResources
 from iot_mqtt.app.config.folders import copies_dir, history_file, recorder_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
@@ -54,6 +55,7 @@ from iot_mqtt.app.node.parts import (
 )
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
+from iot_mqtt.app.node.tracing import TraceDesk
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.slow_files import SlowFiles
@@ -154,6 +156,7 @@ class Service:
         self.figures = NodeFigures(history_file(config), clustered=self._cluster is not None)
         self._packets = PacketDesk(recorder_dir(config), reactor)
         self._events = EventDesk(config.node.id, self.clock)
+        self._traces = TraceDesk(config.node.id, self.clock)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._periodic: list[LoopingCall] = []
@@ -271,6 +274,7 @@ class Service:
             self._why(),
             PacketResources(self._packets),
             EventResources(self._events),
+            TraceResources(self._traces, self._events.streams),
         ]
         if isinstance(self._grid, EmbeddedGrid):
             copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
@@ -349,7 +353,9 @@ class Service:
             self._certificates.add(one.name, one.tls)
         ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
         asking = None if self._cluster is None else self._cluster.questions
-        self._repeat(*self._events.begin(sources_of(self.broker, self.view, self.accompanied, asking)))
+        sources = sources_of(self.broker, self.view, self.accompanied, asking)
+        self._repeat(*self._events.begin(sources))
+        self._traces.begin(self.broker.recorder, sources)
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)

@@ -39,6 +39,8 @@ class Revocable(RootToken):
 
 
 class World:
+    """A site with one source of events, and a token that may be withdrawn."""
+
     def __init__(self) -> None:
         self.clock = Clock()
         self.source = Source()

@@ -68,6 +68,7 @@ def test_both_twins_offer_the_same() -> None:
         "lines",
         "object_line",
         "decoded",
+        "image_of",
         "NOT_JSON",
         "serve",
         "write_at",
