@@ -21,7 +21,6 @@ _PARAMETERS: dict[str, Json] = {
     "kind": {"description": "Only of these kinds, with commas between.", "schema": {"type": "string"}},
     "last_event_id": {"description": "As the header Last-Event-ID.", "schema": {"type": "string"}},
     "client": {"description": "Of this client.", "schema": {"type": "string"}},
-    "address": {"description": "Of all connections from this address.", "schema": {"type": "string"}},
     "seconds": {"schema": {"type": "integer", "minimum": 1, "maximum": 600, "default": 60}, "description": "How long."},
     "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
     "GET clients/{client_id}/why?topic": {
