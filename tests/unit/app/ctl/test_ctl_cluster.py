@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from iot_mqtt.broker.facade import MemberInfo
-from tests.unit.admin.adminkit import CLUSTER, MEMBER, PEER
+from tests.unit.admin.adminkit import CLUSTER, DRAIN, MEMBER, PEER
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
@@ -104,6 +104,16 @@ def test_rebalance_is_a_table_of_what_each_does(ctl: Ctl) -> None:
         ["n3", "3", "0", "0", "0", "node 3 gave no answer in time"],
     ]
     assert ctl.view.cluster.orders == [(50, False)]
+
+
+def test_rebalance_waits_for_who_is_to_leave(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking the nodes that send clients away, and those alone; a dry run has nobody to wait for."""
+    looks = [replace(DRAIN, state="rebalancing", remaining=left) for left in (10, 4)] + [DRAIN]
+    left = iter(looks)
+    monkeypatch.setattr(ctl.view.cluster, "progress", lambda: next(left))
+    assert len(ctl.lines("cluster", "rebalance", "--wait")) == 4
+    assert list(left) == []
+    assert len(ctl.lines("cluster", "rebalance", "--wait", "--dry-run")) == 4
 
 
 def test_a_dry_run_only_asks(ctl: Ctl) -> None:
