@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from systemkit.pages import PAGES, ROOT, Block, Desk, blocks, unlike
+from systemkit.pages import PAGES, ROOT, Block, Command, Desk, blocks, unlike
 from systemkit.process import MOSQUITTO
 from systemkit.starting import brokers
 
@@ -59,3 +59,13 @@ def test_what_is_printed_is_held_against_the_page() -> None:
     assert unlike(["state  down", "log  9 MB"], printed) == []
     assert unlike(["NAME  SIZE"], printed) == ["NAME  SIZE"]
     assert unlike(["rubbish"], printed) == ["rubbish"]
+
+
+def test_a_subscriber_that_gets_nothing_and_a_command_that_fails_are_found_out(desk: Desk) -> None:
+    """What finds nothing proves nothing."""
+    page = ROOT / "docs" / "not-there.md"
+    typed = ("mosquitto_sub -t nothing/comes/here", "iot-mqtt ctl clients show nobody")
+    silent = Block(page, 1, [Command(text) for text in typed], [])
+    faults = "\n".join(desk.run(silent))
+    assert "nothing came: mosquitto_sub" in faults
+    assert "'iot-mqtt ctl clients show nobody' fails" in faults

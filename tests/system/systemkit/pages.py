@@ -195,7 +195,7 @@ class Desk:
             if "Ctrl-C" in text:
                 how = "stop"
             script.append(f"{how} {folder}/{number} <<'TYPED'\n{text}\nTYPED")
-        script.append("finish")
+        script.append("finish; exit $SILENT")
         (folder / "passwords").write_text(f"{PASSWORD}\n" * 8)
         path = folder / "script"
         path.write_text("\n".join(script))
@@ -249,7 +249,7 @@ begin() {
   for _ in $(seq 200); do [ "$(there "$1.typed")" != "$before" ] && break; sleep 0.05; done
   echo 0 > "$1.code"
 }
-start() { begin "$1"; BACKGROUND="$BACKGROUND $1.out"; }
+start() { begin "$1"; ! grep -q mosquitto_sub "$1.typed" || BACKGROUND="$BACKGROUND $1.out"; }
 stop() { begin "$1"; finish; }
 serve() {
   cat > "$1.typed"; bash -c "exec $(cat "$1.typed")" > "$1.out" 2>&1 & local pid=$!
@@ -260,10 +260,10 @@ finish() {
   local out
   for out in $BACKGROUND; do
     for _ in $(seq 200); do [ -s "$out" ] && break; sleep 0.05; done
-    [ -s "$out" ] || echo "nothing came: ${out%.out}.typed" >&2
+    [ -s "$out" ] || { echo "nothing came: $(cat "${out%.out}.typed")" >&2; SILENT=1; }
   done
   BACKGROUND=""
   [ -z "$PIDS" ] || { for pid in $PIDS; do kill -INT -$pid 2> /dev/null; done; wait $PIDS 2> /dev/null; PIDS=""; }
 }
-BACKGROUND=""
+BACKGROUND="" SILENT=0
 """
