@@ -32,6 +32,7 @@ class EventResources(Resource):
         "What happens, as server-sent events: clients, sessions, alarms, commands, and rates each second.",
         "Event",
         query=("kind", "node", "last_event_id"),
+        streamed=True,
     )
     def _events(self, call: Call) -> Stream:
         known = {*KINDS, RATES}

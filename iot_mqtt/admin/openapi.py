@@ -134,6 +134,8 @@ def _responses(route: Route) -> Json:
         failures["403"] = "The role or scope does not permit it, or another site's page asks."
     if route.method != "GET" or route.spread != "here":
         failures["503"] = "The store, or a node that has to be asked, does not answer; try again."
+    if route.streamed:
+        failures["503"] = "There are too many streams."
     if route.path == "backup/copies":
         failures["507"] = "There is no room for a copy."
     responses: Json = {
@@ -143,7 +145,9 @@ def _responses(route: Route) -> Json:
     if route.answer is None:
         responses["204"] = {"description": "Done."}
     else:
-        responses["200"] = {"description": "The answer.", "content": _json_of(_answer(route, _reference(route.answer)))}
+        kind = "text/event-stream" if route.streamed else "application/json"
+        content = _json_of(_answer(route, _reference(route.answer)), kind)
+        responses["200"] = {"description": "The answer.", "content": content}
     return dict(sorted(responses.items()))
 
 

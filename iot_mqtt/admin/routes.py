@@ -53,6 +53,8 @@ class Route:
     answer: str | None = None
     #: The answer is a page of such items.
     paged: bool = False
+    #: The answer is a stream of such events.
+    streamed: bool = False
     #: Name of the body's schema.
     body: str | None = None
     #: Who may call it.
@@ -93,13 +95,14 @@ def get(
     *,
     query: tuple[str, ...] = (),
     paged: bool = False,
+    streamed: bool = False,
     role: Role = Role.VIEWER,
     spread: Spread = "here",
     by: tuple[str, ...] = (),
 ) -> Callable[[Method], Method]:
     """The method answers GET."""
     route = Route("GET", path, summary, query=query, answer=answer, paged=paged, role=role, spread=spread, by=by)
-    return _marked(route)
+    return _marked(replace(route, streamed=streamed))
 
 
 def combined(

@@ -50,6 +50,7 @@ class TraceResources(Resource):
         "Packets as they go over connections, as server-sent events: no payloads, no passwords.",
         "TracedPacket",
         query=("client", "filter", "address", "seconds"),
+        streamed=True,
         role=Role.OPERATOR,
     )
     def _trace(self, call: Call) -> Stream:
