@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import LoopingCall, deferLater
-from twisted.python.failure import Failure
+from twisted.internet.task import deferLater
 
 from iot_mqtt import __version__
 from iot_mqtt.admin.backup_resources import BackupResources
@@ -53,6 +52,7 @@ from iot_mqtt.app.node.parts import (
     make_grid,
     make_layout,
 )
+from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
 from iot_mqtt.app.node.tracing import TraceDesk
@@ -159,7 +159,7 @@ class Service:
         self._traces = TraceDesk(config.node.id, self.clock)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
-        self._periodic: list[LoopingCall] = []
+        self._repeat = Periodic(reactor)
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
         #: Why this life was over before it had begun.
@@ -257,21 +257,18 @@ class Service:
             self._repeat(POLL_SECONDS, Following(self.directory.refresh).look)
         return number
 
-    def _why(self) -> Resource:
+    def _resources(self) -> list[Resource]:
+        """Of the API, what stands beside the broker."""
         home_of = None if self._cluster is None else self._cluster.home_of
         knowledge = Knowledge(
             lambda: self.view, self._bans, self._access, self.gateways, lambda: self.accompanied, self.clock, home_of
         )
-        return WhyResources(knowledge.facts, lambda: self._access.lets)
-
-    def _resources(self) -> list[Resource]:
-        """Of the API, what stands beside the broker."""
         found: list[Resource] = [
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
             FiguresResources(self.figures),
-            self._why(),
+            WhyResources(knowledge.facts, lambda: self._access.lets),
             PacketResources(self._packets),
             EventResources(self._events),
             TraceResources(self._traces, self._events.streams),
@@ -426,9 +423,7 @@ class Service:
         self._wheel.stop()
 
     def _stop_periodic(self) -> None:
-        for loop in self._periodic:
-            if loop.running:
-                loop.stop()
+        self._repeat.stop()
         self._lag.stop()
 
     def _open_admin(self, room: Share) -> str:
@@ -462,13 +457,6 @@ class Service:
     def _cluster_metrics(self) -> list[ClusterCollector]:
         cluster = self._cluster
         return [] if cluster is None else [ClusterCollector(cluster.status, lambda: cluster.gateway)]
-
-    def _repeat(self, seconds: float, call: Any) -> None:
-        if seconds > 0:
-            loop = LoopingCall(call)
-            loop.clock = self._reactor
-            loop.start(seconds).addErrback(lambda failure: _report("a periodic task failed", failure))
-            self._periodic.append(loop)
 
     def _show_load(self) -> None:
         if self._cluster is not None:
@@ -538,7 +526,3 @@ class Service:
             await settled
         except Exception as error:  # noqa: BLE001 - whatever keeps the grid from it, we stop
             log.error("stopping with something that was not written: %r", error)
-
-
-def _report(what: str, failure: Failure) -> None:
-    log.error(what, exc_info=failure.value)
