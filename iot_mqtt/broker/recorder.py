@@ -26,21 +26,19 @@ REFUSED = 256
 LONGEST = 256
 
 
-class Recorded:
-    """One connection's ring, and whose it is."""
+class Recorded(PacketRing):
+    """One connection's ring, and whose it is. ``Recorder.begin`` makes them."""
 
-    __slots__ = ("client_id", "end", "peer", "ring", "saved", "since", "slot", "until")
+    __slots__ = ("client_id", "end", "peer", "saved", "since", "slot", "until")
 
-    def __init__(self, ring: PacketRing, since: float) -> None:
-        self.ring = ring
-        self.since = since
-        self.until: float | None = None
-        self.client_id = ""
-        self.peer = ""
-        self.end = ""
-        #: Where it stands in the file, and how much of it does; None: nowhere.
-        self.slot: int | None = None
-        self.saved = -1
+    since: float
+    until: float | None
+    client_id: str
+    peer: str
+    end: str
+    #: Where it stands in the file, and how much of it does; None: nowhere.
+    slot: int | None
+    saved: int
 
     def info(self) -> RecordingInfo:
         """What is known of the connection."""
@@ -48,7 +46,7 @@ class Recorded:
 
     def recording(self) -> Recording:
         """The same, with its packets."""
-        return Recording(self.info(), self.ring.image())
+        return Recording(self.info(), self.image())
 
 
 class Recorder:
@@ -65,10 +63,12 @@ class Recorder:
         self.on_ended: Callable[[Recorded], None] = lambda _: None
         self._wall = wall
         self._most = max(1, settings.bytes // max(1024, settings.client_bytes)) if settings.enabled else 0
-        #: In the order of beginning, and of ending. A channel knows its ring alone: nothing stands in between.
-        self._open: dict[PacketRing, Recorded] = {}
+        #: In the order of beginning, and of ending.
+        self._open: dict[Recorded, None] = {}
         self._ended: dict[Recorded, None] = {}
         self._refused: dict[Recorded, None] = {}
+        #: By client id, of those that are over: of open ones, which are looked for only when somebody asks, each would
+        #: cost as much again.
         self._of: dict[str, list[Recorded]] = {}
 
     def __len__(self) -> int:
@@ -76,49 +76,52 @@ class Recorder:
 
     def __iter__(self) -> Iterator[Recorded]:
         """Those that are somebody's: the open ones first."""
-        yield from (one for one in self._open.values() if one.client_id)
+        yield from (one for one in self._open if one.client_id)
         yield from self._ended
 
     @property
     def connections(self) -> Iterator[Recorded]:
         """Those that are open, whether it is known whose they are or not."""
-        return iter(self._open.values())
+        return iter(self._open)
 
     @property
     def most(self) -> int:
         """Connections that are recorded at once."""
         return self._most
 
-    def begin(self) -> PacketRing | None:
+    def begin(self) -> Recorded | None:
         """Record a connection that was just accepted; None: there is no room, or nothing is recorded at all."""
         if len(self) >= self._most and not self._make_room():
             self.unrecorded += self._most > 0
             return None
-        settings, wall = self.settings, self._wall
-        ring = PacketRing(wall, settings.client_bytes, settings.payload_bytes)
-        self._open[ring] = Recorded(ring, self._now())
-        return ring
+        settings = self.settings
+        recorded = Recorded(self._wall, settings.client_bytes, settings.payload_bytes)
+        recorded.since, recorded.until = self._now(), None
+        recorded.client_id = recorded.peer = recorded.end = ""
+        recorded.slot, recorded.saved = None, -1
+        self._open[recorded] = None
+        return recorded
 
-    def named(self, ring: PacketRing, client_id: str, peer: str) -> None:
+    def named(self, recorded: Recorded, client_id: str, peer: str) -> None:
         """It is known whose connection it is: he was let in."""
-        recorded = self._open[ring]
         recorded.client_id, recorded.peer = client_id[:LONGEST], peer
-        self._of.setdefault(recorded.client_id, []).append(recorded)
         if self.on_named is not None:
             self.on_named(recorded)
 
-    def ended(self, ring: PacketRing, end: str, refused: str | None = None, peer: str = "") -> None:
+    def ended(self, recorded: Recorded, end: str, refused: str | None = None, peer: str = "") -> None:
         """The connection is no more; ``refused``: the client id of somebody who was not let in."""
-        recorded = self._open.pop(ring)
+        del self._open[recorded]
         recorded.until, recorded.end = self._now(), end
-        if ring.tap is not None:
-            ring.tap = None
+        if recorded.tap is not None:
+            recorded.tap = None
             self.on_ended(recorded)
         if recorded.client_id:
             self._ended[recorded] = None
-            own = [one for one in self._of[recorded.client_id] if one in self._ended]
-            if len(own) > EACH:
-                self._forget(own[0])
+            own = self._of.setdefault(recorded.client_id, [])
+            own.append(recorded)
+            known = [one for one in own if one in self._ended]
+            if len(known) > EACH:
+                self._forget(known[0])
         elif refused:
             recorded.client_id, recorded.peer = refused[:LONGEST], peer
             self._refused[recorded] = None
@@ -128,7 +131,9 @@ class Recorder:
 
     def of(self, client_id: str) -> list[Recording]:
         """The connections of a client, the oldest first."""
-        return [one.recording() for one in self._of.get(client_id[:LONGEST], ())]
+        client_id = client_id[:LONGEST]
+        found = [*(one for one in self._open if one.client_id == client_id), *self._of.get(client_id, ())]
+        return [one.recording() for one in sorted(found, key=lambda one: one.since)]
 
     def sweep(self) -> None:
         """Forget what has been over for long enough."""

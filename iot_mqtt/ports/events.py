@@ -44,7 +44,7 @@ KINDS: Final = (
     COMMAND_CHANGED,
 )
 #: Events that are kept; an event is half a kilobyte at most, about.
-KEPT: Final = 2000
+KEPT: Final = 1000
 
 
 class Event(NamedTuple):

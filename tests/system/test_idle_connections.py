@@ -13,6 +13,8 @@ from systemkit.process import MOSQUITTO, BrokerProcess
 
 CONNECTIONS = int(os.environ.get("IDLE_CONNECTIONS", "10000"))
 MOST_BYTES = 6 * 1024
+#: Of a connection that is over: its last packets, and how it ended.
+REMEMBERED = 1024
 #: Connecting this many at once stays within a listen backlog of 50.
 _AT_ONCE = 40
 
@@ -42,7 +44,9 @@ def _ping_all(held: list[socket.socket]) -> None:
 
 @pytest.mark.timeout(180)
 def test_10000_idle_connections_are_held(broker: BrokerProcess) -> None:
-    """Resident bytes of each at most 6 kB; all answer PINGREQ; a second 10,000 find the memory of the first."""
+    """Resident bytes of each at most 6 kB; all answer PINGREQ; a second 10,000 find the memory of the first, but for what
+    is remembered of those.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(CONNECTIONS, soft - 500)
     base, descriptors = broker.rss(), broker.descriptors()
@@ -66,4 +70,4 @@ def test_10000_idle_connections_are_held(broker: BrokerProcess) -> None:
         assert broker.descriptors() <= descriptors + 5, "descriptors left behind"
     if not MOSQUITTO:
         assert sizes[0] / count <= MOST_BYTES
-    assert sizes[1] <= sizes[0] * 1.1 + (4 << 20), f"grew from {sizes[0]} to {sizes[1]} bytes"
+    assert sizes[1] <= sizes[0] * 1.1 + (4 << 20) + count * REMEMBERED, f"grew from {sizes[0]} to {sizes[1]} bytes"

@@ -77,7 +77,7 @@ class Packets:
         recorded = list(self._recorder)
         begin = self._begin if self._begin < len(recorded) else 0
         for position, one in enumerate(recorded[begin:] + recorded[:begin], begin):
-            stamp = one.ring.written + (one.until is not None)
+            stamp = one.written + (one.until is not None)
             if one.saved != stamp:
                 one.saved = stamp
                 if one.slot is None:

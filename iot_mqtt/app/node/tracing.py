@@ -78,13 +78,13 @@ class Trace:
 
     def tap(self, recorded: Recorded) -> None:
         """A connection that it is about, from the next receive on."""
-        head, skip, five = recorded.ring.place()
+        head, skip, five = recorded.place()
         self._tapped[recorded] = _Tapped(recorded, Splitter(head, skip), five)
 
     def begun(self, recorded: Recorded) -> None:
         """The same of one that has just begun: with what came so far."""
         if self.wanted.filter is None:
-            for one in described(recorded.ring.image()):
+            for one in described(recorded.image()):
                 self._tell(recorded, one.direction, one.packet, one.text)
 
     def leave(self, recorded: Recorded) -> None:
@@ -183,7 +183,7 @@ class TraceDesk:
         if recorder is not None and not self._traces:
             recorder.on_named = None
             for recorded in recorder.connections:
-                recorded.ring.tap = None
+                recorded.tap = None
 
     def _look_after(self, id: str) -> None:
         trace = self._traces.get(id)
@@ -206,7 +206,7 @@ class TraceDesk:
 
     def _tap(self, trace: Trace, recorded: Recorded) -> None:
         trace.tap(recorded)
-        recorded.ring.tap = partial(self._heard, recorded)
+        recorded.tap = partial(self._heard, recorded)
 
     def _heard(self, recorded: Recorded, direction: int, data: bytes) -> None:
         """Called in the middle of a receive or a write: nothing that goes wrong here may end a connection."""

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
-from iot_mqtt.broker.recorder import Recorder
+from iot_mqtt.broker.recorder import Recorded, Recorder
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import MqttError
-from iot_mqtt.native import PacketRing
 from iot_mqtt.pipeline import CloseReason, ConnectTimeouts
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.endings import end_text
@@ -118,7 +117,7 @@ class Connections:
             channel = connection.ctx.channel
             channel.logged_in()
             recorded, session = channel.recorded, connection.session
-            if isinstance(recorded, PacketRing) and session is not None:
+            if isinstance(recorded, Recorded) and session is not None:
                 self._recorder.named(recorded, session.client_id, channel.peer)
         self._counters.connects_accepted += 1
         self.clients += 1
@@ -149,7 +148,7 @@ class Connections:
             self._closed_bytes[0] += channel.bytes_received
             self._closed_bytes[1] += channel.bytes_sent
             recorded = channel.recorded
-            if isinstance(recorded, PacketRing):
+            if isinstance(recorded, Recorded):
                 channel.recorded = None
                 refused = None if connection.connect is None else connection.connect.client_id
                 end = "connection_lost" if reason is None else reason.name.lower()

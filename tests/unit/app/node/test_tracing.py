@@ -112,13 +112,13 @@ def test_nothing_is_tapped_when_no_trace_runs() -> None:
     """Nor when it has ended: by its time, or because its listener has left."""
     world = World()
     client = world.node.connect("c")
-    assert all(one.ring.tap is None for one in world.rings())
+    assert all(one.tap is None for one in world.rings())
     wire = world.trace(client="c", seconds=5)
-    assert any(one.ring.tap is not None for one in world.rings())
+    assert any(one.tap is not None for one in world.rings())
     world.node.clock.advance(6)
     world.node.clock.advance(1)
     assert wire.finished
-    assert all(one.ring.tap is None for one in world.rings())
+    assert all(one.tap is None for one in world.rings())
     client.publish("t", b"x")
     assert world.broker.recorder.on_named is None
 
@@ -152,7 +152,7 @@ def test_other_nodes_are_asked_and_forget_when_they_are_not() -> None:
     assert "missing" in wire.kinds
     for _ in range(5):
         cluster.clock.advance(10)
-    assert all(one.ring.tap is None for one in worlds["b"].broker.recorder.connections)
+    assert all(one.tap is None for one in worlds["b"].broker.recorder.connections)
     assert json.dumps(wire.events)
 
 
