@@ -3,6 +3,7 @@
 ::
 
     $SYS, $SYS/…                                      what a node says of itself
+    $events, $events/…                                what happens to its clients
     status, status/…                                  what has become of a command
     shadow/<target>/delta, shadow/<target>/refused    what a device's shadow asks for, and refuses
     $share/…, $replay/…                               forms of filters: nobody can subscribe to such a topic
@@ -21,8 +22,8 @@ RESERVED: Final = "only the broker publishes there"
 FIRST_BYTES: Final = b"$s"
 
 _SHADOW: Final = b"shadow/"
-_PREFIXES: Final = (b"$SYS/", b"$share/", b"$replay/", b"status/")
-_WHOLE: Final = frozenset((b"$SYS", b"$share", b"$replay", b"status"))
+_PREFIXES: Final = (b"$SYS/", b"$events/", b"$share/", b"$replay/", b"status/")
+_WHOLE: Final = frozenset((b"$SYS", b"$events", b"$share", b"$replay", b"status"))
 _OF_SHADOWS: Final = (b"/delta", b"/refused")
 
 

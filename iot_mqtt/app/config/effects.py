@@ -35,7 +35,12 @@ def notes(loaded: LoadedConfig) -> Iterator[Problem]:
     """What is right, and may yet not be what its author means."""
     for key in loaded.written:
         known = KEYS[pattern_of(key)]
-        if known.hint and (known.hint_with is None or _holds(loaded, known.hint_with, _listener_of(key))):
+        # Nothing is to be known of what is off.
+        if (
+            known.hint
+            and loaded.value(key) is not False
+            and (known.hint_with is None or _holds(loaded, known.hint_with, _listener_of(key)))
+        ):
             yield Problem(loaded.origin(key), key, known.hint)
 
 

@@ -301,6 +301,13 @@ class PluginsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsConfig:
+    """``events.*``: who is told what happens on this node, beside the API."""
+
+    topics: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a node was told, checked. Paths are absolute."""
 
@@ -319,6 +326,7 @@ class Config:
     auth: AuthSettings = field(default_factory=AuthSettings)
     log: LogConfig = LogConfig()
     recorder: RecorderSettings = field(default_factory=RecorderSettings)
+    events: EventsConfig = EventsConfig()
 
     @property
     def enabled_listeners(self) -> dict[str, ListenerConfig]:

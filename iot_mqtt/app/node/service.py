@@ -33,6 +33,7 @@ from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
+from iot_mqtt.app.node.event_topics import EventTopics
 from iot_mqtt.app.node.events import EventDesk, sources_of
 from iot_mqtt.app.node.figures import LOOK_SECONDS as FIGURES_SECONDS
 from iot_mqtt.app.node.figures import NodeFigures
@@ -353,6 +354,8 @@ class Service:
         sources = sources_of(self.broker, self.view, self.accompanied, asking)
         self._repeat(*self._events.begin(sources))
         self._traces.begin(self.broker.recorder, sources)
+        if self._config.events.topics:
+            EventTopics(self._config.node.id, self.broker.publishing, self.broker.turn.call_soon).begin(sources.events)
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)

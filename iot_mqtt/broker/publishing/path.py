@@ -5,7 +5,7 @@
     clients, gateways ─┐
     wills, API ────────┤ publish:  room on the disk? ─▶ more than a message? (``Step.take``)
     commands ──────────┤ hand_on:  ─▶ counted ─▶ ``Step.before`` ─▶ receivers ─▶ ``Step.after`` ─▶ retained
-    $SYS ──────────────┘ quietly:                                └─▶ receivers, retained
+    $SYS, $events ─────┘ quietly:                                └─▶ receivers, retained
     other nodes ───────▶ fan_out:                                └─▶ receivers
 
 What is staged by that is in the turn's one batch. ``Outcome.ticket`` says which commit an answer waits for.
@@ -147,10 +147,16 @@ class Publishing:
 
     def quietly(self, message: Message) -> None:
         """Publish what the node says about itself; it is not counted as a message of anybody."""
-        self._retention.retain(message)
+        if message.retain:
+            self._retention.retain(message)
         match = self.routes.match(message.topic)
         if match.plain or match.shared:
-            self.fan_out.fan_out(publication_of(message, self._clock.wall()), match, None)
+            publication = publication_of(message, self._clock.wall())
+            if message.qos and self.refuses(publication):
+                self._refuse(publication)
+                return
+            self._turn.plan()
+            self.fan_out.fan_out(publication, match, None)
 
     def awaited(self, publication: Publication) -> int:
         """What the answer to a repeated message waits for besides its commit: it may have gone up and not be safe."""

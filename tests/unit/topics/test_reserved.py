@@ -5,9 +5,34 @@ import pytest
 from iot_mqtt.topics import is_reserved
 from iot_mqtt.topics.reserved import FIRST_BYTES
 
-RESERVED = ["$SYS", "$SYS/", "$SYS/a", "$share/g/t", "$replay/1h/t", "status", "status/", "status/a/b"]
+RESERVED = [
+    "$SYS",
+    "$SYS/",
+    "$SYS/a",
+    "$events",
+    "$events/client/connected",
+    "$share/g/t",
+    "$replay/1h/t",
+    "status",
+    "status/",
+    "status/a/b",
+]
 RESERVED += ["shadow/a/delta", "shadow/g/a/refused", "shadow//delta"]
-FREE = ["", "a", "$", "$SYSa", "$sys/a", "$aws/a", "/$SYS", "a/status/b", "statuses", "s", "sensor/1"]
+FREE = [
+    "",
+    "a",
+    "$",
+    "$SYSa",
+    "$eventsa",
+    "events/a",
+    "$sys/a",
+    "$aws/a",
+    "/$SYS",
+    "a/status/b",
+    "statuses",
+    "s",
+    "sensor/1",
+]
 FREE += ["shadow", "shadow/delta", "shadow/a/desired", "shadow/a/reported", "shadow/a/delta/x", "shadow/a/xdelta"]
 
 

@@ -88,6 +88,14 @@ def test_a_key_that_means_something_else_than_it_seems_is_explained(tmp_path: Pa
     assert list(notes(read_config(str(file), ["durable_sessions.enable=false"], {}))) == []
 
 
+def test_who_publishes_what_happens_hears_who_may_read_it() -> None:
+    """Everybody, where clients need not name a user and there are no rules; and nothing is said of what is off."""
+    (note,) = notes(read_config(None, ["events.topics=true"], {}))
+    assert "events.topics: clients that name no user are let in" in str(note)
+    assert list(notes(read_config(None, ["events.topics=false"], {}))) == []
+    assert list(notes(read_config(None, ["events.topics=true", "auth.allow_anonymous=false"], {}))) == []
+
+
 def test_conditions_are_about_keys_that_there_are() -> None:
     """A renamed key takes its condition along."""
     names = known_listeners()
