@@ -15,6 +15,7 @@ from iot_mqtt.app.config.plugin_entries import entry_of
 from iot_mqtt.app.config.reading import LoadedConfig, hidden
 from iot_mqtt.app.config.sections import ListenerConfig
 from iot_mqtt.app.config.tls_checks import tls_problems, tls_sections
+from iot_mqtt.app.config.webhooks import webhook_problems
 from iot_mqtt.pipeline.proxy_protocol import networks
 from iot_mqtt.pipeline.websocket.origins import ANY, OPAQUE, parse_origin
 from iot_mqtt.uplink.kafka.settings import refusal, unknown_option
@@ -40,6 +41,7 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
         tls_problems,
         _chains,
         _limits,
+        _webhooks,
         _files,
         _exposure,
         _admin_exposure,
@@ -241,6 +243,11 @@ def _limits(loaded: LoadedConfig) -> Iterator[Problem]:
         limit_rules_of(loaded.config.auth.limits, "auth.limits")
     except ValueError as wrong:
         yield _problem(loaded, "auth.limits", str(wrong))
+
+
+def _webhooks(loaded: LoadedConfig) -> Iterator[Problem]:
+    for wrong in webhook_problems(loaded.config.events.webhooks):
+        yield _problem(loaded, "events.webhooks", wrong)
 
 
 def _files(loaded: LoadedConfig) -> Iterator[Problem]:

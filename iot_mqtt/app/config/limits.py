@@ -48,7 +48,8 @@ class Key:
     range: Range | None = None
     looks_like: tuple[str, str] | None = None
     one_of: tuple[str, ...] = ()
-    is_path: bool = False
+    #: Of mappings, those of these names are.
+    is_path: bool | tuple[str, ...] = False
     needs: Condition | None = None
     live: bool | None = None
     hint: str = ""
@@ -64,7 +65,7 @@ def _key(told: str | dict[str, Any]) -> Key:
         None if bounds is None else Range(*bounds),
         None if looks_like is None else (looks_like[0], looks_like[1]),
         tuple(told.get("one_of", ())),
-        bool(told.get("is_path")),
+        tuple(paths) if isinstance(paths := told.get("is_path", False), list) else bool(paths),
         _condition(told.get("needs"), told.get("instead", "")),
         told.get("live"),
         told.get("hint", ""),

@@ -147,20 +147,20 @@ def _checked(setting: Setting, names: list[str], problems: list[Problem]) -> Set
     if (text := complaint(setting.key, value)) is not None:
         problems.append(Problem(setting.origin, setting.key, text))
         return None
-    if KEYS[pattern_of(setting.key)].is_path:
-        value = _located(value, setting.origin.directory)
+    if is_path := KEYS[pattern_of(setting.key)].is_path:
+        value = _located(value, setting.origin.directory, is_path if isinstance(is_path, tuple) else ())
     return Setting(setting.key, value, setting.origin)
 
 
-def _located(value: object, directory: str) -> object:
-    """Paths seen from a directory: one, or those of a list, or of a list of mappings."""
+def _located(value: object, directory: str, names: tuple[str, ...] = ()) -> object:
+    """Paths seen from a directory: one, or those of a list, or of a list of mappings; ``names``: only these of it."""
     if isinstance(value, str):
         # Not resolved: a certificate may be replaced by turning a link.
         return str((Path(directory) / Path(value).expanduser()).absolute())
     if isinstance(value, tuple):
-        return tuple(_located(one, directory) for one in value)
+        return tuple(_located(one, directory, names) for one in value)
     if isinstance(value, Mapping):
-        return {name: _located(one, directory) for name, one in value.items()}
+        return {name: _located(one, directory) if name in (names or value) else one for name, one in value.items()}
     return value
 
 

@@ -305,6 +305,7 @@ class EventsConfig:
     """``events.*``: who is told what happens on this node, beside the API."""
 
     topics: bool = False
+    webhooks: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

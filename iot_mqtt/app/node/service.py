@@ -59,6 +59,7 @@ from iot_mqtt.app.node.running_listeners import RunningListeners
 from iot_mqtt.app.node.tracing import TraceDesk
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
+from iot_mqtt.app.node.webhooks import Webhooks
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.bans import SWEEP_SECONDS as BANS_SECONDS
 from iot_mqtt.auth.bans import BanBook
@@ -90,6 +91,7 @@ from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.metrics.uplink import UplinkCollector
+from iot_mqtt.metrics.webhooks import WebhooksCollector
 from iot_mqtt.pipeline import (
     ReactorClock,
     Share,
@@ -158,6 +160,7 @@ class Service:
         self._packets = PacketDesk(recorder_dir(config), reactor)
         self._events = EventDesk(config.node.id, self.clock)
         self._traces = TraceDesk(config.node.id, self.clock)
+        self._webhooks = Webhooks(config.node.id, config.events.webhooks, web, self.clock)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._repeat = Periodic(reactor)
@@ -356,6 +359,8 @@ class Service:
         self._traces.begin(self.broker.recorder, sources)
         if self._config.events.topics:
             EventTopics(self._config.node.id, self.broker.publishing, self.broker.turn.call_soon).begin(sources.events)
+        self._webhooks.begin(sources.events)
+        self.view.further_alarms.append(self._webhooks.alarms)
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)
@@ -421,6 +426,7 @@ class Service:
         await self._admin.close()
         self._packets.close()
         self._events.close()
+        self._webhooks.close()
         self.gateways.stop()
         self._access.close()
         self._wheel.stop()
@@ -452,6 +458,7 @@ class Service:
             InboxCollector(self._letters_info),
             CertificatesCollector(self._certificates.facts),
             AdminCollector(lambda: self._admin.facts),
+            WebhooksCollector(self._webhooks.facts),
             lag=self._lag,
             listeners=lambda: [*self._listeners, admin],
             log=self.view.log.info,

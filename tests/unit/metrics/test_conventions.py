@@ -25,6 +25,7 @@ from iot_mqtt.metrics.inbox import InboxCollector
 from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.uplink import UplinkCollector
+from iot_mqtt.metrics.webhooks import WebhooksCollector
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.devices import DeviceFigures
 from tests.unit.admin.adminkit import UPLINK
@@ -41,7 +42,7 @@ OLD = {"iot_mqtt_tls_certificate_days"}
 #: Labels whose values others choose are not bounded: client ids, topics, users, addresses.
 LABELS = {
     *("action", "cause", "codec", "event", "file", "from", "le", "limit", "listener", "node", "outcome", "peer"),
-    *("reason", "state", "type", "version"),
+    *("reason", "state", "type", "version", "webhook"),
 }
 
 
@@ -52,6 +53,14 @@ class Port:
     days_left = {"server.crt": 30.0}
     failures = {"not_tls": 1}
     outdated = False
+
+
+class Hook:
+    """``WebhookFacts``."""
+
+    name = "1"
+    waiting = sent = 1
+    dropped = failures = {"network": 1}
 
 
 class Logins:
@@ -82,6 +91,7 @@ def everything() -> dict[str, Metric]:
         InboxCollector(lambda: LETTERS),
         CertificatesCollector(lambda: [Port()]),
         AdminCollector(Logins),
+        WebhooksCollector(lambda: [Hook()]),
         lag=LoopLag(HandClock()),
         listeners=lambda: [Listener("mqtt", Counts())],
         log=RoomFacts,
