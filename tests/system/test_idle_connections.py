@@ -44,8 +44,9 @@ def _ping_all(held: list[socket.socket]) -> None:
 
 @pytest.mark.timeout(180)
 def test_10000_idle_connections_are_held(broker: BrokerProcess) -> None:
-    """Resident bytes of each at most 6 kB; all answer PINGREQ; a second 10,000 find the memory of the first, but for what
-    is remembered of those.
+    """Resident bytes of each at most 6 kB; all answer PINGREQ; a second 10,000 find the memory of the first.
+
+    But for what is remembered of those.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(CONNECTIONS, soft - 500)
