@@ -11,11 +11,11 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
+from iot_mqtt.grid.places import GridPlaces
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Sink
 from iot_mqtt.uplink.files import FileSink
-from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.rulebook import RuleBook
 from iot_mqtt.uplink.rules import rules_of
 

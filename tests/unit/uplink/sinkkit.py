@@ -10,9 +10,9 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
 from iot_mqtt.codec.runs import run_of
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.places import GridPlaces
 from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.ports.uplink import Done, Place, Places, Plan, Record, Sink
-from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rules, rule_of
 from tests.unit.broker.harness import Node, run

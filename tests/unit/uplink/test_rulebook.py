@@ -9,10 +9,10 @@ import pytest
 
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec.runs import run_of
+from iot_mqtt.grid.places import GridPlaces
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.ports.store import CommitOrder
-from iot_mqtt.uplink.places import GridPlaces
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rulebook import MAX_STRETCHES, RuleBook, difference
 from iot_mqtt.uplink.rules import Rule, Rules, rule_of
