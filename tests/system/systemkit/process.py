@@ -181,7 +181,7 @@ class BrokerProcess:
         parts = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
-    def http(self, path: str, *, token: str | None = None, timeout: float = 5) -> str:
+    def http(self, path: str, *, token: str | None = None, timeout: float = 30) -> str:
         """GET from the admin port."""
         secure = "admin.tls.cert" in self.options.settings
         context = ssl.create_default_context()
