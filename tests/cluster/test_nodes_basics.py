@@ -151,12 +151,12 @@ def test_a_retained_message_is_the_whole_clusters(nodes: Nodes, version: int) ->
         send(enter(stack, nodes[0], version=version), topic, b"kept", 1, retain=True)
         for node in nodes:
             reader = enter(stack, node, version=version)
-            assert eventually(lambda node=node: bool(node.api(f"retained?filter={topic}")["items"]), 5)  # type: ignore[misc]
+            assert eventually(lambda node=node: bool(node.api(f"retained?filter={topic}")["items"]))  # type: ignore[misc]
             message = retained(reader, topic)
             assert (message.payload, message.retain) == (b"kept", True)
         send(enter(stack, nodes[2], version=version), topic, b"", 1, retain=True)
         for node in nodes:
-            assert eventually(lambda node=node: not node.api(f"retained?filter={topic}")["items"], 5)  # type: ignore[misc]
+            assert eventually(lambda node=node: not node.api(f"retained?filter={topic}")["items"])  # type: ignore[misc]
             reader = enter(stack, node, version=version)
             reader.subscribe((topic, 1))
             reader.ping()
@@ -327,7 +327,7 @@ def test_a_list_of_sessions_says_how_many_messages_wait(nodes: Nodes, far: int) 
             waiting[:] = [item["backlog"] for item in items if item["client_id"] == reader]
             return waiting == [100]
 
-        assert eventually(counted, 5), waiting
+        assert eventually(counted), waiting
 
 
 def test_a_start_and_an_end_say_nothing_that_somebody_would_worry_about(nodes: Nodes) -> None:

@@ -100,7 +100,7 @@ def test_a_node_that_was_paused_spoils_nothing(nodes: Nodes) -> None:
 
 def _serves(node: BrokerNode) -> bool:
     try:
-        with Plain(node.port, version=5, timeout=5) as client:
+        with Plain(node.port, version=5) as client:
             client.send(wire.connect("paused-probe", version=5))
             answer = client.receive(5)
             return answer is not None and answer.kind == wire.CONNACK and answer.reason() == 0

@@ -12,12 +12,13 @@ from typing import Any
 from systemkit import wire
 from systemkit.plain import Plain
 from systemkit.users import call, delete_user, put_user
+from systemkit.waiting import AIR
 
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
 
 NOT_AUTHORIZED, BANNED = 0x87, 0x8A
 #: What is promised, and air for a machine that does other things as well.
-PROMISED, AIR = 1.0, 2.0
+PROMISED = 1.0
 
 
 def _reason(node: BrokerNode, user: str) -> int:

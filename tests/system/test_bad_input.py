@@ -15,6 +15,7 @@ from systemkit import wire
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker, brokers
+from systemkit.waiting import AIR
 
 CONNECT_TIMEOUT = 1.5
 MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID = 0x81, 0x82, 0x90
@@ -206,7 +207,7 @@ def _errors(broker: BrokerProcess) -> float | None:
 
 def _send(broker: BrokerProcess, case: Case, version: int) -> list[wire.Received]:
     """Send the bad bytes; returns all that came before the connection was closed."""
-    with Plain(broker.ports["mqtt"], version=version, timeout=5) as client:
+    with Plain(broker.ports["mqtt"], version=version) as client:
         if case.connected:
             client.connect(f"bad-{time.monotonic_ns()}")
         with contextlib.suppress(ConnectionError):
@@ -234,7 +235,7 @@ def test_the_connection_is_closed_with_the_right_answer(broker: BrokerProcess, c
 def test_another_protocol_name_is_refused(broker: BrokerProcess) -> None:
     """Closed, with "unacceptable protocol version" or without a word [MQTT-3.1.2-1]; counted."""
     before = _errors(broker)
-    with Plain(broker.ports["mqtt"], timeout=5) as client:
+    with Plain(broker.ports["mqtt"]) as client:
         client.send(wire.packet(0x10, b"\x00\x04MQTX\x04\x02\x00\x00\x00\x01c"))
         answers = client.until_closed()
     assert not answers or (answers[0].kind == wire.CONNACK and answers[0].body[1] in (0x01, 0x84))
@@ -245,7 +246,7 @@ def test_another_protocol_name_is_refused(broker: BrokerProcess) -> None:
 def test_a_protocol_level_of_the_future_is_named(broker: BrokerProcess) -> None:
     """CONNACK says "unacceptable protocol version" (0x01, or 0x84 in the form of v5), then the connection closes."""
     for level in (6, 9, 127):
-        with Plain(broker.ports["mqtt"], timeout=5) as client:
+        with Plain(broker.ports["mqtt"]) as client:
             client.send(_connect(level))
             answers = client.until_closed()
         assert [answer.kind for answer in answers] == [wire.CONNACK]
@@ -258,11 +259,11 @@ def test_a_protocol_level_of_the_future_is_named(broker: BrokerProcess) -> None:
 def test_silence_before_connect_is_cut_off(broker: BrokerProcess, first: bytes) -> None:
     """mqtt.connect_timeout seconds after the accept, without a word."""
     began = time.monotonic()
-    with Plain(broker.ports["mqtt"], timeout=10) as client:
+    with Plain(broker.ports["mqtt"]) as client:
         if first:
             client.send(first)
         assert client.until_closed() == []
-    assert CONNECT_TIMEOUT - 0.2 <= time.monotonic() - began <= CONNECT_TIMEOUT + 1.5
+    assert CONNECT_TIMEOUT - 0.2 <= time.monotonic() - began <= CONNECT_TIMEOUT + 1.5 + AIR
 
 
 @pytest.mark.alone
@@ -278,11 +279,11 @@ def test_a_byte_per_second_does_not_buy_time(broker: BrokerProcess) -> None:
                 drip.send(frame[at : at + 1])
         time.sleep(1)
     for drip in drips:
-        drip.settimeout(2)
+        drip.settimeout(2 + AIR)
         with contextlib.suppress(ConnectionError):
             assert drip.recv(1) == b""
         drip.close()
-    assert time.monotonic() - began < CONNECT_TIMEOUT + 3
+    assert time.monotonic() - began < CONNECT_TIMEOUT + 3 + AIR
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -344,7 +345,7 @@ class _GoodClient:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.rounds, self.slowest = 0, 0.0
-        self._client = Plain(broker.ports["mqtt"], timeout=5)
+        self._client = Plain(broker.ports["mqtt"])
         self._stop = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)

@@ -83,7 +83,7 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
     pids: set[int] = set()
     begun = time.monotonic()
     while vendors(plugins)[0].state != "quarantined":
-        assert time.monotonic() - begun < 10, vendors(plugins)[0]
+        assert time.monotonic() - begun < 30, vendors(plugins)[0]
         try:
             # What one address shows is held against that address.
             opened, sink = here.connect("bad", f"10.0.1.{len(failures) + 1}:4000")
@@ -96,7 +96,7 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
         while sink.failure is None:
             neighbour.send()
             turn()
-            assert time.monotonic() - begun < 10
+            assert time.monotonic() - begun < 30
         failures.append(sink.failure)
     print(f"{what}: quarantined after {time.monotonic() - begun:.1f} s")
     # Two timeouts are as much as three other faults.

@@ -114,7 +114,7 @@ def test_a_full_mqtt_port_leaves_the_admin_port_and_the_other_listeners_alone(sm
         assert samples['iot_mqtt_listener_refused_total{listener="mqtt"}'] > 0
     # Calm: a loop over a port that nobody can accept from would take a core.
     assert small.cpu_seconds() - before < 3
-    wait_until(lambda: small.descriptors() < DESCRIPTORS // 2, 5)
+    wait_until(lambda: small.descriptors() < DESCRIPTORS // 2)
     _round_trip(small)
     small.assert_no_traceback()
     assert small.log_text().count("\n") < 50, "the log is flooded"
@@ -305,7 +305,7 @@ def test_a_herd_at_all_ports_at_once_hurts_nobody(broker: BrokerProcess, authori
             assert bad["longest"] < CONNECT_TIMEOUT + 2.0, f"{name}: {kind}: {bad}"
             # By the clock of a process that may be late itself.
             assert bad["shortest"] > CONNECT_TIMEOUT / 2, f"{name}: {kind}: {bad} {figures['herd']}"
-    wait_until(lambda: broker.descriptors() <= before + 5, 5)
+    wait_until(lambda: broker.descriptors() <= before + 5)
 
 
 def test_many_replays_are_refused_and_share_what_there_is(broker: BrokerProcess) -> None:

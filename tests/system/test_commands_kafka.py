@@ -31,7 +31,7 @@ DEVICES = int(os.environ.get("DEVICES", "10"))
 FINAL = {"acked", "failed", "expired", "uncertain"}
 PARTITIONS = 3
 #: From trouble to an alarm.
-TELL_SECONDS = 5.0
+TELL_SECONDS = 20.0
 BAD = (b"not JSON", b'{"target": 5}', b'{"target": "d0/x", "boby": 1}', b'{"target": "nobody"}', b'{"target": "#"}')
 
 

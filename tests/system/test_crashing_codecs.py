@@ -81,7 +81,7 @@ class Good:
 
         if self._device is not None and not self._device.is_closed():
             self._device.say(b"r %d\n" % number)
-        wait_until(published, 5)
+        wait_until(published)
 
 
 def crash(broker: BrokerProcess, codec: str, name: str, host: str) -> None:
@@ -119,9 +119,9 @@ def test_a_device_that_crashes_the_codec_again_and_again_is_held_off_alone(
 def test_what_several_show_is_the_plugins_fault(broker: BrokerProcess) -> None:
     """Three devices of three addresses: nobody else is let in, either."""
     for number in range(3):
-        wait_until(lambda: plugin(broker, "tracker-bug")["state"] == "ready", 5)
+        wait_until(lambda: plugin(broker, "tracker-bug")["state"] == "ready")
         crash(broker, "tracker-bug", f"bug-{number}", f"127.0.1.{number + 1}")
-    wait_until(lambda: plugin(broker, "tracker-bug")["state"] == "quarantined", 5)
+    wait_until(lambda: plugin(broker, "tracker-bug")["state"] == "quarantined")
     assert "died" in plugin(broker, "tracker-bug")["faults"]
     other = Device(broker, "tracker-bug", "127.0.1.9")
     assert other.until_closed() == b""
@@ -137,7 +137,7 @@ def test_stalls_are_counted_and_whoever_causes_many_is_held_off(broker: BrokerPr
     slow.say(b"login snail\n", b"stall 0.015\n" * 3)
     for number in range(1, 6):
         slow.say(b"stall 0.05\n")
-        wait_until(partial(stalled, broker, number), 5)
+        wait_until(partial(stalled, broker, number))
     told = plugin(broker, "tracker-slow")
     assert told["slow"]["slow"] >= 5 and told["slowest"] >= 0.05 and told["faults"] == {"slow": 5}
     assert [one["name"] for one in told["held_off"]] == ["snail"]

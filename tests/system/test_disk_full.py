@@ -21,7 +21,7 @@ QUOTA_EXCEEDED = 0x97
 #: Without an answer for so long, a publisher is held off.
 PATIENCE = 3.0
 #: From the space to the first acknowledgement.
-RESUME_SECONDS = 10.0
+RESUME_SECONDS = 20.0
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto writes its file at its end")
 

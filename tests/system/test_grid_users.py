@@ -16,7 +16,7 @@ from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker, brokers
 from systemkit.users import call, delete_user, put_user
-from systemkit.waiting import wait_until
+from systemkit.waiting import AIR, wait_until
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="users are configured differently there")
 
@@ -53,7 +53,7 @@ def test_who_is_taken_away_is_disconnected_within_a_second(broker: BrokerProcess
     if version == 5:
         assert client.expect(wire.DISCONNECT).reason() == NOT_AUTHORIZED
     client.until_closed()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 1 + AIR
     assert attempt(broker, user)[0] == BAD_USER_NAME_OR_PASSWORD
 
 
@@ -75,13 +75,13 @@ def test_limits_of_a_user_hold_for_who_is_in_within_a_second(broker: BrokerProce
     with pahos(broker.ports["mqtt"], "one", "two") as (one, two):
         published(one, 100)
         put_user(broker, "paho", limits={"message_rate": 50, "message_burst": 10, "subscriptions": 0, "connections": 2})
-        wait_until(lambda: subscribed(two) == [QUOTA_EXCEEDED], 1)
+        wait_until(lambda: subscribed(two) == [QUOTA_EXCEEDED], 1 + AIR)
         began = time.monotonic()
         published(one, 60)
-        assert 0.8 < time.monotonic() - began < 5
+        assert 0.8 < time.monotonic() - began < 5 + AIR
         assert attempt(broker, "paho")[0] == QUOTA_EXCEEDED
         put_user(broker, "paho", limits={})
-        wait_until(lambda: subscribed(two) == [0], 1)
+        wait_until(lambda: subscribed(two) == [0], 1 + AIR)
     _, found = call(broker, "POST", "auth/limits", {"user": "paho", "client": "one"})
     assert {one["source"] for one in found["items"]} >= {"mqtt.max_queued_messages"}
 

@@ -19,6 +19,7 @@ from systemkit import wire
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import brokers
+from systemkit.waiting import AIR
 
 pytestmark = [
     pytest.mark.skipif(MOSQUITTO, reason="users are configured differently there"),
@@ -156,7 +157,7 @@ def test_who_guesses_keeps_nobody_else_out(guarded: BrokerProcess) -> None:
     took = [_enter(guarded, f"127.0.2.{number}", user) for number, user in enumerate(USERS[:4], start=2)]
     for sock in guesses:
         sock.close()
-    assert max(took) < 1, took
+    assert max(took) < 1 + AIR, took
 
 
 def test_who_guesses_has_to_wait(guarded: BrokerProcess) -> None:
@@ -215,7 +216,7 @@ def test_a_flood_of_guesses_at_any_kind_of_hash_keeps_nobody_else_out(mixed: Bro
     took = {kind: _enter(mixed, f"127.0.6.{place}", f"{kind}-1") for place, kind in enumerate(KINDS, start=2)}
     for sock in guesses:
         sock.close()
-    assert max(took.values()) < 2, took
+    assert max(took.values()) < 2 + AIR, took
 
 
 def test_many_logins_at_once_all_get_a_verdict_and_others_are_served(guarded: BrokerProcess) -> None:
@@ -245,7 +246,7 @@ def test_many_logins_at_once_all_get_a_verdict_and_others_are_served(guarded: Br
     assert reasons == [BAD_USER_NAME_OR_PASSWORD] * MANY
     took.sort()
     assert took[len(took) // 2] < 0.05
-    assert took[int(len(took) * 0.95)] < 0.5
+    assert took[int(len(took) * 0.95)] < 0.5 + AIR
 
 
 def _has_come(sock: socket.socket) -> bool:

@@ -15,7 +15,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 from systemkit.process import BrokerProcess
 
-WAIT = 10.0
+WAIT = 20.0
 VERSIONS = [
     pytest.param(paho.MQTTv31, id="3.1"),
     pytest.param(paho.MQTTv311, id="3.1.1"),

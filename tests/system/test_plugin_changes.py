@@ -171,7 +171,7 @@ def test_readings_are_those_that_were_declared(codec: str, wrong: str, broker: B
     assert not listener.of("up/")
     listener.close()
     words = "not in the schema" if "tag" in wrong else "the schema says int"
-    wait_until(lambda: words in broker.log_text(), 5)
+    wait_until(lambda: words in broker.log_text())
 
 
 @pytest.mark.parametrize("codec", CODECS[:2])
@@ -179,6 +179,6 @@ def test_a_warning_of_a_codec_is_a_warning(codec: str, broker: BrokerProcess) ->
     """In both isolations."""
     device = Device(broker, codec)
     device.say(f"login warned-{codec}\n".encode())
-    wait_until(lambda: f"a warning of warned-{codec}" in broker.log_text(), 5)
+    wait_until(lambda: f"a warning of warned-{codec}" in broker.log_text())
     (line,) = (line for line in broker.log_text().splitlines() if f"a warning of warned-{codec}" in line)
     assert "[warning" in line

@@ -163,9 +163,9 @@ def test_sighup_makes_a_node_look_again(start_broker: StartBroker, tmp_path: Pat
     log.rename(tmp_path / "node.log.1")
     os.kill(broker.pid, signal.SIGHUP)
 
-    wait_until(lambda: _gets_in(broker, "bob"), 5)
-    wait_until(lambda: _certificate(broker) != before, 5)
-    wait_until(lambda: log.exists() and "read again" in log.read_text(), 5)
+    wait_until(lambda: _gets_in(broker, "bob"))
+    wait_until(lambda: _certificate(broker) != before)
+    wait_until(lambda: log.exists() and "read again" in log.read_text())
     client.publish("new/x", b"", qos=1, packet_id=1)
     assert client.expect(wire.PUBACK).reason() in (0, 0x10)
     client.sock.close()
@@ -173,7 +173,7 @@ def test_sighup_makes_a_node_look_again(start_broker: StartBroker, tmp_path: Pat
     served.cert.write_text("nonsense")
     acl.write_text("nonsense\n")
     os.kill(broker.pid, signal.SIGHUP)
-    wait_until(lambda: "cert.pem" in log.read_text() and f"{acl}:1:" in log.read_text(), 5)
+    wait_until(lambda: "cert.pem" in log.read_text() and f"{acl}:1:" in log.read_text())
     assert _gets_in(broker, "bob") and _certificate(broker) != before
 
 

@@ -27,7 +27,7 @@ REFUSED_3X = 5
 VERSIONS = pytest.mark.parametrize("version", [4, 5], ids=["v3.1.1", "v5"])
 INTRUDERS = pytest.mark.parametrize("intruder", ["bob", ANONYMOUS], ids=["another-user", "nobody"])
 STARTS = pytest.mark.parametrize("clean", [False, True], ids=["resuming", "clean"])
-WAIT = 10.0
+WAIT = 20.0
 RULES = """\
 [user alice]
 allow all secret/#

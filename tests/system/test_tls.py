@@ -18,6 +18,7 @@ from systemkit.certificates import Authority, expired
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, ServerTls, our_command
 from systemkit.starting import StartBroker
+from systemkit.waiting import AIR
 
 
 def _context(ca: Path, certificate: tuple[Path, Path] | None = None) -> ssl.SSLContext:
@@ -96,13 +97,13 @@ def test_tls_1_1_is_refused(shared_broker: BrokerProcess, authority: Authority) 
 
 def test_plain_bytes_on_the_tls_port_are_refused(shared_broker: BrokerProcess, authority: Authority) -> None:
     """No CONNACK in the clear; the connection is closed, and TLS clients go on getting in."""
-    with Plain(shared_broker.ports["mqtts"], timeout=5) as client:
+    with Plain(shared_broker.ports["mqtts"]) as client:
         client.send(wire.connect("plain"))
         began = time.monotonic()
         data = b""
         while chunk := _receive(client.sock):
             data += chunk
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 4 + AIR
     assert data[:1] != b"\x20", "a CONNACK"
     _round_trip(shared_broker, _context(authority.file))
 
@@ -122,12 +123,12 @@ def test_a_handshake_that_never_ends_is_cut_off(start_broker: StartBroker, autho
     broker = start_broker(tls=ServerTls(cert, key), settings={"mqtt.connect_timeout": 1})
     for first in (b"", b"\x16\x03\x01"):
         with socket.create_connection(("127.0.0.1", broker.ports["mqtts"]), 5) as sock:
-            sock.settimeout(12)
+            sock.settimeout(30)
             if first:
                 sock.send(first)
             began = time.monotonic()
             _receive(sock)
-            assert time.monotonic() - began < 11.5
+            assert time.monotonic() - began < 9 + AIR
 
 
 def test_client_certificates_when_required(
@@ -155,7 +156,7 @@ def _serial(broker: BrokerProcess, authority: Authority, certificate: tuple[Path
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 10 + AIR
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -197,7 +198,7 @@ def test_files_change_under_a_live_broker(start_broker: StartBroker, tmp_path: P
         authority.revoke(bad[0])
         began = time.monotonic()
         assert lost.expect(wire.DISCONNECT).reason() == 0x87
-        assert time.monotonic() - began < 1.0 + 2.0  # and air for a machine that does other things
+        assert time.monotonic() - began < 1.0 + AIR
         revoked = 'iot_mqtt_tls_failures_total{listener="mqtts",reason="certificate_revoked"}'
 
         def is_refused() -> bool:

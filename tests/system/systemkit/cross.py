@@ -16,12 +16,13 @@ from systemkit.gateways import Gateway
 from systemkit.plain import Plain
 from systemkit.process import BrokerProcess
 from systemkit.users import call, put_user
+from systemkit.waiting import AIR
 from tests.cases.cross_users import RULES, GatewayTake, Take
 
 NOT_AUTHORIZED, REFUSED_IN_3X = 0x87, 5
 DELAY = 1
 #: Within how many seconds what is taken back is gone, and air for a machine that does other things as well.
-PROMISED, AIR = 1.0, 2.0
+PROMISED = 1.0
 SECRET = "of those who make tokens for the tests"
 #: Behind every other document but the last: who is in the table has what is written for him, and no more.
 NO_MORE = "[group table]\ndeny all #\ndeny all $SYS/#\ndeny all $edge/#\n"

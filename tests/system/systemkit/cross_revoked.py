@@ -11,7 +11,6 @@ from functools import partial
 from systemkit import wire
 from systemkit.access import attempt, enter, password_of
 from systemkit.cross import (
-    AIR,
     NOT_AUTHORIZED,
     PROMISED,
     Place,
@@ -26,6 +25,7 @@ from systemkit.gateways import Gateway
 from systemkit.plain import Plain
 from systemkit.process import BrokerProcess
 from systemkit.users import call, delete_user, put_user
+from systemkit.waiting import AIR
 from systemkit.wire import Received
 from tests.cases.cross_users import KINDS
 from tests.doubles.gateway import Ack

@@ -15,7 +15,7 @@ from systemkit.wire import Publication, Received, Splitter
 class Plain:
     """One TCP connection that speaks packets; nothing is answered unless the test answers it."""
 
-    def __init__(self, port: int, *, version: int = 4, timeout: float = 10, sock: socket.socket | None = None) -> None:
+    def __init__(self, port: int, *, version: int = 4, timeout: float = 20, sock: socket.socket | None = None) -> None:
         self.version = version
         self.sock = sock or socket.create_connection(("127.0.0.1", port), timeout)
         self.sock.settimeout(timeout)
