@@ -292,7 +292,7 @@ def api(broker: BrokerProcess, path: str, body: bytes | None = None) -> Any:
     """What the admin API answers."""
     request = urllib.request.Request(f"http://127.0.0.1:{broker.ports['admin']}/api/v1/{path}", body)
     request.add_header("Authorization", f"Bearer {read_token(str(broker.data_dir))}")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=50) as answer:
         return json.loads(answer.read())
 
 

@@ -117,7 +117,7 @@ class Service:
     def end(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=50)
 
     def done(self) -> None:
         """Wait for one that ends by itself."""

@@ -22,7 +22,7 @@ PROMISED = 1.0
 
 
 def _reason(node: BrokerNode, user: str) -> int:
-    with Plain(node.port, version=5, timeout=20) as client:
+    with Plain(node.port, version=5, timeout=50) as client:
         client.send(wire.connect(f"probe-{user}", version=5, user=user, password=b"pw"))
         return client.expect(wire.CONNACK).reason()
 
@@ -34,7 +34,7 @@ def test_a_user_who_is_changed_at_one_node_is_changed_at_all(nodes: Nodes) -> No
     assert eventually(lambda: all(_reason(node, "grid-ann") == 0 for node in nodes), PROMISED + AIR)
     clients = []
     for number, node in enumerate(nodes):
-        client = Plain(node.port, version=5, timeout=20)
+        client = Plain(node.port, version=5, timeout=50)
         client.send(wire.connect(f"ann-{number}", version=5, user="grid-ann", password=b"pw"))
         assert client.expect(wire.CONNACK).reason() == 0
         clients.append(client)
@@ -52,7 +52,7 @@ def test_who_is_banned_at_one_node_is_out_at_all(nodes: Nodes) -> None:
     """Within a second, those that are connected, too; and in again when another node takes it back."""
     clients = []
     for number, node in enumerate(nodes):
-        client = Plain(node.port, version=5, timeout=20)
+        client = Plain(node.port, version=5, timeout=50)
         client.connect(f"banned-{number}")
         clients.append(client)
     began = time.monotonic()
@@ -69,14 +69,14 @@ def test_who_is_banned_at_one_node_is_out_at_all(nodes: Nodes) -> None:
 
 
 def _answer(node: BrokerNode, client_id: str) -> int:
-    with Plain(node.port, version=5, timeout=20) as client:
+    with Plain(node.port, version=5, timeout=50) as client:
         client.send(wire.connect(client_id, version=5))
         return client.expect(wire.CONNACK).reason()
 
 
 def _page(node: BrokerNode, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any, str]:
     """What a browser does: status, answer, and the cookie that came with it."""
-    asked = HTTPConnection("127.0.0.1", node.ports["admin"], timeout=20)
+    asked = HTTPConnection("127.0.0.1", node.ports["admin"], timeout=50)
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     asked.request(method, f"/api/v1/{path}", None if body is None else json.dumps(body), named)
     answer = asked.getresponse()

@@ -37,7 +37,7 @@ class Curl:
             command += ["--header", f"X-CSRF-Token: {self.csrf}"]
         if body is not None:
             command += ["--header", "Content-Type: application/json", "--data-binary", json.dumps(body)]
-        said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
+        said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=50).stdout
         text, _, status = said.rpartition("\n")
         answer = json.loads(text) if text.startswith(("{", "[")) else text
         if isinstance(answer, dict) and "csrf" in answer:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.parametrize("version", VERSIONS)
 
 def _client(broker: BrokerProcess, version: aiomqtt.ProtocolVersion, **options: Any) -> aiomqtt.Client:
     options.setdefault("identifier", f"aio-{uuid.uuid4().hex[:10]}")
-    return aiomqtt.Client("127.0.0.1", broker.ports["mqtt"], protocol=version, timeout=10, **options)
+    return aiomqtt.Client("127.0.0.1", broker.ports["mqtt"], protocol=version, timeout=50, **options)
 
 
 def _durable(broker: BrokerProcess, version: aiomqtt.ProtocolVersion, name: str) -> aiomqtt.Client:

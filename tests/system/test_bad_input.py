@@ -15,7 +15,7 @@ from systemkit import wire
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker, brokers
-from systemkit.waiting import AIR
+from systemkit.waiting import AIR, wait_until
 
 CONNECT_TIMEOUT = 1.5
 MALFORMED, PROTOCOL_ERROR, TOPIC_NAME_INVALID = 0x81, 0x82, 0x90
@@ -326,12 +326,11 @@ def test_2000_bad_clients_leave_no_trace(broker: BrokerProcess) -> None:
         f"good client: {good.rounds} rounds, slowest {good.slowest:.3f} s"
     )
     assert growth < 8 << 20, f"{growth >> 10} kB more after 2000 bad clients"
-    time.sleep(0.2)
-    assert broker.descriptors() <= descriptors + 2
+    wait_until(lambda: broker.descriptors() <= descriptors + 2)
     after = _errors(broker)
     assert errors is None or after is None or after - errors >= 2000
     assert good.rounds > 20
-    assert good.slowest < 0.5
+    assert good.slowest < 0.5 + AIR
 
 
 def _good_client_works(broker: BrokerProcess) -> None:

@@ -49,10 +49,10 @@ def _round_trip(broker: BrokerProcess) -> float:
     began = time.monotonic()
     where = ["-h", "127.0.0.1", "-p", str(broker.ports["mqtt"]), "-t", "caps/echo", "-q", "1"]
     done = subprocess.run(
-        ["mosquitto_rr", *where, "-e", "caps/echo", "-m", "there", "-W", "5"],
+        ["mosquitto_rr", *where, "-e", "caps/echo", "-m", "there", "-W", "30"],
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=50,
         check=False,
     )
     assert done.returncode == 0, f"MQTT is not served: {done.returncode} {done.stdout} {done.stderr}"

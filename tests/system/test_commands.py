@@ -76,7 +76,7 @@ def call(broker: BrokerProcess, path: str, method: str = "GET", body: object = N
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=50) as response:
             text = response.read()
             return json.loads(text) if text else None
     except urllib.error.HTTPError as error:

@@ -56,7 +56,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def ctl(broker: BrokerProcess, *words: str) -> str:
     command = [*our_command(), "ctl", "--data-dir", str(broker.data_dir), *words]
-    done = subprocess.run(command, env=clean_environment(), check=True, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=clean_environment(), check=True, capture_output=True, text=True, timeout=50)
     return done.stdout
 
 

@@ -168,7 +168,7 @@ def test_a_reading_is_what_a_codec_made_and_not_what_looks_like_one(broker: Brok
     words = ["mosquitto_pub", "-p", str(broker.ports["mqtt"]), "-V", "mqttv5", "-i", "line-7", "-u", "bob"]
     words += ["-P", password_of("bob"), "-t", "up/own/press", "-D", "publish", "user-property", "gateway", "line-7"]
     for number, more in enumerate((["-q", "0"], ["-q", "1", "-r"], ["-q", "2"])):
-        subprocess.run([*words, *more, "-m", json.dumps(forged("line-7", number))], check=True, timeout=10)
+        subprocess.run([*words, *more, "-m", json.dumps(forged("line-7", number))], check=True, timeout=50)
     will = ("up/own/press", json.dumps(forged("line-7", 3)).encode(), 1, False)
     dying, answer = attempt(broker, "bob", "line-7", version=5, will=will)
     assert answer.reason() == 0
@@ -228,5 +228,5 @@ def ctl(broker: BrokerProcess, *words: str) -> str:
     """What an operator reads."""
     command = [*our_command(), "ctl", "--data-dir", str(broker.data_dir), *words]
     return subprocess.run(
-        command, env=clean_environment(), check=True, capture_output=True, text=True, timeout=30
+        command, env=clean_environment(), check=True, capture_output=True, text=True, timeout=50
     ).stdout

@@ -30,7 +30,7 @@ def _serve(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=50,
         check=False,
     )
 

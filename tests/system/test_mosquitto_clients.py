@@ -20,7 +20,7 @@ VERSIONS = ["mqttv31", "mqttv311", "mqttv5"]
 def _subscriber(arguments: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A mosquitto_sub that has its SUBACK: with -d it says so."""
     program = subprocess.Popen(
-        ["stdbuf", "-oL", "mosquitto_sub", "-d", "-W", "10", *arguments],
+        ["stdbuf", "-oL", "mosquitto_sub", "-d", "-W", "40", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
@@ -54,10 +54,10 @@ def test_round_trip(shared_broker: BrokerProcess, authority: Authority, transpor
             ["mosquitto_pub", *where, "-i", f"p{name}", "-m", f"hello {name}"],
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=50,
             check=False,
         )
         assert sent.returncode == 0, sent.stderr
-        output, _ = subscriber.communicate(timeout=10)
+        output, _ = subscriber.communicate(timeout=50)
     assert f"got {qos} mos/{name} hello {name}\n" in output.decode()
     assert subscriber.returncode == 0

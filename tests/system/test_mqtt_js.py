@@ -29,7 +29,7 @@ def test_mqtt_js(shared_broker: BrokerProcess, node: str, transport: str, versio
     ports = shared_broker.ports
     url = f"ws://127.0.0.1:{ports['ws']}/mqtt" if transport == "ws" else f"mqtt://127.0.0.1:{ports['mqtt']}"
     run = subprocess.run(
-        [node, "roundtrip.mjs", url, str(version)], cwd=JS, capture_output=True, text=True, timeout=30, check=False
+        [node, "roundtrip.mjs", url, str(version)], cwd=JS, capture_output=True, text=True, timeout=50, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.count("ok ") == (8 if version == 5 else 7)

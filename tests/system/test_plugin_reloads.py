@@ -77,7 +77,7 @@ def roll_back(broker: BrokerProcess, token: str) -> None:
     url = f"http://127.0.0.1:{broker.ports['admin']}/api/v1/plugins/reloaded/rollback"
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(url, b'{"drain": false}', headers, method="POST")
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=50) as answer:
         assert json.loads(answer.read())["state"] == "ready"
 
 
@@ -93,7 +93,7 @@ class Line(threading.Thread):
 
     def run(self) -> None:
         while not self._stop_asked.is_set():
-            with socket.create_connection(("127.0.0.1", self._port), timeout=10) as sock:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=50) as sock:
                 self.connections += 1
                 sock.sendall(f"login {self._name}\n".encode())
                 until = time.monotonic() + 0.3

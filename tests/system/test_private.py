@@ -113,7 +113,7 @@ def _config(*arguments: str) -> str:
         [*our_command(), "config", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=50,
         check=False,
         env=clean_environment(),
     )

@@ -66,7 +66,7 @@ class Site:
             check=True,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=50,
         )
         return done.stdout
 

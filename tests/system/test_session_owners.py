@@ -268,12 +268,12 @@ def test_paho_and_mosquitto_get_nothing_by_a_name_alone(guarded: BrokerProcess) 
                 "-C",
                 "1",
                 "-W",
-                "5",
+                "30",
                 *who,
             ],
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=50,
             check=False,
         )
         assert (thief.stdout, thief.returncode) == ("", REFUSED_3X), thief.stderr

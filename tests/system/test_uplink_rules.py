@@ -137,7 +137,7 @@ def test_a_configuration_that_is_slow_to_read_keeps_no_publisher_waiting(start_b
         assert reload.poll() is None
         with open(pipe, "w") as file:
             yaml.safe_dump({"uplink": {"rules": [{"filter": "up/#", "to": "second"}]}}, file)
-        said, _ = reload.communicate(timeout=30)
+        said, _ = reload.communicate(timeout=50)
     finally:
         reload.kill()
         reload.wait()

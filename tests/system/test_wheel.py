@@ -168,7 +168,7 @@ def test_a_message_a_frame_and_the_answer_of_a_node(installed: Path, broker: Bro
         [mosquitto["mosquitto_sub"], *address, "-i", "logger", "-c", "-t", "up/#", "-C", "2", "-F", "%t %p"],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
         check=True,
     ).stdout.splitlines()
     assert heard[0] == "up/press-7/values 71.3"

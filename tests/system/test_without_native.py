@@ -79,7 +79,7 @@ def broker(tree: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
 def mosquitto(program: str, broker: BrokerProcess, *arguments: str) -> str:
     """What one of mosquitto's programs prints."""
     command = [program, "-h", "127.0.0.1", "-p", str(broker.ports["mqtt"]), "-q", "2", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=True).stdout
 
 
 def test_everything_goes_on_without_native_code(broker: BrokerProcess) -> None:
@@ -114,7 +114,7 @@ def test_a_demand_for_native_code_is_refused_with_a_sentence(tree: Path) -> None
         env=environment(tree, IOT_MQTT_NATIVE="require"),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
         check=False,
     )
     assert asked.returncode != 0

@@ -32,7 +32,7 @@ def _passwd(*arguments: str, given: str = "") -> None:
         env=clean_environment(),
         check=True,
         capture_output=True,
-        timeout=30,
+        timeout=50,
     )
 
 

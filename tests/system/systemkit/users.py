@@ -22,7 +22,7 @@ def call(
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=50) as answer:
             text = answer.read()
             return answer.status, json.loads(text) if text else None
     except urllib.error.HTTPError as error:

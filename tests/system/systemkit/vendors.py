@@ -82,7 +82,7 @@ def _asked(broker: BrokerProcess, path: str, body: bytes | None = None) -> Any:
     token = (broker.data_dir / "admin.token").read_text().strip()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=50) as answer:
             return json.loads(answer.read())
     except urllib.error.HTTPError as error:
         return error.read().decode()
@@ -102,7 +102,7 @@ class Device:
 
     def __init__(self, broker: BrokerProcess, codec: str, host: str = "127.0.0.1") -> None:
         self._socket = socket.create_connection(
-            ("127.0.0.1", broker.ports[codec]), timeout=10, source_address=(host, 0)
+            ("127.0.0.1", broker.ports[codec]), timeout=50, source_address=(host, 0)
         )
         self.heard = b""
 

@@ -108,6 +108,6 @@ def test_it_posts_answers_and_sends_again(listener: socket.socket, gateway: subp
     third.socket.sendall(third.codec.welcome())
     assert third.frame()[0] == again[-1][0] + 1
     gateway.kill()
-    told, _ = gateway.communicate(timeout=20)
+    told, _ = gateway.communicate(timeout=50)
     assert told.startswith("command 9 for plc-3")
     third.socket.close()

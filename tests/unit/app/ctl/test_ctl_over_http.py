@@ -28,7 +28,7 @@ def url() -> Iterator[str]:
     ) as process:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        process.communicate(timeout=10)
+        process.communicate(timeout=50)
 
 
 def test_commands_work_over_a_socket(url: str) -> None:

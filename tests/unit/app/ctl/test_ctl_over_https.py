@@ -59,7 +59,7 @@ def serving(*arguments: str) -> Iterator[str]:
     ) as process:
         assert process.stdout is not None
         yield f"https://127.0.0.1:{process.stdout.readline().strip()}"
-        process.communicate(timeout=10)
+        process.communicate(timeout=50)
 
 
 @pytest.fixture(scope="module")
