@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.app.ctl.errors import CtlError
@@ -48,6 +50,10 @@ class Target:
         return self._node(announced(data_dir) or self._configured(), token, announced_certificate(data_dir))
 
     def _node(self, url: str, token: str, pinned: str | None) -> Node:
+        if not _sendable(token):
+            raise CtlError(
+                "the token has a line break, a space or a letter that no token has: copy it again in one piece"
+            )
         from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
         from iot_mqtt.app.ctl.node import Node
@@ -62,9 +68,8 @@ class Target:
 
     def _data_dir(self) -> str:
         """From the configuration, of which nothing else is looked at: ``ctl`` need not find what is wrong with it."""
+        _standing_somewhere()
         # Late: whoever names the directory, or node and token, needs no YAML.
-        import os
-
         from iot_mqtt.app.config.errors import ConfigError
         from iot_mqtt.app.config.layers import (
             DEFAULT_DATA_DIR,
@@ -83,6 +88,7 @@ class Target:
 
     def _configured(self) -> str:
         """Where the node would be, if it had left no address."""
+        _standing_somewhere()
         # Late: this knows every part of a node.
         from iot_mqtt.app.config import ConfigError, default_file, read_config
 
@@ -93,3 +99,19 @@ class Target:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.admin.host, config.admin.host)  # noqa: S104
         host = f"[{host}]" if ":" in host else host
         return f"{config.admin.scheme}://{host}:{config.admin.port}"
+
+
+def _sendable(token: str) -> bool:
+    """Whether a token can stand in a header of HTTP."""
+    return token.isascii() and token.isprintable() and " " not in token
+
+
+def _standing_somewhere() -> None:
+    """The configuration is looked for in the working directory; that may have been deleted since."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise CtlError(
+            "the working directory is gone: go to one that exists, "
+            "or say where the node is with --data-dir, or --url and --token"
+        ) from error

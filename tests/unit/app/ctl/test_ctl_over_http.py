@@ -55,6 +55,35 @@ def test_a_wrong_token_is_exit_code_1_with_the_way_out(url: str) -> None:
     assert "wr0ng" not in result.output
 
 
+@pytest.mark.parametrize("token", ["first\nsecond", "two words", "sch\u00f6n", "bell\a"])
+def test_a_token_that_no_header_can_carry_is_said_to_be_so(url: str, token: str) -> None:
+    """Without the token, and without a traceback; from the environment as well."""
+    for arguments, environment in ((["--token", token], {}), ([], {"IOT_MQTT_CTL_TOKEN": token})):
+        result = CliRunner(env=environment).invoke(main, ["ctl", "--url", url, *arguments, "status"])
+        assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True)
+        assert "Error: the token has a line break" in result.stderr
+        assert token not in result.output
+
+
+def test_a_working_directory_that_is_gone_is_said_to_be_so(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who says where the node is does not need one."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "admin.token").write_text(TOKEN)
+    for where in ([], ["--data-dir", str(data)]):
+        result = CliRunner().invoke(main, ["ctl", *where, "status"])
+        assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True)
+        assert "Error: the working directory is gone" in result.stderr
+    for where in (["--data-dir", str(data)], ["--token", TOKEN]):
+        assert CliRunner().invoke(main, ["ctl", "--url", url, *where, "metrics"]).stdout == "up 1\n"
+
+
 def test_a_proxy_of_the_environment_never_sees_the_token(url: str) -> None:
     """``http_proxy`` is for the web, not for the machine's own node."""
     result = CliRunner().invoke(
