@@ -13,6 +13,7 @@ from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_c
 from systemkit.starting import brokers
 from systemkit.vendors import Device, environment, installed, listeners, plugin, project_of
 from systemkit.waiting import wait_until
+from systemkit.why import named
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no plugins")
 
@@ -125,6 +126,8 @@ def test_what_several_show_is_the_plugins_fault(broker: BrokerProcess) -> None:
     assert "died" in plugin(broker, "tracker-bug")["faults"]
     other = Device(broker, "tracker-bug", "127.0.1.9")
     assert other.until_closed() == b""
+    for asked in ("bug-0", "127.0.1.9"):
+        named(broker, asked, "codec_quarantined", "tracker-bug", "quarantine")
 
 
 def stalled(broker: BrokerProcess, number: int) -> bool:

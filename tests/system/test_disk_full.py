@@ -13,6 +13,7 @@ from systemkit import wire
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, Options
 from systemkit.smalldisk import MIB, SmallDiskBroker
+from systemkit.why import named
 
 PAYLOAD = 16 * 1024
 #: Messages sent before their answers are read.
@@ -135,6 +136,8 @@ def test_a_full_disk_holds_publishers_off_and_nothing_more(
     if reserve:
         assert five.refused, "not told"
         assert broker.free() > 0, "the reserve is used up"
+    for publisher in (five, four):
+        named(broker, publisher.name, "disk_full")
     with Plain(broker.ports["mqtt"]) as bystander:
         bystander.connect("bystander")
         bystander.subscribe(("other", 0))

@@ -17,6 +17,7 @@ from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker
 from systemkit.waiting import wait_until
+from systemkit.why import named
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto has no uplink")
 
@@ -171,6 +172,7 @@ def test_an_unwritable_directory_is_told_and_costs_publishers_nothing(start_brok
         wait_until(lambda: json.loads(broker.http("/health"))["status"] == "alarm", TELL_SECONDS)
         print(f"told after {time.monotonic() - began:.1f}s: {status(broker)['alarms']}")
         assert status(broker)["lag_messages"] == 50
+        named(broker, "writer", "uplink_down", "50 messages wait")
         metrics = broker.metrics()
         assert metrics is not None
         assert (metrics["iot_mqtt_uplink_alarm"], metrics["iot_mqtt_uplink_lag_messages"]) == (1.0, 50.0)

@@ -26,6 +26,7 @@ from systemkit.process import MOSQUITTO, BrokerProcess, Options
 from systemkit.smalldisk import MIB, SmallDiskBroker
 from systemkit.starting import StartBroker
 from systemkit.waiting import wait_until
+from systemkit.why import named
 
 from tests.enginekit.kafka import KafkaServer
 
@@ -150,7 +151,10 @@ def _away(broker: BrokerProcess, kafka: KafkaServer) -> None:
         began = time.monotonic()
         told = wait_until(lambda: status(broker)["state"] != "ok", TELL_SECONDS)
         print(f"{word}: told after {told:.1f} s: {status(broker)['trouble']}")
+        named(broker, "p0", "kafka_down", kafka.address, "messages wait")
         time.sleep(max(0.0, AWAY - (time.monotonic() - began)))
+        if word == "hanging":
+            named(broker, "p0", "uplink_behind", "messages wait, the oldest for")
         assert int(status(broker)["lag_messages"]) > RATE * AWAY * 0.5, "the load was not what it should be"
         come()
         waiting = int(status(broker)["lag_messages"])
@@ -192,6 +196,7 @@ def test_a_broker_that_starts_before_kafka_waits_for_it(start_broker: StartBroke
             client.publish("up/w", b"%d" % number, qos=1, packet_id=1)
             assert client.expect(wire.PUBACK).reason() == 0
     wait_until(lambda: "cannot be reached" in str(status(broker)["trouble"]), TELL_SECONDS)
+    named(broker, "w", "kafka_down", "cannot be reached", "50 messages wait")
     broker.restart()
     kafka.start()
     wait_until(partial(_empty, broker), 20)
@@ -257,6 +262,7 @@ def test_kafka_is_away_until_the_disk_is_full(small_broker: tuple[SmallDiskBroke
             number += 1
         print(f"full after {len(acked)} messages, {broker.free():,} bytes free")
         wait_until(lambda: status(broker)["state"] == "alarm", TELL_SECONDS)
+        named(broker, "w", "disk_full")
         kafka.cont()
         print(f"drained in {wait_until(partial(_empty, broker), 60):.1f} s, with {broker.free():,} bytes free")
         broker.resize(4 * broker.size)

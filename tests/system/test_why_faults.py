@@ -75,7 +75,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     }
     with brokers(folder) as start:
         broker = start(settings=settings, tls=ServerTls(cert, key))
-        put_user(broker, "alice", new=True, password=password_of("alice"))
+        for user in ("alice", "carol"):
+            put_user(broker, user, new=True, password=password_of(user))
         put_user(
             broker, "bob", new=True, password=password_of("bob"), client_ids=["bob-*", "alices-own", "forbidden-*"]
         )
@@ -158,7 +159,7 @@ def _banned(**whom: str) -> Callable[[BrokerProcess, str], None]:
             with contextlib.suppress(AssertionError, OSError):
                 _from(broker, said["address"]).connect(client_id)
         else:
-            _refused(broker, "alice", client_id)
+            _refused(broker, whom.get("user", "alice"), client_id)
 
     return ban
 
@@ -391,6 +392,7 @@ FAULTS = [
     Fault("bad-password", "wrong_password", ("'alice'", "127.0.0.1:"), _wrong_password),
     Fault("no-such-user", "unknown_user", ("'mallory'", "127.0.0.1:"), _unknown_user),
     Fault("banned-id", "banned", ("client id 'banned-id'", "left the company"), _banned(client="{client}")),
+    Fault("carols", "banned", ("user 'carol'", "left the company"), _banned(user="carol")),
     Fault("banned-address", "banned", ("address '127.0.0.9'", "left the company"), _banned_address),
     Fault("speaker", "denied_publish", ("'secret/plans'", "'alice'", "deny publish secret/#"), _denied_publish),
     Fault("listener", "denied_subscribe", ("'hidden/door'", "'alice'", "deny subscribe hidden/#"), _denied_subscribe),

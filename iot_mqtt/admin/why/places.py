@@ -106,12 +106,16 @@ def _uplink(facts: Facts) -> Iterator[Finding]:
     uplink = facts.uplink
     if uplink is None:
         return
-    status = "iot-mqtt ctl uplink status"
-    lag = f"{uplink.lag_messages} messages wait, the oldest for {uplink.lag_seconds:.0f} s"
+    helps = "iot-mqtt ctl uplink status"
+    since = facts.now - uplink.lag_seconds
     if uplink.trouble is not None:
-        text = f"the uplink ({uplink.kind}) does not take messages: {uplink.trouble}; {lag}"
+        text = f"the uplink ({uplink.kind}) takes no messages: {uplink.trouble}; {uplink.lag_messages} messages wait"
         code = "kafka_down" if uplink.kind == "kafka" else "uplink_down"
-        yield Finding(code, Weight.DELAYS, text, facts.now - uplink.lag_seconds, facts.node, status)
-    elif uplink.lag_messages and uplink.lag_seconds > _LATE:
-        text = f"the uplink ({uplink.kind}) is behind: {lag}"
-        yield Finding("uplink_behind", Weight.DELAYS, text, facts.now - uplink.lag_seconds, facts.node, status)
+        yield Finding(code, Weight.DELAYS, text, since, facts.node, helps)
+    # What stands in a file that is not finished yet waits as well, and is where it should be.
+    if uplink.lag_seconds > _LATE and (uplink.unread_messages or uplink.trouble is not None):
+        text = (
+            f"the uplink ({uplink.kind}) is behind: {uplink.lag_messages} messages wait, "
+            f"the oldest for {uplink.lag_seconds:.0f} s"
+        )
+        yield Finding("uplink_behind", Weight.DELAYS, text, since, facts.node, helps)

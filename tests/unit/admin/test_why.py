@@ -154,6 +154,14 @@ def test_a_fault_is_named(facts: Facts, code: str, words: list[str]) -> None:
     assert not [one for one in findings(WELL) if one.code == code], "it is said of a client that is well"
 
 
+def test_what_stands_in_a_file_of_the_uplink_that_is_not_finished_is_not_late() -> None:
+    """It waits for the file, not for the platform; what the uplink has not even read does wait for it."""
+    late = replace(UPLINK, lag_seconds=90.0, unread_messages=0, in_flight_messages=40)
+    assert [one.code for one in findings(replace(WELL, uplink=late))] == ["well"]
+    down = replace(late, kind="kafka", trouble="refused")
+    assert [one.code for one in findings(replace(WELL, uplink=down))][:2] == ["kafka_down", "uplink_behind"]
+
+
 def test_a_client_that_is_well_is_said_to_be() -> None:
     """Nothing else is; who was never seen is not."""
     assert [one.code for one in findings(WELL)] == ["well"]
