@@ -131,6 +131,15 @@ class _Copy(_Commit):
             self.error = error
 
 
+class _Following(_Commit):
+    """A synced batch that is in the log alone, because RocksDB would have had to wait: readable when it is over."""
+
+    __slots__ = ()
+
+    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
+        engine.follow()
+
+
 class EmbeddedGrid:
     """RocksDB in ``directory``. ``cross`` is ``reactor.callFromThread``; everything else is called in the reactor.
 
@@ -163,6 +172,8 @@ class EmbeddedGrid:
         #: What the reactor has written itself, and what came until the end of that was told.
         self._begun: _Commit | None = None
         self._held: list[tuple[_Commit, int]] = []
+        #: Why it could not be read after it was begun.
+        self._unread: Unavailable | None = None
         # Only the thread touches these, and the reactor while the thread is idle.
         self._broken: Unavailable | None = None
         self._retry_at = 0.0
@@ -278,10 +289,16 @@ class EmbeddedGrid:
             return False
         self._begun = commit
         self._syncing.sync(file, partial(self._sync_over, commit))
+        try:
+            # While the disk works.
+            self._engine.apply()
+        except Unavailable as error:
+            self._unread = error
         return True
 
     def _sync_over(self, commit: _Commit, number: int) -> None:
-        self._synced(commit, Unavailable(f"the grid cannot write: {os.strerror(number)}") if number else None)
+        error, self._unread = self._unread, None
+        self._synced(commit, Unavailable(f"the grid cannot write: {os.strerror(number)}") if number else error)
 
     def _synced(self, commit: _Commit, error: Unavailable | None) -> None:
         self._begun = None
@@ -290,12 +307,17 @@ class EmbeddedGrid:
             self._break(error)
             # The thread is to know of it, and to open the database anew when it is time.
             self._bridge.put(_Commit((), _told, self._fence), 1)
+        behind = error is None and self._engine.behind
+        if behind:
+            # It is over when it can be read: before those that came meanwhile.
+            self._bridge.put(_Following(commit.operations, commit.done, commit.fence), 1)
         held, self._held = self._held, []
         for one in held:
             self._bridge.put(*one)
         if self._closed is not None:
             self._bridge.stop()
-        self._over([commit])()
+        if not behind:
+            self._over([commit])()
 
     def _submit(self, commit: _Commit, weight: int) -> None:
         if self._accepting and self._begun is not None:

@@ -82,6 +82,8 @@ class Engine:
         setattr(self._write_options, "disable_wal", True)  # noqa: B010
         self._log = CommitLog(directory)
         self._lsn = 0
+        #: What was begun and is in the log alone, with its LSN.
+        self._begun: tuple[int, Mapping[bytes, bytes | None]] | None = None
 
     def open(self) -> None:
         """Open, recover, check the format. Raises ``OpenFault``, or ``OSError`` for the directory itself."""
@@ -104,6 +106,7 @@ class Engine:
             return
         needed = True
         try:
+            self._catch_up()
             self._settle()
             needed = False
         except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more precise
@@ -114,6 +117,7 @@ class Engine:
             database.close()
         except Exception as error:  # noqa: BLE001
             log.warning("the grid's directory was not closed cleanly: %s", error)
+        self._begun = None
         self._log.close(needed=needed)
 
     def write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> None:
@@ -127,12 +131,26 @@ class Engine:
         return self._attempt(lambda: self._write(changes, prefixes))
 
     def begin(self, changes: Mapping[bytes, bytes | None]) -> int | None:
-        """``try_write`` without the sync, which is to be done for the file that is returned: then it is all durable.
-        None: nothing is done, and it needs whoever may wait.
+        """Write to the log alone. The file that is returned is to be synced: then it is all durable. Nobody reads it
+        before ``apply``, for which there is time while the disk works. None: nothing is done, and it needs whoever may
+        wait.
         """
-        if self._log.full or not self._attempt(lambda: self._put(changes, (), sync=False)):
+        if self._log.full or not self._attempt(partial(self._begin, changes)):
             return None
         return self._log.file
+
+    def apply(self) -> bool:
+        """Let what was begun be read; False where it would have to wait for compaction: then ``follow`` does it."""
+        return self._attempt(self._catch_up)
+
+    def follow(self) -> None:
+        """The same for whoever may wait. Raises ``Unavailable``."""
+        self._insist(self.apply)
+
+    @property
+    def behind(self) -> bool:
+        """Whether what was begun cannot be read yet."""
+        return self._begun is not None
 
     def reclaim(self, prefix: bytes) -> None:
         """Give back the room of what was removed under a prefix. RocksDB by itself does it when it next merges these
@@ -175,10 +193,24 @@ class Engine:
         finally:
             path.unlink(missing_ok=True)
 
+    def _begin(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """One batch at most is in the log alone, and RocksDB gets them in their order."""
+        self._catch_up()
+        lsn = self._lsn + 1
+        self._log.append(self._record(lsn, changes, ()), sync=False)
+        self._begun = lsn, changes
+
+    def _catch_up(self) -> None:
+        """Nothing else is written before it: should it fail, it is tried again, or a start takes it from the log."""
+        if self._begun is not None:
+            self._apply(*self._begun, ())
+            self._begun = None
+
     def _write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
+        self._catch_up()
         if self._log.full and not self._log.failed:
             self._begin_segment()
-        self._put(changes, prefixes, sync=True)
+        self._put(changes, prefixes)
 
     def _insist(self, attempt: Callable[[], bool]) -> None:
         """Until it need not wait for compaction."""
@@ -199,16 +231,19 @@ class Engine:
             raise Unavailable(f"the grid cannot write: {error}") from error
         return True
 
-    def _put(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes], *, sync: bool) -> None:
+    def _put(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
         """Into RocksDB first: where it would have to wait, nothing was done. Should the log fail then, nothing more is
         written, and what is in memory is whole, acknowledged or not.
         """
+        lsn = self._lsn + 1
+        record = self._record(lsn, changes, prefixes)
+        self._apply(lsn, changes, prefixes)
+        self._log.append(record, sync=True)
+
+    def _record(self, lsn: int, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> bytes:
         if self._log.failed:
             raise OSError("the log failed, and was not read again since")
-        lsn = self._lsn + 1
-        record = encode(self._log.salt, lsn, changes, prefixes)
-        self._apply(lsn, changes, prefixes)
-        self._log.append(record, sync=sync)
+        return encode(self._log.salt, lsn, changes, prefixes)
 
     def _apply(self, lsn: int, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
         database = self._ready()

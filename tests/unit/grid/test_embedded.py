@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -407,18 +408,65 @@ def test_a_failed_sync_is_a_failed_write_and_nothing_follows_it(monkeypatch: pyt
 
 
 def test_what_is_begun_is_synced_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is the one that the record stands in."""
+    """The file is the one that the record stands in; RocksDB has it when there is time."""
     rig = EngineRig(monkeypatch)
     assert rig.engine.begin({b"a": b"1"}) == 5
-    assert rig.calls == ["write 2 wait=False", "append 1"]
+    assert rig.calls == ["append 1"]
+    assert rig.engine.behind
+    assert rig.engine.apply()
+    assert rig.calls == ["append 1", "write 2 wait=False"]
+    assert not rig.engine.behind
 
 
-@pytest.mark.parametrize(("stalls", "full"), [(1, False), (0, True)])
-def test_what_would_have_to_wait_is_not_begun(monkeypatch: pytest.MonkeyPatch, stalls: int, full: bool) -> None:
-    """For compaction, or for another segment. Whoever may wait does it."""
-    rig = EngineRig(monkeypatch, stalls=stalls, full=full)
+def test_what_would_need_another_segment_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may wait does it."""
+    rig = EngineRig(monkeypatch, full=True)
     assert rig.engine.begin({b"a": b"1"}) is None
     assert (rig.calls, rig.pauses) == ([], [])
+
+
+def test_what_is_begun_waits_for_compaction_where_waiting_is_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the log by then, and gets no second record."""
+    rig = EngineRig(monkeypatch, stalls=3)
+    assert rig.engine.begin({b"a": b"1"}) == 5
+    assert not rig.engine.apply()
+    assert (rig.engine.behind, rig.pauses) == (True, [])
+    rig.engine.follow()
+    assert rig.calls == ["append 1", "write 2 wait=False"]
+    assert (rig.engine.behind, rig.pauses) == (False, [engine.STALL_PAUSE] * 2)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_nothing_overtakes_what_is_begun(monkeypatch: pytest.MonkeyPatch, *, begun: bool) -> None:
+    """Neither on its way to the log nor on its way to RocksDB."""
+    rig = EngineRig(monkeypatch, stalls=1)
+    rig.engine.begin({b"a": b"1"})
+    assert not rig.engine.apply()
+    if begun:
+        assert rig.engine.begin({b"a": b"2", b"b": b"2"}) == 5
+        rig.engine.follow()
+        assert rig.calls == ["append 1", "write 2 wait=False", "append 2", "write 3 wait=False"]
+    else:
+        rig.engine.write({b"a": b"2", b"b": b"2"})
+        assert rig.calls == ["append 1", "write 2 wait=False", "write 3 wait=False", "append 2, sync"]
+
+
+def test_what_is_begun_is_found_by_a_start(tmp_path: Path) -> None:
+    """Though RocksDB never got it: a clean end brings it there, and any other end leaves it in the log."""
+    for clean in (True, False):
+        subject = Engine(tmp_path / f"{clean}", lambda _: None)
+        subject.open()
+        assert subject.begin({b"\x07a": b"1"}) is not None
+        assert subject.get(b"\x07a") is None
+        where = tmp_path / f"{clean}"
+        if not clean:
+            where = tmp_path / "killed"
+            shutil.copytree(tmp_path / f"{clean}", where)
+        subject.close()
+        subject = Engine(where, lambda _: None)
+        subject.open()
+        assert subject.get(b"\x07a") == b"1"
+        subject.close()
 
 
 def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:

@@ -61,11 +61,22 @@ class Counting(Engine):
     def __init__(self, directory: Path, pause: Callable[[float], object]) -> None:
         super().__init__(directory, pause)
         self.writers: list[str] = []
+        #: So often RocksDB would have to wait; and whether it takes nothing at all.
+        self.stalls = 0
+        self.broken = False
         Counting.instance = self
 
     def try_write(self, *arguments: object) -> bool:
         self.writers.append(threading.current_thread().name)
         return super().try_write(*arguments)  # type: ignore[arg-type]
+
+    def apply(self) -> bool:
+        if self.broken:
+            raise Unavailable("RocksDB takes nothing")
+        if self.stalls:
+            self.stalls -= 1
+            return False
+        return super().apply()
 
 
 class Rig:
@@ -191,6 +202,46 @@ def test_what_comes_during_a_sync_is_written_after_it_together(rig: Rig) -> None
     rig.commit(50)
     assert rig.until(51)[-1]
     assert rig.syncing.asked == 2
+
+
+def test_what_cannot_be_read_yet_is_not_over(rig: Rig) -> None:
+    """RocksDB would have to wait: the thread does, and what came meanwhile is behind it."""
+    rig.engine.stalls = 3
+    rig.syncing.hold = True
+    rig.commit(1)
+    rig.commit(2)
+    assert rig.keys() == [0]
+    rig.syncing.release()
+    assert rig.until(3) == [True, True, True]
+    assert (rig.engine.stalls, rig.engine.writers, rig.syncing.asked) == (0, ["grid"], 1)
+    assert rig.keys() == [0, 1, 2]
+
+
+def test_closing_waits_for_what_cannot_be_read_yet(rig: Rig) -> None:
+    """It was synced, and is told so."""
+    rig.engine.stalls = 2
+    rig.syncing.hold = True
+    rig.commit(1)
+    closing = rig.pump.start(rig.grid.close())
+    rig.syncing.release()
+    rig.pump.until(lambda: bool(closing.called))
+    assert rig.done == [(0, True), (1, True)]
+    rig.pump.run(rig.grid.open())
+    assert rig.keys() == [0, 1]
+
+
+def test_what_is_in_the_log_alone_has_failed_and_is_whole_or_not_there(rig: Rig) -> None:
+    """RocksDB takes nothing more: nobody is told that it is safe, though it was synced."""
+    rig.engine.broken = True
+    rig.commit(1)
+    rig.commit(2)
+    assert rig.until(3) == [True, False, False]
+    assert not rig.grid.available
+    rig.engine.broken = False
+    rig.now = 10.0
+    rig.commit(3)
+    assert rig.until(4)[-1]
+    assert rig.keys() in ([0, 3], [0, 1, 3])
 
 
 def test_a_large_commit_is_left_to_the_thread(rig: Rig) -> None:
