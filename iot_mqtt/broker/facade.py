@@ -99,6 +99,7 @@ class AttemptInfo:
     username: str | None
     #: Empty where nobody was connected when the session ended.
     peer: str
+    #: Empty where that is not known any more: of connections in the life of the node before this one.
     listener: str
 
 

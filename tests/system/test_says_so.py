@@ -63,6 +63,9 @@ def test_the_loss_identity_holds_from_exported_figures_after_a_restart(broker: B
         client.subscribe((filter, 1))
         client.disconnect()
     holder = _client(broker, "holder", expiry=600)
+    passer = _client(broker, "passer")
+    recorded = broker.data_dir / "recorder" / "packets.now"
+    wait_until(lambda: recorded.exists() and b'"passer"' in recorded.read_bytes())
     holder.subscribe(("acc/1", 1))
     with Plain(broker.ports["mqtt"], version=5) as writer:
         writer.connect("writer")
@@ -74,6 +77,11 @@ def test_the_loss_identity_holds_from_exported_figures_after_a_restart(broker: B
     assert_balanced(broker.metrics())
     broker.restart()
     holder.sock.close()
+    passer.sock.close()
+    said = _ctl(broker, "why", "passer")
+    assert said.startswith("1. the node was restarted (from 127.0.0.1:")
+    assert "[node_restarted, " in said
+    assert "CONNACK" in said
     assert_balanced(broker.metrics())
     wait_until(lambda: (broker.metrics() or {})["iot_mqtt_backlog_uncounted"] == 0)
     samples = broker.metrics() or {}

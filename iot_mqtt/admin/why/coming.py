@@ -28,7 +28,7 @@ _ENDS: Final = {
     "use_another_server": ("sent_away", "iot-mqtt ctl node progress"),
     "server_moved": ("sent_away", "iot-mqtt ctl node progress"),
     "server_shutting_down": ("node_stopped", None),
-    "node_restarted": ("node_restarted", None),
+    "node_restarted": ("node_restarted", "look at the client: it has not come back since"),
     "not_authorized": ("right_gone", "iot-mqtt ctl auth may"),
     CLIENT_DISCONNECTED: ("disconnected", None),
 }
@@ -282,4 +282,7 @@ def _user(one: AttemptInfo) -> str:
 
 
 def _from(one: AttemptInfo) -> str:
+    if not one.listener and one.peer:
+        # From a recording, which says nothing of users.
+        return f"from {one.peer}"
     return f"{_user(one)}, from {one.peer} on {one.listener}" if one.peer else _user(one)

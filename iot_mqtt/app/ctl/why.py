@@ -116,10 +116,16 @@ def delivery_rows(session: Json) -> Rows:
 def _attempts(attempts: list[Json], now: float) -> Rows:
     """Refused CONNECTs and ends of sessions, the newest first."""
     for one in attempts:
-        user = "no user name" if one["username"] is None else f"user {plain(one['username'])}"
-        place = f", from {one['peer']} on {one['listener']}" if one["peer"] else ""
         ago = span(max(0.0, now - one["at"]))
-        yield one["kind"], f"{moment(one['at'])} ({ago} ago): {plain(one['text'])} ({user}{place})"
+        yield one["kind"], f"{moment(one['at'])} ({ago} ago): {plain(one['text'])} ({_whence(one)})"
+
+
+def _whence(one: Json) -> str:
+    """Who it was and where he came from; what was recorded before the node's last start has no user and no listener."""
+    if one["peer"] and not one["listener"]:
+        return f"from {one['peer']}"
+    user = "no user name" if one["username"] is None else f"user {plain(one['username'])}"
+    return user + (f", from {one['peer']} on {one['listener']}" if one["peer"] else "")
 
 
 Rows = Iterator[tuple[str, str]]

@@ -53,6 +53,10 @@ class Life(Protocol):
 HomeOf = Callable[[str], Awaitable[Life | None]]
 
 
+#: How the connections of a client ended in the life of the node before this one, the newest first.
+EndsBefore = Callable[[str], Awaitable[list[AttemptInfo]]]
+
+
 class Knowledge:
     """Of one node. ``view`` and ``devices`` are there once it has started."""
 
@@ -65,6 +69,7 @@ class Knowledge:
         devices: Callable[[], Accompanied],
         clock: Clock,
         home_of: HomeOf | None,
+        ends_before: EndsBefore,
     ) -> None:
         self._view = view
         self._bans = bans
@@ -73,6 +78,7 @@ class Knowledge:
         self._devices = devices
         self._clock = clock
         self._home_of = home_of
+        self._ends_before = ends_before
 
     async def facts(self, asked: str, topic: str | None) -> Facts:
         """Of a client, or of who comes from an address."""
@@ -100,6 +106,8 @@ class Knowledge:
             unwanted=tuple(view.unwanted(_TOPICS)) if subscriptions else (),
             knows_user=self._knows_user,
         )
+        if not found.known:
+            found = replace(found, attempts=tuple(await self._ends_before(asked)))
         host = parsed(asked)
         hosts = found.hosts if host is None else (*found.hosts, str(host))
         return replace(

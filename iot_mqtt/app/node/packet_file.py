@@ -93,9 +93,12 @@ class PacketFile:
 
 def _read(file: int, size: int, client_id: str) -> Iterator[Recording]:
     position = size
+    name = json.dumps(client_id).encode()
     while data := os.pread(file, size * _AT_ONCE, position):
         position += len(data)
         for start in range(0, len(data), size):
+            if name not in data[start : start + AROUND]:
+                continue
             recording = _slot(data[start : start + size])
             if recording is not None and recording.info.client_id == client_id:
                 yield recording

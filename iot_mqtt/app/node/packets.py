@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
 from iot_mqtt.app.node.packet_file import FREE, PacketFile, slot_of
+from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.broker.recorder import Recorded, Recorder
 from iot_mqtt.codec.describing import PacketInfo, described
 from iot_mqtt.ports.endings import end_text
@@ -52,6 +53,11 @@ class Packets:
         before = await self._in_thread(self._file.read_before, client_id) if self.saves else []
         found = [*before, *self._recorder.of(client_id)]
         return [item for one in found for item in told(one)]
+
+    async def ends_before(self, client_id: str) -> list[AttemptInfo]:
+        """How the connections of a client ended in the life of the node before this one, the newest first."""
+        before = await self._in_thread(self._file.read_before, client_id) if self.saves else []
+        return [_end(one) for one in reversed(before)]
 
     def save(self) -> None:
         """Write what is new; called again and again."""
@@ -122,6 +128,13 @@ def told(recording: Recording) -> list[PacketInfo]:
     return [opened, *items, PacketInfo(at, "out", "CLOSED", text, 0, 0)]
 
 
+def _end(recording: Recording) -> AttemptInfo:
+    """Of one that was recorded. Whose it was and where it came in was not."""
+    info = recording.info
+    at = info.until or max([info.since, *(one.at for one in described(recording.image)[-1:])])
+    return AttemptInfo(info.client_id, "left", at, info.end, end_text(info.end), None, info.peer, "")
+
+
 class PacketDesk:
     """What the API asks; before the broker is there nothing was recorded."""
 
@@ -138,6 +151,10 @@ class PacketDesk:
     async def of(self, client_id: str) -> list[PacketInfo]:
         """See ``Packets.of``."""
         return [] if self.packets is None else await self.packets.of(client_id)
+
+    async def ends_before(self, client_id: str) -> list[AttemptInfo]:
+        """See ``Packets.ends_before``."""
+        return [] if self.packets is None else await self.packets.ends_before(client_id)
 
     def close(self) -> None:
         """The node ends."""

@@ -265,7 +265,14 @@ class Service:
         """Of the API, what stands beside the broker."""
         home_of = None if self._cluster is None else self._cluster.home_of
         knowledge = Knowledge(
-            lambda: self.view, self._bans, self._access, self.gateways, lambda: self.accompanied, self.clock, home_of
+            lambda: self.view,
+            self._bans,
+            self._access,
+            self.gateways,
+            lambda: self.accompanied,
+            self.clock,
+            home_of,
+            self._packets.ends_before,
         )
         found: list[Resource] = [
             BanResources(self._bans),
