@@ -61,6 +61,8 @@ def described(image: bytes) -> list[PacketInfo]:
             break
         pos += size
         kinds = [_KIND.unpack_from(record, at * _KIND.size) for at in range(counts & 31)]
+        if any(kind > PacketType.AUTH for kind, _ in kinds):
+            break
         images = list(_images(record[(counts & 31) * _KIND.size :], counts >> 5))
         rest = sum(count for kind, count in kinds if not kind)
         kinds = [one for one in kinds if one[0]]
