@@ -3,12 +3,13 @@
 descriptors say; whoever hands something in of another class gets a TypeError.
 """
 
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
 from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.string cimport memcpy
-from zlib import crc32
 
 cdef extern from *:
     """
@@ -32,13 +33,58 @@ cdef extern from *:
     static PyObject *new_instance(PyObject *type) {
         return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0);
     }
+    /* Of a class that is a tuple's and has nothing else. */
+    static PyObject *new_tuple(PyObject *type, PyObject *a, PyObject *b, PyObject *c, PyObject *d) {
+        PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 4);
+        if (made == NULL)
+            return NULL;
+        Py_INCREF(a); Py_INCREF(b); Py_INCREF(c); Py_INCREF(d);
+        PyTuple_SET_ITEM(made, 0, a);
+        PyTuple_SET_ITEM(made, 1, b);
+        PyTuple_SET_ITEM(made, 2, c);
+        PyTuple_SET_ITEM(made, 3, d);
+        return made;
+    }
+    static int is_plain_tuple(PyObject *type) {
+        PyTypeObject *one = (PyTypeObject *)type;
+        return PyType_IsSubtype(one, &PyTuple_Type) && one->tp_basicsize == PyTuple_Type.tp_basicsize;
+    }
+    static uint32_t crc_table[8][256];
+    static void make_crc_table(void) {
+        uint32_t n, k, c;
+        for (n = 0; n < 256; n++) {
+            for (c = n, k = 0; k < 8; k++)
+                c = c & 1 ? c >> 1 ^ 0xEDB88320u : c >> 1;
+            crc_table[0][n] = c;
+        }
+        for (n = 0; n < 256; n++)
+            for (k = 1; k < 8; k++)
+                crc_table[k][n] = crc_table[k - 1][n] >> 8 ^ crc_table[0][crc_table[k - 1][n] & 255];
+    }
+    /* As zlib's, eight bytes at a time; a call of that one takes longer than most pages do here. */
+    static uint32_t crc32_of(const unsigned char *p, Py_ssize_t size) {
+        uint32_t c = 0xFFFFFFFFu;
+        for (; size >= 8; size -= 8, p += 8)
+            c = crc_table[7][(c ^ p[0]) & 255] ^ crc_table[6][(c >> 8 ^ p[1]) & 255]
+                ^ crc_table[5][(c >> 16 ^ p[2]) & 255] ^ crc_table[4][c >> 24 ^ p[3]]
+                ^ crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^ crc_table[0][p[7]];
+        for (; size > 0; size--, p++)
+            c = c >> 8 ^ crc_table[0][(c ^ *p) & 255];
+        return ~c;
+    }
     """
+    void make_crc_table()
+    unsigned int crc32_of(const unsigned char* p, Py_ssize_t size)
+    bint is_plain_tuple(object type)
+    object new_tuple(object type, object a, object b, object c, object d)
     Py_ssize_t slot_at(object descriptor)
     PyObject* slot(object self, Py_ssize_t offset)
     void put(object self, Py_ssize_t offset, object value)
     object new_instance(object type)
 
 ctypedef unsigned char Byte
+
+make_crc_table()
 
 cdef Py_ssize_t CHECK = 5, HEAD = 27
 cdef long long NUMBER = (1 << 24) - 1
@@ -102,6 +148,8 @@ cdef class RowWriter:
         nobody,
         Byte version,
     ):
+        if not is_plain_tuple(reference):
+            raise TypeError(f"{reference.__name__} is more than a tuple")
         self._logged, self._reference, self._run, self._place = logged, reference, run, place
         self._stream, self._generation, self._nobody, self._version = stream, generation, nobody, version
         self.l_reference, self.l_run = member(logged, "reference"), member(logged, "run")
@@ -145,7 +193,7 @@ cdef class RowWriter:
         cdef long long state, count
         cdef PyObject* known
         cdef list streams
-        cdef object run, topic, place, stream, generation, logged, checked = None
+        cdef object run, topic, place, stream, generation, logged, checked = None, count_of, where = position
         for at in range(len(found), len(runs)):
             run = runs[at]
             self._check(run, self._run)
@@ -173,8 +221,8 @@ cdef class RowWriter:
             count_of = held(run, self.r_count)
             count = count_of
             logged = new_instance(self._logged)
-            put(logged, self.l_reference, tuple.__new__(
-                self._reference, (held(generation, self.g_id), held(stream, self.s_id), position, count_of)
+            put(logged, self.l_reference, new_tuple(
+                self._reference, held(generation, self.g_id), held(stream, self.s_id), where, count_of
             ))
             put(logged, self.l_run, run)
             put(logged, self.l_topic, topic)
@@ -183,11 +231,12 @@ cdef class RowWriter:
             put(logged, self.l_origin, origin)
             known = PyDict_GetItem(gathering, stream)
             if known is NULL:
-                gathering[stream] = [logged]
+                PyDict_SetItem(gathering, stream, [logged])
             else:
                 (<list?><object>known).append(logged)
             position += count
-            put(generation, self.g_end, position)
+            where = position
+            put(generation, self.g_end, where)
             put(generation, self.g_ended_at, arrived)
             put(stream, self.s_last_turn, turn)
             found.append(logged)
@@ -196,10 +245,10 @@ cdef class RowWriter:
     def stage(self, dict gathered not None, bytes end not None, cache, list operations not None, encode, ticket):
         """See the twin."""
         cdef dict written = {}
-        cdef list runs, shard
-        cdef object stream, generation, number
+        cdef list runs
+        cdef object stream, generation = None, number, shard = None, place = None
         cdef bytes page, key
-        cdef long long messages
+        cdef long long messages, size, all_messages = 0, all_bytes = 0, here = 0, bytes_here = 0
         cdef PyObject* known
         for stream, row in gathered.items():
             self._check(stream, self._stream)
@@ -211,24 +260,57 @@ cdef class RowWriter:
             operations.append((cache, key + end, page))
             messages = 0
             for found in runs:
-                messages += <long long>found.reference[3]
-            generation = held(stream, self.s_generation)
-            self._check(generation, self._generation)
+                messages += <long long>self._of_reference(found, 3)
+            size = len(page)
+            if held(stream, self.s_generation) is not generation:
+                if generation is not None:
+                    self._count(generation, here, bytes_here, ticket)
+                generation, here, bytes_here = held(stream, self.s_generation), 0, 0
+                self._check(generation, self._generation)
             add(stream, self.s_pages, 1)
             add(stream, self.s_messages, messages)
-            add(stream, self.s_bytes, len(page))
-            add(generation, self.g_messages, messages)
-            add(generation, self.g_bytes, len(page))
-            put(generation, self.g_ticket, ticket)
+            add(stream, self.s_bytes, size)
+            here += messages
+            bytes_here += size
+            all_messages += messages
+            all_bytes += size
             number = held(stream, self.s_shard)
-            known = PyDict_GetItem(written, number)
-            if known is NULL:
-                shard = []
+            if number is not place:
+                known = PyDict_GetItem(written, number)
+                shard, place = bytearray() if known is NULL else <object>known, number
                 written[number] = shard
-            else:
-                shard = <list><object>known
-            shard.append((held(generation, self.g_id), held(stream, self.s_id), messages, len(page)))
-        return written
+            self._page_into(shard, held(generation, self.g_id), held(stream, self.s_id), messages, size)
+        if generation is not None:
+            self._count(generation, here, bytes_here, ticket)
+        return written, all_messages, all_bytes
+
+    cdef object _of_reference(self, found, Py_ssize_t at):
+        """A field of where a run is."""
+        self._check(found, self._logged)
+        reference = held(found, self.l_reference)
+        self._check(reference, self._reference)
+        return <object>PyTuple_GET_ITEM(reference, at)
+
+    cdef int _count(self, generation, long long messages, long long size, ticket) except -1:
+        """What a generation has got."""
+        add(generation, self.g_messages, messages)
+        add(generation, self.g_bytes, size)
+        put(generation, self.g_ticket, ticket)
+        return 0
+
+    cdef int _page_into(
+        self, shard, unsigned int generation, unsigned int stream, unsigned int messages, unsigned int size
+    ) except -1:
+        """A page's part of what the turn has written."""
+        cdef Py_ssize_t at = PyByteArray_GET_SIZE(shard)
+        cdef Byte* out
+        PyByteArray_Resize(shard, at + 16)
+        out = <Byte*>PyByteArray_AS_STRING(shard) + at
+        number_into(out, generation)
+        number_into(out + 4, stream)
+        number_into(out + 8, messages)
+        number_into(out + 12, size)
+        return 0
 
     cdef bytes _page_of_one(self, found):
         """None: it is somebody's."""
@@ -247,7 +329,7 @@ cdef class RowWriter:
         publisher = PyUnicode_AsUTF8AndSize(held(found, self.l_publisher), &name)
         if name > 0xffff or size > 0xffffffff:
             return None
-        position = held(found, self.l_reference)[2]
+        position = self._of_reference(found, 2)
         page = PyBytes_FromStringAndSize(NULL, CHECK + HEAD + name + size)
         out = <Byte*>PyBytes_AS_STRING(page)
         out[0] = self._version
@@ -260,5 +342,5 @@ cdef class RowWriter:
         number_into(out + 28, size)
         memcpy(out + 32, publisher, name)
         memcpy(out + 32 + name, PyBytes_AS_STRING(wire), size)
-        number_into(out + 1, crc32(memoryview(page)[CHECK:]))
+        number_into(out + 1, crc32_of(out + CHECK, HEAD + name + size))
         return page

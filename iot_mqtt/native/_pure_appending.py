@@ -12,8 +12,10 @@ _CHECK = Struct(">BI")
 _ONE = Struct(">IIIBdHI")
 _NUMBER = (1 << 24) - 1
 
-#: Of what a stream has in a turn: generation, stream, messages, bytes.
-Written = tuple[int, int, int, int]
+#: What a turn has of each shard: generation, stream, messages and bytes of each page (``grid.log.records``); and
+#: messages and bytes in all.
+Written = tuple[dict[int, bytearray], int, int]
+_WRITTEN = Struct(">IIII")
 
 
 class RowWriter:
@@ -85,11 +87,12 @@ class RowWriter:
         operations: list[Any],
         encode: Callable[[Sequence[Any]], bytes],
         ticket: int,
-    ) -> dict[int, list[Written]]:
+    ) -> Written:
         """Add the pages of a turn, whose keys have this end, and count them; what was written to each shard.
         ``encode`` makes a page of what is more than one run of nobody's.
         """
-        written: dict[int, list[Written]] = {}
+        written: dict[int, bytearray] = {}
+        all_messages = all_bytes = 0
         for stream, runs in gathered.items():
             plain = len(runs) == 1 and runs[0].origin is self._nobody
             page = self._page_of_one(runs[0]) if plain else encode(runs)
@@ -102,8 +105,12 @@ class RowWriter:
             generation.messages += messages
             generation.bytes += size
             generation.ticket = ticket
-            written.setdefault(stream.shard, []).append((generation.id, stream.id, messages, size))
-        return written
+            all_messages += messages
+            all_bytes += size
+            written.setdefault(stream.shard, bytearray()).extend(
+                _WRITTEN.pack(generation.id, stream.id, messages, size)
+            )
+        return written, all_messages, all_bytes
 
     def _page_of_one(self, found: Any) -> bytes:
         run = found.run

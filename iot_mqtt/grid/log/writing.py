@@ -220,16 +220,16 @@ class Writer:
     def _stage_turn(
         self, batch: WriteBatch, summaries: WriteBatch, turn: int, gathered: dict[Stream, list[LogRun]], ticket: int
     ) -> None:
-        written = self._rows.stage(gathered, turn_key(turn), CacheName.LOG, batch.operations, encode_page, ticket)
-        figures, appended_bytes = self._figures, sum([page[3] for pages in written.values() for page in pages])
-        figures.messages_appended += sum([page[2] for pages in written.values() for page in pages])
-        figures.bytes_appended += appended_bytes
+        stage, figures = self._rows.stage, self._figures
+        written, messages, size = stage(gathered, turn_key(turn), CacheName.LOG, batch.operations, encode_page, ticket)
+        figures.messages_appended += messages
+        figures.bytes_appended += size
         figures.pages_written += len(gathered)
         wall = self._clock.wall()
         for shard, pages in written.items():
             key = ring_key(self._number, shard, turn)
             summaries.put(CacheName.LOG_TURNS, key, encode_turn(turn, wall, pages, len(written)))
-        self._recent.staged(turn, wall, gathered, appended_bytes)
+        self._recent.staged(turn, wall, gathered, size)
 
     def committed(self, ticket: int) -> None:
         # One batch at a time is under way, so what was staged last is what was committed.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
+from struct import pack
 from typing import Any
 from zlib import crc32
 
@@ -74,7 +76,7 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, bytes, str]] = [
         "turn",
         records.decode_turn,
         TURN_RECORD,
-        records.encode_turn(258, 1.5, TURN_RECORD.pages, 3),
+        records.encode_turn(258, 1.5, pack(">8I", *chain.from_iterable(TURN_RECORD.pages)), 3),
         (
             "11 0000000000000102 3ff8000000000000 00000002"
             "00000001 00000002 00000003 00000004  00000005 00000006 00000007 00000008"

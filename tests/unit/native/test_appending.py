@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from struct import Struct
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_a_page_of_one_is_a_page() -> None:
         written = writer.stage({stream: [logged]}, b"end", CacheName.LOG, operations, encode_page, 9)
         page = encode_page([logged])
         assert operations == [(CacheName.LOG, stream.key + b"end", page)]
-        assert written == {2: [(7, 3, 2, len(page))]}
+        assert written == ({2: Struct(">IIII").pack(7, 3, 2, len(page))}, 2, len(page))
         assert (stream.pages, stream.messages, stream.bytes) == (1, 2, len(page))
         assert (generation.messages, generation.bytes, generation.ticket) == (2, len(page), 9)
 
