@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing
-from iot_mqtt.admin.call import PAGE, Call
+from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
@@ -19,8 +19,8 @@ class TokenResources(Resource):
         self._tokens = tokens
 
     @listing("tokens", "Tokens of the API, without their secrets.", "Token", role=Role.ADMIN)
-    def _list(self, call: Call) -> Json:
-        return dict(call.page(self._tokens.page(call.after, call.limit + 1), lambda one: one.id))
+    def _list(self, call: Call) -> Page:
+        return call.page(self._tokens.page(call.after, call.limit + 1), lambda one: one.id)
 
     @post("tokens", "Make a token; it is told this once.", "MadeToken", "NewToken", role=Role.ADMIN)
     async def _make(self, call: Call) -> MadeToken:

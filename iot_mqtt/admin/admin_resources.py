@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.admin.admins import AdminDesk, AdminInfo
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role, role_of
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
 from iot_mqtt.admin.errors import bad_request, not_found
@@ -20,7 +20,7 @@ class AdminResources(Resource):
         self._desk = desk
 
     @listing("admins", "Admin users.", "Admin", role=Role.ADMIN)
-    def _list(self, call: Call) -> Json:
+    def _list(self, call: Call) -> Page:
         return page_of(self._desk, call)
 
     @get("admins/{name}", "One admin user.", "Admin", role=Role.ADMIN)

@@ -4,7 +4,6 @@ else as 500 and a line of the log.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Mapping
 from http import HTTPStatus
@@ -14,7 +13,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.errors import ApiError
-from iot_mqtt.admin.everywhere import fields_of
+from iot_mqtt.admin.json_text import JsonText, as_json
 from iot_mqtt.admin.routes import Answered
 from iot_mqtt.admin.streams import Stream, begin_stream
 from iot_mqtt.errors import MqttError
@@ -93,6 +92,6 @@ def _write_json(
     if status is HTTPStatus.NO_CONTENT:
         request.responseHeaders.removeHeader("content-type")
         return b""
-    body = json.dumps(value, ensure_ascii=False, default=fields_of).encode("utf-8", "replace") + b"\n"
+    body = (value.text if isinstance(value, JsonText) else as_json(value)) + b"\n"
     request.setHeader("content-length", str(len(body)))
     return body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import bad_request, existing, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
@@ -18,8 +18,8 @@ class BanResources(Resource):
         self._bans = bans
 
     @listing("bans", "Who is not let in.", "Ban", role=Role.OPERATOR)
-    def _list(self, call: Call) -> Json:
-        return dict(call.page(self._bans.page(call.after, call.limit + 1), lambda one: one.id))
+    def _list(self, call: Call) -> Page:
+        return call.page(self._bans.page(call.after, call.limit + 1), lambda one: one.id)
 
     @get("bans/{id}", "One ban.", "Ban", role=Role.OPERATOR)
     def _one(self, call: Call) -> Ban:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from heapq import nsmallest
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
 
 from iot_mqtt.admin.callers import Caller
@@ -74,12 +75,21 @@ class Call:
         return None if text is None else text == "true"
 
     def page(
-        self, found: Sequence[Item], cursor: Callable[[Item], str], shape: Callable[[Item], object] | None = None
+        self,
+        found: Sequence[Item],
+        cursor: Callable[[Item], str],
+        shape: Callable[[Item], object] | None = None,
+        complete: Callable[[Sequence[Item]], Awaitable[Sequence[Item]]] | None = None,
     ) -> Page:
-        """``found`` has one more than ``limit`` if there is a next page; ``cursor`` is of the last one shown."""
-        shown = found[: self.limit]
-        items = shown if shape is None else list(map(shape, shown))
-        return Page(items, list(map(cursor, shown)), more=len(found) > len(shown))
+        """``found`` has one more than ``limit`` if there is a next page; ``cursor`` is of the last one shown.
+        ``complete``: what takes more than a look, for some of them at a time.
+        """
+        return Page(found, min(len(found), self.limit), cursor, shape, complete, more=len(found) > self.limit)
+
+    def page_of(self, all_of_them: Iterable[Item], cursor: Callable[[Item], str]) -> Page:
+        """The same of a list that is there as a whole, in whatever order."""
+        found = [one for one in all_of_them if self.after is None or cursor(one) > self.after]
+        return self.page(nsmallest(self.limit + 1, found, key=cursor), cursor)
 
     def json(self) -> Fields:
         """The body as a JSON object."""
@@ -89,14 +99,40 @@ class Call:
             raise bad_request(str(error)) from error
 
 
-class Page(dict[str, object]):
-    """Items as they are answered. ``cursors`` of all of them: a page of several nodes may end anywhere."""
+class Page:
+    """Items, made a few at a time by whoever writes them, each with its cursor: a page of several nodes may end
+    anywhere.
+    """
 
-    def __init__(self, items: Sequence[object], cursors: Sequence[str], *, more: bool) -> None:
-        super().__init__(items=items, after=cursors[-1] if more else None)
-        self.shown = items
-        self.cursors = cursors
+    __slots__ = ("_found", "_count", "_cursor", "_shape", "_complete", "more")
+
+    def __init__(
+        self,
+        found: Sequence[Any],
+        count: int,
+        cursor: Callable[[Any], str],
+        shape: Callable[[Any], object] | None = None,
+        complete: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None,
+        *,
+        more: bool = False,
+    ) -> None:
+        self._found = found
+        self._count = count
+        self._cursor = cursor
+        self._shape = shape
+        self._complete = complete
         self.more = more
+
+    def __len__(self) -> int:
+        return self._count
+
+    async def part(self, begin: int, end: int) -> list[tuple[object, str]]:
+        """Some of the items, with their cursors."""
+        found = self._found[begin : min(end, self._count)]
+        if self._complete is not None:
+            found = await self._complete(found)
+        cursor, shape = self._cursor, self._shape
+        return [(one if shape is None else shape(one), cursor(one)) for one in found]
 
 
 def whole(items: Sequence[object]) -> Mapping[str, object]:

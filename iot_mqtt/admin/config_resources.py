@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import asdict
 from http import HTTPStatus
-from itertools import islice
 from typing import TypeVar
 
 from iot_mqtt.admin.call import Call, Page
@@ -67,12 +66,8 @@ class ConfigResources(Resource):
     )
     def _list(self, call: Call) -> Page:
         under = call.query.get("under", "")
-        found = (
-            one
-            for one in self._desk.all_keys()
-            if (call.after is None or one.key > call.after) and (not under or f"{one.key}.".startswith(f"{under}."))
-        )
-        return call.page(list(islice(found, call.limit + 1)), lambda one: one.key)
+        found = (one for one in self._desk.all_keys() if not under or f"{one.key}.".startswith(f"{under}."))
+        return call.page_of(found, lambda one: one.key)
 
     @get("config/{key}", "One key, with what each layer says of it.", "KeyDetail", role=Role.OPERATOR, spread="one")
     def _one(self, call: Call) -> Json:
@@ -141,8 +136,7 @@ class ListenerResources(Resource):
         by=("name",),
     )
     def _list(self, call: Call) -> Page:
-        found = (one for one in self._desk.listeners() if call.after is None or one.name > call.after)
-        return call.page(list(islice(found, call.limit + 1)), lambda one: one.name)
+        return call.page_of(self._desk.listeners(), lambda one: one.name)
 
     @get("listeners/{name}", "One listener.", "Listener", role=Role.OPERATOR, spread="one")
     def _one(self, call: Call) -> ListenerInfo:

@@ -9,12 +9,14 @@ connections and says nothing keeps nobody out. A connection whose request is bei
 from __future__ import annotations
 
 from collections import Counter
+from time import perf_counter
 from typing import Any, Protocol
 
 from twisted.internet.interfaces import IAddress
 from twisted.web.http import HTTPChannel
 
 from iot_mqtt.admin.settings import AdminSettings
+from iot_mqtt.admin.turns import AtOnce, Turns
 
 __all__ = ["AdminChannel", "Doorkeeper", "Room"]
 
@@ -56,7 +58,9 @@ class AdminChannel(HTTPChannel):
         if self._between:
             self._between = False
             self.setTimeout(self.doorkeeper.limits.request_timeout)
+        began = perf_counter()
         super().dataReceived(data)
+        self.doorkeeper.turns.spent(perf_counter() - began)
 
     def requestDone(self, request: Any) -> None:
         # What HTTPChannel goes on with.
@@ -83,8 +87,10 @@ class AdminChannel(HTTPChannel):
 class Doorkeeper:
     """Who is connected to the admin port."""
 
-    def __init__(self, limits: AdminSettings, room: Room | None = None) -> None:
+    def __init__(self, limits: AdminSettings, room: Room | None = None, turns: Turns | None = None) -> None:
+        """``turns``: told what requests take that are answered at once."""
         self.limits = limits
+        self.turns = turns or AtOnce()
         self.accepted = 0
         #: Connections that were refused, or closed for another's sake.
         self.refused = 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Protocol, TypeVar
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.errors import bad_request, existing, not_found
-from iot_mqtt.admin.schemas import Json
 
 Value = TypeVar("Value")
 
@@ -32,9 +31,9 @@ class Desk(Protocol[Info_co]):
     async def delete(self, name: str) -> bool: ...
 
 
-def page_of(desk: Desk[Named], call: Call) -> Json:
+def page_of(desk: Desk[Named], call: Call) -> Page:
     """As many as were asked for, by name."""
-    return dict(call.page(desk.page(call.after, call.limit + 1), lambda one: one.name))
+    return call.page(desk.page(call.after, call.limit + 1), lambda one: one.name)
 
 
 def one_of(desk: Desk[Info_co], call: Call, otherwise: str) -> Info_co:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from iot_mqtt.admin.call import Call, pair
+from iot_mqtt.admin.call import Call, Page, pair
 from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device
 from iot_mqtt.admin.errors import bad_request, existing
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
@@ -29,7 +29,7 @@ class DeviceResources(Resource):
         self._now = now
 
     @listing("commands", "Commands, those that are over for a time.", "Command", "target", "state")
-    async def _list(self, call: Call) -> Json:
+    async def _list(self, call: Call) -> Page:
         limit, state = call.limit, call.query.get("state")
         self._check(call, "command", call.query.get("target", ""))
         if state is not None and state not in {one.value for one in State}:
@@ -59,7 +59,7 @@ class DeviceResources(Resource):
         existing(await self._commands.cancel(call.path["command"]), _no_command(call))
 
     @listing("devices", "Gateways and the devices behind them.", "Device", "gateway")
-    async def _seen(self, call: Call) -> Json:
+    async def _seen(self, call: Call) -> Page:
         found = await self._devices.page(call.query.get("gateway"), call.after_pair, call.limit + 1)
         return call.page(found, lambda one: pair(one.gateway, one.device), of_device)
 

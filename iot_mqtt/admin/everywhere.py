@@ -13,28 +13,26 @@ in size, in time, and in how many are under way at once.
 
 from __future__ import annotations
 
-import json
-from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
 
 from iot_mqtt.admin.audit_everywhere import Missing
+from iot_mqtt.admin.between import Said, asked_in, question, read, written
 from iot_mqtt.admin.call import Call, Page
-from iot_mqtt.admin.callers import Caller, role_of
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found, of_broker
-from iot_mqtt.admin.merging import Item, Part, merged, place_of, put_together, read_cursor, write_cursor
-from iot_mqtt.admin.routes import Answer, Answered, Route
+from iot_mqtt.admin.json_text import as_json, fields_of, list_of
+from iot_mqtt.admin.merging import Part, merged, place_of, put_together, read_cursor, write_cursor
+from iot_mqtt.admin.routes import Answer, Answered, Handler, Route
+from iot_mqtt.admin.turns import ITEMS, AtOnce, Turns
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.errors import MqttError
 
 QUESTION = "api.call"
 #: Seconds for an answer: of what only looks, and of what changes something.
 LOOK_WITHIN, CHANGE_WITHIN = 5.0, 20.0
-#: Bytes of the items of one node's page, about, and of any other answer.
-PAGE_BYTES, ANSWER_BYTES = 1024 * 1024, 4 * 1024 * 1024
 #: Calls that go on to other nodes at once, and those of others that are answered at once.
 MOST = 256
 #: In place of a node's name: all of them.
@@ -54,57 +52,87 @@ class Asking(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one node answered. ``cursors``: of the items, where it is a page."""
-
-    node: str
-    value: Any = None
-    cursors: Sequence[str] | None = None
-    error: ApiError | None = None
-
-
 class Everywhere:
     """Of one node; without ``asking`` it is the only one."""
 
     def __init__(
-        self, node: str, members: Callable[[], Iterable[MemberInfo]] = tuple, asking: Asking | None = None
+        self,
+        node: str,
+        members: Callable[[], Iterable[MemberInfo]] = tuple,
+        asking: Asking | None = None,
+        turns: Turns | None = None,
     ) -> None:
+        """``turns``: when calls are answered, and the slices of long ones."""
         self._node = node
         self._members = members
         self._asking = asking
+        self._turns = turns or AtOnce()
         self._own: dict[tuple[str, str], Route] = {}
         #: Calls that are on their way to others, and those of others.
         self._sent = self._taken = 0
 
     def spread(self, routes: Sequence[Route]) -> tuple[Route, ...]:
-        """The same routes, answering for all nodes; called once."""
+        """The same routes, answering for all nodes, each in its turn; called once."""
         self._own = {(one.method, one.path): one for one in routes if one.spread != "here"}
         if self._asking is not None:
             self._asking.later[QUESTION] = self._take
-        return tuple(one if one.spread == "here" else self._wider(one) for one in routes)
+        return tuple(map(self._wider, routes))
 
     def _wider(self, route: Route) -> Route:
-        return replace(route, query=(*route.query, "node"), handler=partial(self._answer, route))
+        if route.streamed:
+            return route
+        if route.spread == "here":
+            answer = partial(self._listed, route) if route.paged else route.handler
+            return replace(route, handler=partial(self._in_turn, answer))
+        handler = partial(self._in_turn, partial(self._answer, route))
+        return replace(route, query=(*route.query, "node"), handler=handler)
 
-    async def _answer(self, route: Route, call: Call) -> Answer:
+    def _in_turn(self, answer: Handler, call: Call) -> Answer | Awaitable[Answer]:
+        return answer(call) if self._turns.open else self._later(answer, call)
+
+    async def _later(self, answer: Handler, call: Call) -> Answer:
+        await self._turns.next()
+        outcome = answer(call)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    def _answer(self, route: Route, call: Call) -> Answer | Awaitable[Answer]:
         node = call.query.get("node")
-        call = replace(call, query=_without(call.query, "node"))
-        if node == ALL and not (route.method == "GET" and route.spread == "one"):
-            raise bad_request(f"node={ALL} is for what one node shows of itself")
-        if node is not None and node != ALL and node not in self._names():
-            raise not_found(f"no node is called {node!r}; the members of GET /api/v1/cluster are those there are")
-        if route.spread == "merge":
-            return await self._merge(route, call, node)
-        if route.spread == "one" and route.paged:
-            return await self._merge(route, call, None if node == ALL else node or self._node)
+        if node is not None:
+            call = replace(call, query=_without(call.query, "node"))
+            if node == ALL and not (route.method == "GET" and route.spread == "one"):
+                raise bad_request(f"node={ALL} is for what one node shows of itself")
+            if node not in (ALL, self._node) and node not in self._names():
+                raise not_found(f"no node is called {node!r}; the members of GET /api/v1/cluster are those there are")
+        if _is_list(route):
+            own = node or (self._node if route.spread == "one" else None)
+            return self._merge(route, call, None if node == ALL else own)
         if route.spread == "combine":
-            return await self._combine(route, call, node)
+            return self._combine(route, call, node)
         if route.spread == "each" or node == ALL:
-            return await self._each(route, call, None if node == ALL else node)
-        if route.spread == "find" and node is None:
-            return await self._find(route, call)
-        return await self._one(route, call, node or self._node)
+            return self._each(route, call, None if node == ALL else node)
+        alone = node == self._node or (node is None and (route.spread == "one" or self._asking is None))
+        if alone:
+            return self._own_answer(route, call)
+        if node is None:
+            return self._find(route, call)
+        return self._one(route, call, node)
+
+    def _own_answer(self, route: Route, call: Call) -> Answer | Awaitable[Answer]:
+        """What this node says is the answer: most calls, so nothing is made that is not needed."""
+        outcome = route.handler(call)
+        return self._named_later(outcome) if isinstance(outcome, Awaitable) else _told(Said(self._node, outcome))
+
+    async def _named_later(self, outcome: Awaitable[Answer]) -> Answer:
+        return _told(Said(self._node, await outcome))
+
+    async def _listed(self, route: Route, call: Call) -> Answer:
+        """A list that every node would answer alike."""
+        outcome = route.handler(call)
+        value = await outcome if isinstance(outcome, Awaitable) else outcome
+        if not isinstance(value, Page):
+            return value
+        part = await self._part_of(value, (), None)
+        return list_of(part.items, after=part.cursors[-1] if part.more else None)
 
     def _names(self) -> set[str]:
         return {self._node, *(one.node_id for one in self._members())}
@@ -142,20 +170,18 @@ class Everywhere:
         return {**route.combine(answers, unheard), "missing": missing}
 
     async def _merge(self, route: Route, call: Call, node: str | None) -> Answer:
-        paged = "after" in route.query
         said, missing = _answers(*await self._all(route, call, node))
-        parts = [_part(one) for one in said]
-        if not paged:
-            after = {"after": None} if route.paged else {}
-            return {"items": put_together(parts, route.by), **after, "missing": missing}
-        found = merged(parts, call.limit, route.by, self._places(call))
-        return {"items": found.items, "after": self._cursor(found.places), "missing": missing}
-
-    def _cursor(self, places: dict[str, str] | None) -> str | None:
-        """By itself a node has no other's places to tell of."""
-        if places is None:
-            return None
-        return places[""] if self._asking is None else write_cursor(places)
+        parts: list[Part] = [one.value for one in said]
+        if "after" not in route.query:
+            items = put_together(parts, route.by)
+            return list_of(items, after=None, missing=missing) if route.paged else list_of(items, missing=missing)
+        if self._asking is None:
+            # By itself a node has no other's places to tell of.
+            (part,) = parts
+            return list_of(part.items, after=part.cursors[-1] if part.more else None, missing=missing)
+        found = await merged(parts, call.limit, route.by, self._places(call), self._turns)
+        after = None if found.places is None else write_cursor(found.places)
+        return list_of(found.items, after=after, missing=missing)
 
     def _places(self, call: Call) -> dict[str, str]:
         """Where each node's items begin."""
@@ -176,31 +202,47 @@ class Everywhere:
                 call = replace(call, query=_without(call.query, "after") | ({} if place is None else {"after": place}))
             outcome = route.handler(call)
             value = await outcome if isinstance(outcome, Awaitable) else outcome
+            if _is_list(route):
+                part = await self._part_of(_page_of(value), route.by, self._node)
+                value = part if "after" in route.query else replace(part, cursors=())
         except MqttError as error:
             return Said(self._node, error=of_broker(error))
         except ApiError as error:
             return Said(self._node, error=error)
-        return Said(self._node, value, value.cursors if isinstance(value, Page) else None)
+        return Said(self._node, value)
+
+    async def _part_of(self, page: Page, by: Sequence[str], node: str | None) -> Part:
+        """The items as texts, some in each turn; ``node``: named in each."""
+        items: list[bytes] = []
+        cursors: list[str] = []
+        keys: list[list[object]] = []
+        names = [name.removeprefix("-") for name in by]
+        named = {} if node is None else {"node": node}
+        for begin in range(0, len(page), ITEMS):
+            if begin:
+                await self._turns.next()
+            for item, cursor in await page.part(begin, begin + ITEMS):
+                shown = {**fields_of(item), **named}
+                items.append(as_json(shown))
+                cursors.append(cursor)
+                if names:
+                    keys.append([shown.get(name) for name in names])
+        return Part(self._node, items, cursors, keys, more=page.more)
 
     async def _take(self, body: bytes) -> bytes:
         """Another node's call. Whatever is raised goes back as a refusal."""
         if self._taken >= MOST:
             raise ValueError(f"{MOST} calls of other nodes are being answered")
-        asked = json.loads(body)
-        route = self._own.get((asked["method"], asked["path"]))
+        method, path, call = asked_in(body)
+        route = self._own.get((method, path))
         if route is None:
             raise ValueError("it has no such resource")
-        caller = asked["caller"]
-        who = None if caller is None else Caller(caller["name"], role_of(caller["role"]), tuple(caller["scope"]))
-        call = Call(asked["values"], asked["query"], b64decode(asked["body"]), who, asked["address"])
         self._taken += 1
         try:
-            answer = _written(await self._here(route, call))
+            await self._turns.next()
+            return written(await self._here(route, call))
         finally:
             self._taken -= 1
-        if len(answer) > ANSWER_BYTES:
-            raise ValueError(f"its answer has {len(answer)} bytes, more than {ANSWER_BYTES}")
-        return answer
 
     # Of all.
 
@@ -225,11 +267,11 @@ class Everywhere:
         missing: list[Missing] = []
         for number, answer in sorted(answers.items()):
             named = members[number].node_id if number in members else ""
-            read = _read(named or f"number {number}", answer)
-            if isinstance(read, Missing):
-                missing.append(read)
+            found = read(named or f"number {number}", answer, listed=_is_list(route))
+            if isinstance(found, Missing):
+                missing.append(found)
             else:
-                said.append(read)
+                said.append(found)
         # Who has left is not asked; a node that is known by its number only has nothing to be missed.
         gone = (one for number, one in wanted.items() if number not in answers and one.node_id)
         missing += [Missing(one.node_id, f"it is {one.state}") for one in gone]
@@ -244,61 +286,22 @@ class Everywhere:
         self._sent += 1
         try:
             within = LOOK_WITHIN if route.method == "GET" else CHANGE_WITHIN
-            return await asking.ask_all(QUESTION, _question(route, call), within, only)
+            return await asking.ask_all(QUESTION, question(route, call), within, only)
         finally:
             self._sent -= 1
 
 
-def _question(route: Route, call: Call) -> bytes:
-    who = call.caller
-    asked = {
-        "method": route.method,
-        "path": route.path,
-        "values": dict(call.path),
-        "query": dict(call.query),
-        "body": b64encode(call.body).decode(),
-        "caller": None if who is None else {"name": who.name, "role": who.role.word, "scope": who.scope},
-        "address": call.address,
-    }
-    return json.dumps(asked).encode()
+def _is_list(route: Route) -> bool:
+    """Whether what the nodes answer are parts of a list."""
+    return route.spread == "merge" or (route.spread == "one" and route.paged)
 
 
-def _written(said: Said) -> bytes:
-    """One node's answer, for another one."""
-    error = said.error
-    if error is not None:
-        return json.dumps({"status": error.status, "error": error.error, "detail": error.detail}).encode()
-    value, cursors = said.value, said.cursors
+def _page_of(value: Any) -> Page:
+    """What a handler has answered; a list that has no pages is one."""
     if isinstance(value, Page):
-        texts: list[str] = []
-        size = 0
-        for item in value.shown:
-            texts.append(json.dumps(item, default=fields_of))
-            size += len(texts[-1])
-            if size > PAGE_BYTES:
-                break
-        more = value.more or len(texts) < len(value.shown)
-        of_page = json.dumps({"cursors": value.cursors[: len(texts)], "more": more})[:-1]
-        return f'{of_page}, "items": [{", ".join(texts)}]}}'.encode()
-    if isinstance(value, Answered):
-        value = value.value
-    return json.dumps({"value": value, "cursors": cursors}, default=fields_of).encode()
-
-
-def _read(node: str, answer: bytes | str) -> Said | Missing:
-    """What another node has answered."""
-    if isinstance(answer, str):
-        return Missing(node, answer)
-    try:
-        said = json.loads(answer)
-        if "status" in said:
-            return Said(node, error=ApiError(HTTPStatus(said["status"]), str(said["error"]), str(said["detail"])))
-        if "items" not in said:
-            return Said(node, said["value"])
-        page = Page([dict(one) for one in said["items"]], list(map(str, said["cursors"])), more=bool(said["more"]))
-    except (ValueError, KeyError, TypeError):
-        return Missing(node, "its answer cannot be understood")
-    return Said(node, page, page.cursors)
+        return value
+    items = fields_of(value)["items"]
+    return Page(items, len(items), lambda _: "")
 
 
 def _answers(said: list[Said], missing: tuple[Missing, ...]) -> tuple[list[Said], list[Missing]]:
@@ -306,13 +309,6 @@ def _answers(said: list[Said], missing: tuple[Missing, ...]) -> tuple[list[Said]
     found = sorted((one for one in said if one.error is None), key=lambda one: one.node)
     failed = [Missing(one.node, one.error.detail) for one in said if one.error is not None]
     return found, sorted((*missing, *failed), key=lambda one: one.node)
-
-
-def _part(said: Said) -> Part:
-    """A node's list, its items named."""
-    value = said.value
-    items = [_named(one, said.node) for one in fields_of(value)["items"]]
-    return Part(said.node, items, said.cursors or (), more=isinstance(value, Page) and value.more)
 
 
 def _nowhere(said: Said) -> bool:
@@ -330,17 +326,12 @@ def _told(said: Said) -> Answer:
     return None if value is None else _named(value, said.node)
 
 
-def _named(value: Any, node: str) -> Item:
+def _named(value: Any, node: str) -> dict[str, Any]:
     return {**({} if value is None else fields_of(value)), "node": node}
 
 
 def _without(query: Mapping[str, str], name: str) -> dict[str, str]:
     return {other: value for other, value in query.items() if other != name}
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    """What is no JSON by itself."""
-    return dict(value) if isinstance(value, Mapping) else asdict(value)
 
 
 def _unheard(what: str, missing: Sequence[Missing]) -> ApiError:

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import Protocol
 
-from iot_mqtt.admin.call import Call, pair
+from iot_mqtt.admin.call import Call, Page, pair
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, get, listing
 from iot_mqtt.admin.schemas import Schemas, schema_of
-from iot_mqtt.admin.shapes import Json
 from iot_mqtt.metrics.history.history import HistoryInfo, Wrong
 from iot_mqtt.ports.identity import LossIdentity
 from iot_mqtt.ports.slow import SlowInfo
@@ -70,7 +69,7 @@ class FiguresResources(Resource):
         spread="merge",
         by=("-waiting", "client_id"),
     )
-    async def _slow(self, call: Call) -> Json:
+    async def _slow(self, call: Call) -> Page:
         limit, after = call.limit, call.after_pair
         if after is not None and not (after[0].isascii() and after[0].isdigit() and len(after[0]) < MOST_DIGITS):
             raise bad_request("after must be what the page before gave")

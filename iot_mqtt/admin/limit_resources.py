@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
 from iot_mqtt.admin.errors import bad_request
@@ -24,7 +24,7 @@ class LimitResources(Resource):
         self._desk = desk
 
     @listing("limits", "Limits of the grid, by name.", "LimitRule", role=Role.OPERATOR)
-    def _all(self, call: Call) -> Json:
+    def _all(self, call: Call) -> Page:
         return page_of(self._desk, call)
 
     @get("limits/{name}", "One document of limits.", "LimitRule", role=Role.OPERATOR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iot_mqtt.admin.call import Call, whole
+from iot_mqtt.admin.call import Call, Page, whole
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Schemas, schema_of
@@ -34,7 +34,7 @@ class LogResources(Resource):
         spread="merge",
         by=("generation",),
     )
-    def _generations(self, call: Call) -> Json:
+    def _generations(self, call: Call) -> Page:
         after = None if call.after is None else _number(call.after, "after")
         return call.page(self._log.generations(after, call.limit + 1), lambda one: str(one.generation))
 
@@ -56,7 +56,7 @@ class LogResources(Resource):
         spread="merge",
         by=("generation", "stream"),
     )
-    async def _streams(self, call: Call) -> Json:
+    async def _streams(self, call: Call) -> Page:
         limit, wanted = call.limit, call.query.get("generation")
         generation = None if wanted is None else _number(wanted, "generation")
         found = await self._log.streams(generation, _read_cursor(call.after), limit + 1)

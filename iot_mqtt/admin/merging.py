@@ -7,26 +7,30 @@ cursor says its own place beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from iot_mqtt.admin.turns import ITEMS, Turns
+
 #: Nodes that a cursor speaks of.
 _MOST = 1000
 
-Item = Mapping[str, Any]
 #: Node → the cursor it goes on from; "" for all others.
 Places = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one node has to show. ``cursors``: of the items, if there may be more than a page of them."""
+    """What one node has to show: items that are JSON already. ``cursors``: of each, if there may be more than a page of
+    them. ``keys``: of each, the fields that the items are sorted by, if they are not by their cursors.
+    """
 
     node: str
-    items: Sequence[Item]
+    items: Sequence[bytes]
     cursors: Sequence[str] = ()
+    keys: Sequence[Sequence[Any]] = ()
     more: bool = False
 
 
@@ -35,56 +39,69 @@ class _Heap:
     """The items of one node that were not shown yet."""
 
     part: Part
-    key: Callable[[Item, str], Any]
+    by: Sequence[str]
     shown: int = 0
+    first: Any = None
+
+    def __post_init__(self) -> None:
+        self.show(0)
+
+    def show(self, count: int) -> None:
+        """So many more are shown."""
+        at = self.shown = self.shown + count
+        if not self.empty:
+            self.first = key_of(self.part.keys[at], self.by) if self.by else self.part.cursors[at]
 
     @property
     def empty(self) -> bool:
         return self.shown == len(self.part.items)
-
-    @property
-    def first(self) -> Any:
-        return self.key(self.part.items[self.shown], self.part.cursors[self.shown])
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
     """A page of all. ``places``: where the next one begins; None: there is none."""
 
-    items: list[Item] = field(default_factory=list)
+    items: list[bytes] = field(default_factory=list)
     places: Places | None = None
 
 
-def merged(parts: Iterable[Part], limit: int, by: Sequence[str], asked: Places) -> Merged:
+async def merged(parts: Iterable[Part], limit: int, by: Sequence[str], asked: Places, turns: Turns) -> Merged:
     """The first items of all. ``asked``: where the parts begin."""
-    waiting = [_Heap(part, lambda item, cursor: key_of(item, by) or cursor) for part in parts]
-    waiting.sort(key=lambda one: one.part.node)
-    items: list[Item] = []
+    waiting = sorted((_Heap(part, by) for part in parts), key=lambda one: one.part.node)
+    items: list[bytes] = []
     last, cursor = None, ""
     while len(items) < limit and not any(one.empty and one.part.more for one in waiting):
         heads = [one for one in waiting if not one.empty]
         if not heads:
             return Merged(items)
         # Of equal ones that of the first node.
-        head = min(heads, key=lambda one: one.first)
+        head = min(heads, key=_first)
         last, cursor = head.first, head.part.cursors[head.shown]
         items.append(head.part.items[head.shown])
-        head.shown += 1
+        head.show(1)
+        if len(items) % (4 * ITEMS) == 0:
+            await turns.next()
     if all(one.empty and not one.part.more for one in waiting):
         return Merged(items)
     apart = {one.part.node: _place(one, asked) for one in waiting if not one.empty and one.first == last}
     return Merged(items, {"": cursor, **apart})
 
 
-def put_together(parts: Iterable[Part], by: Sequence[str]) -> list[Item]:
+_first: Callable[[_Heap], Any] = lambda one: one.first  # noqa: E731 - as a key it is called for each item
+
+
+def put_together(parts: Iterable[Part], by: Sequence[str]) -> list[bytes]:
     """All items of lists that have no pages."""
-    items = [item for part in sorted(parts, key=lambda one: one.node) for item in part.items]
-    return sorted(items, key=lambda item: key_of(item, by))
+    ordered = sorted(parts, key=lambda one: one.node)
+    if not by:
+        return [item for part in ordered for item in part.items]
+    keyed = [(key_of(key, by), item) for part in ordered for key, item in zip(part.keys, part.items, strict=True)]
+    return [item for _, item in sorted(keyed, key=lambda one: one[0])]
 
 
-def key_of(item: Item, by: Sequence[str]) -> tuple[Any, ...]:
-    """By which items are compared; what is null comes first."""
-    return tuple(_comparable(item.get(name.removeprefix("-")), name.startswith("-")) for name in by)
+def key_of(values: Sequence[Any], by: Sequence[str]) -> tuple[Any, ...]:
+    """By which items are compared, of the fields named by ``by``; what is null comes first."""
+    return tuple(_comparable(value, name.startswith("-")) for value, name in zip(values, by, strict=True))
 
 
 def _comparable(value: Any, largest_first: bool) -> tuple[bool, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.cluster_resources import read_drain
 from iot_mqtt.admin.errors import not_found
+from iot_mqtt.admin.json_text import fields_of
 from iot_mqtt.admin.routes import Resource, delete, get, post
 from iot_mqtt.admin.schemas import Schemas, schema_of
 from iot_mqtt.admin.shapes import Json
@@ -54,8 +54,8 @@ class NodeResources(Resource):
 
     def _of_node(self) -> Json:
         info = self._view.info()
-        drain = asdict(self._view.cluster.progress())
-        return {**asdict(info), "uptime": max(0.0, self._now() - info.started_at), "drain": drain}
+        drain = self._view.cluster.progress()
+        return {**fields_of(info), "uptime": max(0.0, self._now() - info.started_at), "drain": drain}
 
     def schemas(self) -> Schemas:
         node = schema_of(BrokerInfo)

@@ -6,10 +6,10 @@ from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import TypeVar
 
-from iot_mqtt.admin.call import Call, whole
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found
-from iot_mqtt.admin.routes import Resource, get, post
+from iot_mqtt.admin.routes import Resource, get, listing, post
 from iot_mqtt.admin.schemas import Schemas, body_of, flag_of, items_of, object_of, schema_of
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.plugins.info import PluginError, PluginInfo, PluginPart
@@ -23,9 +23,9 @@ class PluginResources(Resource):
     def __init__(self, plugins: PluginPart) -> None:
         self._plugins = plugins
 
-    @get("plugins", "Plugins, enabled or not.", "Plugin", paged=True, spread="merge", by=("name",))
-    def _list(self, call: Call) -> Json:
-        return whole(self._plugins.info())
+    @listing("plugins", "Plugins, enabled or not.", "Plugin", spread="merge", by=("name",))
+    def _list(self, call: Call) -> Page:
+        return call.page_of(self._plugins.info(), lambda one: one.name)
 
     @post(
         "plugins",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from iot_mqtt.admin import shapes
-from iot_mqtt.admin.call import Call, pair
+from iot_mqtt.admin.call import Call, Page, pair
 from iot_mqtt.admin.capture_resources import CaptureResources
 from iot_mqtt.admin.cluster_resources import ClusterResources
 from iot_mqtt.admin.device_resources import DeviceResources
@@ -18,7 +18,7 @@ from iot_mqtt.admin.openapi import describe
 from iot_mqtt.admin.pipeline_resources import PipelineResources, ReadJobs
 from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.publication import read_message, read_messages
-from iot_mqtt.admin.routes import Resource, Route, delete, get, listing, post
+from iot_mqtt.admin.routes import Resource, Table, delete, get, listing, post
 from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.subscription_resources import SubscriptionResources, topic_of
@@ -67,15 +67,15 @@ class Resources(Resource):
         parts += further
         own = (*self.routes, *(route for part in parts for route in part.routes))
         #: All there are.
-        self.table: tuple[Route, ...] = (everywhere or Everywhere(view.info().node_id)).spread(own)
+        self.table = Table((everywhere or Everywhere(view.info().node_id)).spread(own))
         schemas = {name: schema for part in (self, *parts) for name, schema in part.schemas().items()}
-        self._description = describe(self.table, schemas, view.info().version)
+        self._description = describe(tuple(self.table), schemas, view.info().version)
 
     def is_for_anybody(self, method: str, segments: Sequence[str]) -> bool:
         """Whether a call is answered without knowing who calls."""
         return any(
             route.asks == "anybody" and route.method == method and route.match(segments) is not None
-            for route in self.table
+            for route in self.table.near(segments)
         )
 
     def schemas(self) -> Schemas:
@@ -94,7 +94,7 @@ class Resources(Resource):
         return shapes.of_status(self._view.info(), self._view.counters, self._now())
 
     @listing("clients", "Connected clients.", "Client", "prefix", "user", "address", "listener", spread="merge")
-    def _clients(self, call: Call) -> Json:
+    def _clients(self, call: Call) -> Page:
         wanted = ClientsWanted(*map(call.query.get, ("prefix", "user", "address", "listener")))
         try:
             found = self._view.clients(call.after, call.limit + 1, wanted)
@@ -124,13 +124,13 @@ class Resources(Resource):
     @listing(
         "sessions", "Sessions, connected or not.", "Session", "prefix", "user", "connected", "state", spread="merge"
     )
-    async def _sessions(self, call: Call) -> Json:
+    def _sessions(self, call: Call) -> Page:
         query = call.query
         wanted = SessionsWanted(query.get("prefix"), query.get("user"), call.flag("connected"), query.get("state"))
         if wanted.state not in (None, *STATES):
             raise bad_request(f"state must be one of {', '.join(STATES)}")
-        found = await self._view.counted(self._view.sessions(call.after, call.limit + 1, wanted))
-        return call.page(found, lambda one: one.client_id, shapes.of_session)
+        found = self._view.sessions(call.after, call.limit + 1, wanted)
+        return call.page(found, lambda one: one.client_id, shapes.of_session, self._view.counting())
 
     @get("sessions/{client_id}", "One session.", "Session", spread="find")
     async def _session(self, call: Call) -> Json:
@@ -161,13 +161,13 @@ class Resources(Resource):
         spread="merge",
         by=("client_id", "filter"),
     )
-    def _subscriptions(self, call: Call) -> Json:
+    def _subscriptions(self, call: Call) -> Page:
         client_id = call.query.get("client_id")
         found = self._view.subscriptions(client_id, call.after_pair, call.limit + 1, topic_of(call))
         return call.page(found, lambda one: pair(one.client_id, one.subscription.filter), shapes.of_subscription)
 
     @listing("retained", "Retained messages that a filter matches, without their payloads.", "Message", "filter")
-    def _retained(self, call: Call) -> Json:
+    def _retained(self, call: Call) -> Page:
         limit, filter = call.limit, call.query.get("filter", "#")
         validate_filter(filter)
         after = None if call.after is None else call.after.encode()

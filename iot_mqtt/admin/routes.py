@@ -4,8 +4,9 @@ of the same.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 
@@ -40,7 +41,7 @@ class Answered:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Route:
     """One method of one path. ``path`` has its variable parts in braces; ``query`` names the parameters."""
 
@@ -70,13 +71,17 @@ class Route:
     #: Of what is combined.
     combine: Combine = lambda answers, _: answers[0]
 
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.path.split("/"))
+
     @property
     def variables(self) -> tuple[str, ...]:
-        return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
+        return tuple(part[1:-1] for part in self.parts if part.startswith("{"))
 
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
         """The variable parts by name, or None if the path is another one."""
-        parts = self.path.split("/")
+        parts = self.parts
         if len(parts) != len(segments):
             return None
         values = {}
@@ -193,11 +198,28 @@ class Resource:
         return {}
 
 
-def find(routes: Sequence[Route], method: str, segments: Sequence[str]) -> tuple[Route, dict[str, str]]:
+class Table:
+    """All routes; those that a path may lead to are found by its first part and its length."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes = tuple(routes)
+        self._near: dict[tuple[str, int], list[Route]] = {}
+        for route in self._routes:
+            self._near.setdefault((route.parts[0], len(route.parts)), []).append(route)
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._routes)
+
+    def near(self, segments: Sequence[str]) -> Sequence[Route]:
+        """No path begins with a variable part."""
+        return self._near.get((segments[0], len(segments)), ()) if segments else ()
+
+
+def find(routes: Table, method: str, segments: Sequence[str]) -> tuple[Route, dict[str, str]]:
     """The route of a call; raises 404 for an unknown path and 405 for a method it does not have. A path that is named
     as it is comes before one with a variable part.
     """
-    matches = [(route, values) for route in routes if (values := route.match(segments)) is not None]
+    matches = [(route, values) for route in routes.near(segments) if (values := route.match(segments)) is not None]
     if not matches:
         raise not_found("there is no such resource; /api/v1/openapi.json lists them")
     plainest = min(len(values) for _, values in matches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
 from iot_mqtt.admin.errors import bad_request
@@ -29,7 +29,7 @@ class RuleResources(Resource):
         self._access = access
 
     @listing("auth/rules", "Rules of the grid, in their order.", "AclRules", role=Role.ADMIN)
-    def _rules(self, call: Call) -> Json:
+    def _rules(self, call: Call) -> Page:
         return page_of(self._desk, call)
 
     @get("auth/rules/{name}", "One document of rules.", "AclRules", role=Role.ADMIN)

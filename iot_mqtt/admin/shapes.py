@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.json_text import fields_of
 from iot_mqtt.broker.facade import SessionInfo, SubscriptionInfo
 from iot_mqtt.codec import PacketType, Properties
 from iot_mqtt.codec import properties as codec_properties
@@ -20,11 +20,11 @@ Json = Mapping[str, object]
 
 def of_session(session: SessionInfo) -> Json:
     last = session.last_disconnect
-    return {**asdict(session), "last_disconnect_text": None if last is None else end_text(last)}
+    return {**fields_of(session), "last_disconnect_text": None if last is None else end_text(last)}
 
 
 def of_subscription(info: SubscriptionInfo) -> Json:
-    return {"client_id": info.client_id, **asdict(info.subscription)}
+    return {"client_id": info.client_id, **fields_of(info.subscription)}
 
 
 def of_message(message: Message, *, with_payload: bool = False) -> Json:
@@ -45,7 +45,7 @@ def of_message(message: Message, *, with_payload: bool = False) -> Json:
 def of_status(info: BrokerInfo, counters: Counters, now: float) -> Json:
     plain = {name: value for name, value in vars(counters).items() if isinstance(value, int | float)}
     counted = {name: dict(value) for name, value in vars(counters).items() if isinstance(value, dict)}
-    return {**asdict(info), "uptime": max(0.0, now - info.started_at), "counters": {**plain, **counted}}
+    return {**fields_of(info), "uptime": max(0.0, now - info.started_at), "counters": {**plain, **counted}}
 
 
 def _of_properties(raw: bytes) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.errors import ApiError, bad_request, existing
 from iot_mqtt.admin.routes import Resource, delete, listing, post
 from iot_mqtt.admin.schemas import Json as Schema
@@ -22,12 +22,12 @@ class SubscriptionResources(Resource):
         self._part = part
 
     @listing("routes", "Filters that somebody has subscribed to, and by how many.", "Route", "topic", spread="merge")
-    def _routes(self, call: Call) -> Json:
+    def _routes(self, call: Call) -> Page:
         found = self._part.routes(topic_of(call), call.after, call.limit + 1)
         return call.page(found, lambda one: one.filter)
 
     @listing("shared-groups", "Shared groups, with their members.", "SharedGroup", spread="merge")
-    def _groups(self, call: Call) -> Json:
+    def _groups(self, call: Call) -> Page:
         return call.page(self._part.groups(call.after, call.limit + 1), lambda one: one.filter)
 
     @post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from iot_mqtt.admin.call import Call, Fields
+from iot_mqtt.admin.call import Call, Fields, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
 from iot_mqtt.admin.errors import bad_request, not_found
@@ -38,7 +38,7 @@ class UserResources(Resource):
         self._desk = desk
 
     @listing("users", "Users of the grid.", "User", role=Role.ADMIN)
-    def _users(self, call: Call) -> Json:
+    def _users(self, call: Call) -> Page:
         return page_of(self._desk, call)
 
     @get("users/{name}", "One user of the grid.", "User", role=Role.ADMIN)

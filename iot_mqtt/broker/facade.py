@@ -6,7 +6,7 @@ thousand sessions answers in bounded time and memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -482,7 +482,7 @@ class BrokerView(Protocol):
 
     def clients(
         self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
-    ) -> list[ClientInfo]:
+    ) -> Sequence[ClientInfo]:
         """``ValueError`` for an address that is none."""
         ...
 
@@ -494,12 +494,16 @@ class BrokerView(Protocol):
 
     def sessions(
         self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
-    ) -> list[SessionInfo]: ...
+    ) -> Sequence[SessionInfo]: ...
 
     def session(self, client_id: str) -> SessionInfo | None: ...
 
-    async def counted(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+    async def counted(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
         """The same with what waits for them in the logs of other nodes, which are read as far as is reasonable."""
+        ...
+
+    def counting(self) -> Callable[[Sequence[SessionInfo]], Awaitable[Sequence[SessionInfo]]]:
+        """``counted`` of a list that is asked for in parts: what is reasonable is for all of them together."""
         ...
 
     async def backlog(self, client_id: str) -> BacklogInfo | None:

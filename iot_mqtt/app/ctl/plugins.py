@@ -69,7 +69,7 @@ _INSTALLING = 330.0
 @on_node
 def plugins_list(node: Node, as_json: bool) -> None:
     """List plugins, enabled or not. ELSEWHERE: connections that are on other versions than the current one."""
-    print_items(_PLUGINS, node.listed("plugins"), as_json)
+    print_items(_PLUGINS, node.items("plugins", query={}, limit=None), as_json)
 
 
 def _print(found: Json, as_json: bool) -> None:

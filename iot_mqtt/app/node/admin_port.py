@@ -15,6 +15,7 @@ from iot_mqtt.admin.rule_resources import RuleResources
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.tls import TlsSite
 from iot_mqtt.admin.token import announce
+from iot_mqtt.admin.turns import Waiting
 from iot_mqtt.admin.user_resources import AuthResources, UserResources
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.sections import Config
@@ -35,6 +36,7 @@ from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.pipeline import CalmPort, Share, TlsContext
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.directory import Directory
 from iot_mqtt.uplink.desk import UplinkDesk
 
@@ -107,7 +109,8 @@ class AdminPort:
         """Listen; returns where. ``metrics`` makes the text of ``/metrics``, this port's connections included."""
         config = self._config
         status = pipeline_dir(config) / "status"
-        doorkeeper = Doorkeeper(config.admin, room)
+        turns = Waiting(self._reactor, self._clock, partial(_messages, view.counters))
+        doorkeeper = Doorkeeper(config.admin, room, turns)
         limits = LimitsDesk(self._directory, self._access.limits, partial(usual_limits, config.mqtt))
         members = partial(_members, view)
         self._callers = callers = AdminAccess(
@@ -133,7 +136,7 @@ class AdminPort:
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
             gate=callers.gate,
-            everywhere=Everywhere(config.node.id, members, asking),
+            everywhere=Everywhere(config.node.id, members, asking, turns),
         )
         return self._listen(site, certificates)
 
@@ -161,6 +164,10 @@ class AdminPort:
         callers, self._callers = self._callers, None
         if callers is not None:
             callers.close()
+
+
+def _messages(counters: Counters) -> int:
+    return counters.messages_received + counters.messages_from_peers + counters.messages_delivered
 
 
 def _members(view: View) -> list[MemberInfo]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClientsWanted
@@ -12,7 +12,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.broker.views.paging import by_client, page
+from iot_mqtt.broker.views.paging import Made, by_client, page
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.addresses import host_of, parsed
 
@@ -30,15 +30,15 @@ class ClientsView:
 
     def clients(
         self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
-    ) -> list[ClientInfo]:
+    ) -> Sequence[ClientInfo]:
         """Connected clients in order of their ids."""
-        fits = _anybody if wanted is None or wanted == ClientsWanted() else _fitting(wanted)
-        connected = (session for session in self._sessions if session.connection is not None and fits(session))
-        return [
-            self._client(session.connection, session)
-            for session in page(connected, by_client, after, limit)
-            if isinstance(session.connection, Connection)
-        ]
+        connected: Iterator[Session] = (
+            session for session in self._sessions if isinstance(session.connection, Connection)
+        )
+        if wanted is not None and wanted != ClientsWanted():
+            connected = filter(_fitting(wanted), connected)
+        found = [(session.connection, session) for session in page(connected, by_client, after, limit)]
+        return Made(found, lambda one: self._client(*one))
 
     def client(self, client_id: str) -> ClientInfo | None:
         """One connected client."""
@@ -85,10 +85,6 @@ class ClientsView:
             queued=len(session.queue),
             paused=self._budget.paused(connection),
         )
-
-
-def _anybody(_: Session) -> bool:
-    return True
 
 
 def _fitting(wanted: ClientsWanted) -> Callable[[Session], bool]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from iot_mqtt.broker.facade import BacklogInfo, SessionInfo, SessionsWanted, SubscriptionInfo
 from iot_mqtt.broker.sending.outflow import Outflow
@@ -11,8 +12,8 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.attempts import Attempts
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.broker.views.backlog import Backlogs, here_of, lag_of, waiting_elsewhere
-from iot_mqtt.broker.views.paging import by_client, page, plain_of
+from iot_mqtt.broker.views.backlog import Backlogs, Look, here_of, lag_of, waiting_elsewhere
+from iot_mqtt.broker.views.paging import Made, by_client, page, plain_of
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import user_of
 from iot_mqtt.ports.endings import SESSION_PURGED
@@ -40,12 +41,12 @@ class SessionsView:
 
     def sessions(
         self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
-    ) -> list[SessionInfo]:
+    ) -> Sequence[SessionInfo]:
         """Sessions in order of their client ids."""
         found = iter(self._sessions)
         if wanted is not None and wanted != SessionsWanted():
             found = (one for one in found if self._fits(one, wanted))
-        return [self._session(one) for one in page(found, by_client, after, limit)]
+        return Made(page(found, by_client, after, limit), self._session)
 
     def _fits(self, session: Session, wanted: SessionsWanted) -> bool:
         owner = None if session.owner is None else user_of(session.owner)
@@ -61,9 +62,15 @@ class SessionsView:
         session = self._sessions.get(client_id)
         return None if session is None else self._session(session)
 
-    async def counted(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+    async def counted(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
         """See ``facade.BrokerView``."""
-        look = self._backlogs.look()
+        return await self._counted(self._backlogs.look(), sessions)
+
+    def counting(self) -> Callable[[Sequence[SessionInfo]], Awaitable[Sequence[SessionInfo]]]:
+        """See ``facade.BrokerView``."""
+        return partial(self._counted, self._backlogs.look())
+
+    async def _counted(self, look: Look, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
         found = []
         for info in sessions:
             session = self._sessions.get(info.client_id)

@@ -47,7 +47,8 @@ class View:
         self.attempts, self.unnamed = clients.attempts, clients.unnamed
         self.unwanted = messages.unwanted
         self.sessions, self.session, self.purge = sessions.sessions, sessions.session, sessions.purge
-        self.counted, self.backlog, self.subscriptions = sessions.counted, sessions.backlog, sessions.subscriptions
+        self.counted, self.counting = sessions.counted, sessions.counting
+        self.backlog, self.subscriptions = sessions.backlog, sessions.subscriptions
         self.retained, self.remove_retained = messages.retained, messages.remove_retained
         self.publish, self.publish_all = messages.publish, messages.publish_all
         self.remove_all_retained = messages.remove_all_retained

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -458,8 +458,11 @@ class FakeView:
     def session(self, client_id: str) -> SessionInfo | None:
         return self.by_session.get(client_id)
 
-    async def counted(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
-        return sessions
+    async def counted(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
+        return list(sessions)
+
+    def counting(self) -> Callable[[Sequence[SessionInfo]], Awaitable[Sequence[SessionInfo]]]:
+        return self.counted
 
     async def backlog(self, client_id: str) -> BacklogInfo | None:
         session = self.by_session.get(client_id)

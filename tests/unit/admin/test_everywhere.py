@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.admin import everywhere
+from iot_mqtt.admin import between, everywhere
 from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.connections import Doorkeeper
@@ -135,7 +135,7 @@ def test_clients_of_all_nodes_are_one_list(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, limit: int, room: int
 ) -> None:
     """In their order, each once, whatever a page holds and whatever an answer does."""
-    monkeypatch.setattr(everywhere, "PAGE_BYTES", room)
+    monkeypatch.setattr(between, "PAGE_BYTES", room)
     names = [f"c/{number:02}&=é" for number in range(14)]
     for number, name in enumerate(names):
         cluster.views[NAMES[number * number % 3]].connect(name)
@@ -296,7 +296,7 @@ def test_calls_under_way_are_bounded(cluster: Cluster, monkeypatch: pytest.Monke
         assert answer.status == 200
     cluster.questions[1].gate = None
     assert cluster.get("clients")["missing"] == []
-    monkeypatch.setattr(everywhere, "ANSWER_BYTES", 5)
+    monkeypatch.setattr(between, "ANSWER_BYTES", 5)
     assert "more than 5" in cluster.get("own")["missing"][0]["reason"]
 
 

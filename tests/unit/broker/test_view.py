@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from iot_mqtt.values import Message, Subscription
 from tests.unit.broker.harness import OF_SESSIONS, V31, V311, Node, run
 
 NAMES = [f"c{number:02}" for number in range(25)]
-Listing = Callable[[str | None, int], list[Any]]
+Listing = Callable[[str | None, int], Sequence[Any]]
 
 
 def crowd() -> Node:
@@ -251,7 +251,7 @@ def outcome(node: Node, coroutine: Coroutine[Any, Any, Any]) -> Any:
     return results[0]
 
 
-def listed(found: list[Any]) -> list[str]:
+def listed(found: Sequence[Any]) -> list[str]:
     return [one.client_id for one in found]
 
 
@@ -265,9 +265,9 @@ def test_clients_can_be_narrowed() -> None:
     assert listed(clients(wanted=ClientsWanted(user="ann"))) == ["hmi", "plc-1"]
     assert listed(clients(wanted=ClientsWanted(prefix="plc", user="ann"))) == ["plc-1"]
     assert len(clients(wanted=ClientsWanted(listener="embedded"))) == 3
-    assert clients(wanted=ClientsWanted(listener="tls")) == []
+    assert listed(clients(wanted=ClientsWanted(listener="tls"))) == []
     assert len(clients(wanted=ClientsWanted(address="192.0.2.0/24"))) == 3
-    assert clients(wanted=ClientsWanted(address="192.0.2.2")) == []
+    assert listed(clients(wanted=ClientsWanted(address="192.0.2.2"))) == []
     with pytest.raises(ValueError, match="nowhere"):
         clients(wanted=ClientsWanted(address="nowhere"))
 

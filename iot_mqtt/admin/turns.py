@@ -1,0 +1,130 @@
+"""When calls are answered: messages go first.
+
+::
+
+    a call ─▶ open? ── yes ─▶ answered at once, in the turn of the reactor that brought it
+                │
+                no ─▶ waits behind others ─▶ its next slice ─▶ … ─▶ answered
+                                  ▲              │
+                                  └── the reactor looks at its sockets ──┘
+
+While messages go through the node, calls have a tenth of the reactor's time (``SHARE``): whoever has used it up waits,
+however many connections call. Without messages nobody waits longer than for the next turn. What takes long, a list, is
+made in slices of half a millisecond, and between two of them the reactor serves its sockets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from twisted.internet.defer import Deferred
+
+from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.ports.clock import Clock
+
+#: Of the reactor's time, while there are messages.
+SHARE: Final = 0.1
+#: Seconds of work that may be saved up, and that is done in one turn of the reactor, about.
+BURST: Final = 0.0005
+#: Items of a list that are made at once: the most costly ones take ten microseconds each.
+ITEMS: Final = 40
+#: Slices that may wait.
+MOST: Final = 512
+#: Messages a second from which on there are messages, and seconds between two looks at how many there were.
+MESSAGES: Final = 100.0
+LOOK: Final = 0.1
+
+
+class Turns(Protocol):
+    """Says when it is whose turn."""
+
+    @property
+    def open(self) -> bool:
+        """Whether a call may be answered at once."""
+        ...
+
+    def spent(self, seconds: float) -> None:
+        """So long a call has kept the reactor that was answered at once."""
+        ...
+
+    def next(self) -> Awaitable[None]:
+        """Wait for a later turn. Raises 503 where too many do."""
+        ...
+
+
+class AtOnce:
+    """Nobody waits: for a site without a reactor."""
+
+    open = True
+
+    def spent(self, seconds: float) -> None:
+        """Whatever it was."""
+
+    async def next(self) -> None:
+        """At once."""
+
+
+class Waiting:
+    """``Turns`` of one reactor. ``messages``: how many the node has had so far."""
+
+    def __init__(self, reactor: Any, clock: Clock, messages: Callable[[], int]) -> None:
+        self._reactor = reactor
+        self._now = clock.monotonic
+        self._messages = messages
+        self._queue: deque[Deferred[None]] = deque()
+        self._armed = False
+        #: Seconds of work that may be done now; below zero: that were done too early.
+        self._credit = BURST
+        self._since = self._looked = self._now()
+        self._seen = messages()
+        self._busy = False
+
+    @property
+    def open(self) -> bool:
+        if self._queue:
+            return False
+        self._earn(self._now())
+        return self._credit > 0.0
+
+    def spent(self, seconds: float) -> None:
+        self._credit -= seconds
+
+    def next(self) -> Deferred[None]:
+        if len(self._queue) >= MOST:
+            detail = f"{MOST} calls wait for their turn; try again"
+            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, {"Retry-After": "1"})
+        waiting: Deferred[None] = Deferred()
+        self._queue.append(waiting)
+        self._arm()
+        return waiting
+
+    def _arm(self) -> None:
+        if not self._armed:
+            self._armed = True
+            self._reactor.callLater(-self._credit / SHARE if self._busy and self._credit < 0.0 else 0, self._serve)
+
+    def _serve(self) -> None:
+        """The reactor has served its sockets: one slice, or some that are short."""
+        self._armed = False
+        began = self._now()
+        self._earn(began)
+        now = began
+        while self._queue and self._credit >= 0.0 and now - began < BURST:
+            # What follows runs in here, to where it waits again.
+            self._queue.popleft().callback(None)
+            then, now = now, self._now()
+            self._credit -= now - then
+        if self._queue:
+            self._arm()
+
+    def _earn(self, now: float) -> None:
+        if now - self._looked >= LOOK:
+            seen = self._messages()
+            self._busy = seen - self._seen > MESSAGES * (now - self._looked)
+            self._seen, self._looked = seen, now
+        earned = (now - self._since) * SHARE if self._busy else BURST - self._credit
+        self._credit = min(BURST, self._credit + earned)
+        self._since = now
