@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from iot_mqtt.native import PacketRing
 from iot_mqtt.ports.recording import RecorderSettings, Recording, RecordingInfo
 
-__all__ = ["Recorded", "Recorder"]
+__all__ = ["Recorded", "Recorder", "is_over", "recording_of"]
 
 #: Ended connections of one client.
 EACH = 3
@@ -26,27 +26,24 @@ REFUSED = 256
 LONGEST = 256
 
 
-class Recorded(PacketRing):
-    """One connection's ring, and whose it is. ``Recorder.begin`` makes them."""
+#: One connection's ring, and whose it is; ``Recorder.begin`` makes them. No class of our own: it would be larger.
+#:
+#: Its fields: ``client_id`` and ``peer``, empty before it is known whose it is; ``since``, ``until`` (-1: it is open)
+#: and ``end``; ``slot``, where it stands in the file (-1: nowhere), and ``saved``, how much of it does; ``position``
+#: among those that are open.
+Recorded = PacketRing
 
-    __slots__ = ("client_id", "end", "peer", "saved", "since", "slot", "until")
 
-    since: float
-    until: float | None
-    client_id: str
-    peer: str
-    end: str
-    #: Where it stands in the file, and how much of it does; None: nowhere.
-    slot: int | None
-    saved: int
+def is_over(recorded: Recorded) -> bool:
+    """Whether the connection is no more."""
+    return recorded.until >= 0
 
-    def info(self) -> RecordingInfo:
-        """What is known of the connection."""
-        return RecordingInfo(self.client_id, self.peer, self.since, self.until, self.end)
 
-    def recording(self) -> Recording:
-        """The same, with its packets."""
-        return Recording(self.info(), self.image())
+def recording_of(recorded: Recorded) -> Recording:
+    """What is known of the connection, with its packets."""
+    until = recorded.until if is_over(recorded) else None
+    info = RecordingInfo(recorded.client_id, recorded.peer, recorded.since, until, recorded.end)
+    return Recording(info, recorded.image())
 
 
 class Recorder:
@@ -63,8 +60,8 @@ class Recorder:
         self.on_ended: Callable[[Recorded], None] = lambda _: None
         self._wall = wall
         self._most = max(1, settings.bytes // max(1024, settings.client_bytes)) if settings.enabled else 0
-        #: In the order of beginning, and of ending.
-        self._open: dict[Recorded, None] = {}
+        #: In no order; the others in that of ending.
+        self._open: list[Recorded] = []
         self._ended: dict[Recorded, None] = {}
         self._refused: dict[Recorded, None] = {}
         #: By client id, of those that are over: of open ones, which are looked for only when somebody asks, each would
@@ -96,10 +93,9 @@ class Recorder:
             return None
         settings = self.settings
         recorded = Recorded(self._wall, settings.client_bytes, settings.payload_bytes)
-        recorded.since, recorded.until = self._now(), None
-        recorded.client_id = recorded.peer = recorded.end = ""
-        recorded.slot, recorded.saved = None, -1
-        self._open[recorded] = None
+        recorded.since = self._now()
+        recorded.position = len(self._open)
+        self._open.append(recorded)
         return recorded
 
     def named(self, recorded: Recorded, client_id: str, peer: str) -> None:
@@ -110,7 +106,10 @@ class Recorder:
 
     def ended(self, recorded: Recorded, end: str, refused: str | None = None, peer: str = "") -> None:
         """The connection is no more; ``refused``: the client id of somebody who was not let in."""
-        del self._open[recorded]
+        last = self._open.pop()
+        if last is not recorded:
+            self._open[recorded.position] = last
+            last.position = recorded.position
         recorded.until, recorded.end = self._now(), end
         if recorded.tap is not None:
             recorded.tap = None
@@ -133,13 +132,13 @@ class Recorder:
         """The connections of a client, the oldest first."""
         client_id = client_id[:LONGEST]
         found = [*(one for one in self._open if one.client_id == client_id), *self._of.get(client_id, ())]
-        return [one.recording() for one in sorted(found, key=lambda one: one.since)]
+        return [recording_of(one) for one in sorted(found, key=lambda one: one.since)]
 
     def sweep(self) -> None:
         """Forget what has been over for long enough."""
         before = self._wall() - self.settings.keep_seconds
         for book in (self._ended, self._refused):
-            while book and ((first := next(iter(book))).until or 0.0) <= before:
+            while book and (first := next(iter(book))).until <= before:
                 self._forget(first)
 
     def _now(self) -> float:
@@ -160,4 +159,6 @@ class Recorder:
         own.remove(recorded)
         if not own:
             del self._of[recorded.client_id]
+        # It is nobody's any more, for whoever is in the middle of saving what there was.
+        recorded.client_id = ""
         self.on_forgotten(recorded)

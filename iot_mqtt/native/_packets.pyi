@@ -5,6 +5,14 @@ from typing import Any
 
 class PacketRing:
     tap: Callable[[int, bytes], Any] | None
+    client_id: str
+    peer: str
+    end: str
+    since: float
+    until: float
+    slot: int
+    saved: int
+    position: int
     @property
     def written(self) -> int: ...
     def __init__(self, now: Callable[[], float], most: int, preview: int = 0) -> None: ...

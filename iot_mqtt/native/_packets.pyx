@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The same as ``_pure_packets``, for every receive and every write of a client."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy, memmove, memset
 from libc.stdlib cimport free, realloc
@@ -11,7 +12,10 @@ cdef enum:
     PREVIEW = 64
     SMALLEST = 1024
     LOOKED = 8
-    FIRST_ROOM = 128
+    #: Of the records of a CONNECT and its CONNACK: many clients say nothing else for hours.
+    FIRST_ROOM = 72
+    #: Of a ring, at most.
+    MOST = 1 << 30
     HEAD = 16
     #: The largest record: head, types, three images.
     LARGEST = 16 + 16 * 5 + 3 * (6 + 8 + 64 + 64)
@@ -22,7 +26,7 @@ cdef uint8_t *KEPT = [0, 12, 2, 0, 3, 3, 3, 3, 64, 64, 64, 64, 0, 0, 1, 1]
 
 cdef struct Side:
     int64_t skip
-    int have
+    uint8_t have
     uint8_t head[5]
 
 cdef struct Seen:
@@ -50,22 +54,30 @@ cdef inline uint8_t *put32(uint8_t *to, uint32_t value) noexcept nogil:
     return put16(put16(to, value & 0xFFFF), value >> 16)
 
 
+# There is one for each connection: 144 bytes and its records. A tap, which may know its ring, is taken off at the end.
+@cython.no_gc
 cdef class PacketRing:
     """The same as ``_pure_packets.PacketRing``."""
 
     cdef object _now
     cdef public object tap
-    cdef readonly Py_ssize_t written
-    cdef Py_ssize_t _most, _room, _used
-    cdef int _preview
-    cdef bint _five
-    cdef Side _in, _out
+    cdef public str client_id, peer, end
     cdef uint8_t *_records
+    cdef readonly Py_ssize_t written
+    cdef public Py_ssize_t saved
+    cdef public double since, until
+    cdef Side _in
+    cdef uint32_t _most, _room, _used
+    cdef public int slot, position
+    cdef uint8_t _preview
+    cdef uint8_t _five
 
     def __cinit__(self, now, Py_ssize_t most, int preview=0):
         self._now = now
         self.tap = None
-        self._most = most if most > SMALLEST else SMALLEST
+        self.client_id = self.peer = self.end = ""
+        self.until = self.saved = self.slot = -1
+        self._most = SMALLEST if most < SMALLEST else <uint32_t> most if most < MOST else MOST
         self._preview = 0 if preview < 0 else preview if preview < PREVIEW else PREVIEW
 
     def __dealloc__(self):
@@ -98,12 +110,13 @@ cdef class PacketRing:
                 if tail[index] < 128:
                     return
             self._in.skip = 0
-            self._in.have = <int> held
+            self._in.have = <uint8_t> held
             memcpy(self._in.head, tail, held)
 
     cpdef sent(self, list parts):
         """The same as ``_pure_packets.PacketRing.sent``."""
         cdef Batch batch
+        cdef Side side
         cdef Py_ssize_t size = 0
         cdef bytes part
         memset(batch.kinds, 0, sizeof(batch.kinds))
@@ -111,9 +124,9 @@ cdef class PacketRing:
         batch.rest = 0
         for part in parts:
             size += PyBytes_GET_SIZE(part)
-            self._out.have = 0
-            self._out.skip = 0
-            self._scan(&self._out, &batch, <const uint8_t *> PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
+            side.have = 0
+            side.skip = 0
+            self._scan(&side, &batch, <const uint8_t *> PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
         self._push(&batch, 1, size)
         if self.tap is not None:
             self.tap(1, b"".join(parts))
@@ -164,7 +177,7 @@ cdef class PacketRing:
                 at = pos + 1
                 while True:
                     if at >= size:
-                        side.have = <int> (size - pos)
+                        side.have = <uint8_t> (size - pos)
                         memcpy(side.head, data + pos, size - pos)
                         return
                     byte = data[at]
@@ -273,11 +286,11 @@ cdef class PacketRing:
                 while self._used - gone > room and gone < self._used:
                     gone += self._records[gone] | self._records[gone + 1] << 8
                 memmove(self._records, self._records + gone, self._used - gone)
-                self._used -= gone
+                self._used -= <uint32_t> gone
             if self._used + whole > self._room:
                 self._grow(self._used + whole)
         memcpy(self._records + self._used, record, whole)
-        self._used += whole
+        self._used += <uint32_t> whole
         self.written += 1
         return 0
 
@@ -292,5 +305,5 @@ cdef class PacketRing:
         if grown == NULL:
             raise MemoryError
         self._records = <uint8_t *> grown
-        self._room = room
+        self._room = <uint32_t> room
         return 0

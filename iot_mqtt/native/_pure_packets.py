@@ -48,10 +48,21 @@ class _Side:
 
 
 class PacketRing:
-    """Of one connection; ``most`` bytes at most. Not more than the first ``preview`` bytes of a payload are kept."""
+    """Of one connection; ``most`` bytes at most. Not more than the first ``preview`` bytes of a payload are kept.
+
+    Beside the packets it has what whoever keeps rings notes of each: as fields here, for there are many.
+    """
 
     __slots__ = (
+        "client_id",
+        "end",
+        "peer",
+        "position",
+        "saved",
+        "since",
+        "slot",
         "tap",
+        "until",
         "written",
         "_five",
         "_found",
@@ -74,6 +85,10 @@ class PacketRing:
         self.tap: Callable[[int, bytes], Any] | None = None
         #: Records since the connection began.
         self.written = 0
+        self.client_id = self.peer = self.end = ""
+        self.since, self.until = 0.0, -1.0
+        self.saved = self.slot = -1
+        self.position = 0
         self._five = False
         self._in, self._out = _Side(), _Side()
         self._records = bytearray()

@@ -141,7 +141,10 @@ class Channel:
     def peer(self) -> str:
         """``host:port`` of the client, by the PROXY header where there is one."""
         peer = self._peer
-        return peer if isinstance(peer, str) else address(peer[0], peer[1])
+        if not isinstance(peer, str):
+            # Whoever is let in is asked for more than once, and a text is smaller than what it is made of.
+            peer = self._peer = address(peer[0], peer[1])
+        return peer
 
     @peer.setter
     def peer(self, value: str) -> None:

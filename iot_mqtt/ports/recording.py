@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from iot_mqtt.codec.describing import PacketInfo
 
@@ -25,8 +26,7 @@ class RecorderSettings:
     save_seconds: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingInfo:
+class RecordingInfo(NamedTuple):
     """One connection that was recorded."""
 
     client_id: str
@@ -38,8 +38,7 @@ class RecordingInfo:
     end: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(NamedTuple):
     """The same, with what was recorded as ``native.PacketRing`` keeps it."""
 
     info: RecordingInfo

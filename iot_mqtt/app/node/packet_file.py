@@ -14,15 +14,14 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from iot_mqtt.ports.endings import NODE_RESTARTED
 from iot_mqtt.ports.recording import Recording, RecordingInfo
 
-__all__ = ["PacketFile", "slot_of"]
+__all__ = ["PacketFile", "slot_of", "slots_of"]
 
 _HEAD: Final = struct.Struct("<4sIHH")
 _MAGIC: Final = b"PKT1"
@@ -37,12 +36,18 @@ _AT_ONCE: Final = 256
 def slot_of(recording: Recording) -> bytes:
     """As it is written."""
     info = recording.info
-    what = json.dumps(asdict(info)).encode()
+    what = json.dumps(info._asdict()).encode()
     if _HEAD.size + len(what) > AROUND:
         # Each character of a client id may take six bytes; who has such a name has it cut.
-        what = json.dumps(asdict(replace(info, client_id=info.client_id[:64], peer=info.peer[:64]))).encode()
+        what = json.dumps(info._replace(client_id=info.client_id[:64], peer=info.peer[:64])._asdict()).encode()
     body = what + recording.image
     return _HEAD.pack(_MAGIC, zlib.crc32(body), len(what), len(recording.image)) + body
+
+
+def slots_of(recordings: Mapping[int, Recording | None]) -> Iterator[tuple[int, bytes]]:
+    """The same of several, in the order of the file, each when its turn comes; None: its slot is free again."""
+    for slot, recording in sorted(recordings.items(), key=lambda one: one[0]):
+        yield slot, FREE if recording is None else slot_of(recording)
 
 
 class PacketFile:
@@ -115,4 +120,4 @@ def _slot(data: bytes) -> Recording | None:
         info = RecordingInfo(**json.loads(body[:what]))
     except (ValueError, TypeError):
         return None
-    return Recording(info if info.end else replace(info, end=NODE_RESTARTED), body[what:])
+    return Recording(info if info.end else info._replace(end=NODE_RESTARTED), body[what:])

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from operator import length_hint
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
-from iot_mqtt.app.node.packet_file import FREE, PacketFile, slot_of
+from iot_mqtt.app.node.packet_file import PacketFile, slots_of
 from iot_mqtt.broker.facade import AttemptInfo
-from iot_mqtt.broker.recorder import Recorded, Recorder
+from iot_mqtt.broker.recorder import Recorded, Recorder, is_over, recording_of
 from iot_mqtt.codec.describing import PacketInfo, described
 from iot_mqtt.ports.endings import end_text
 from iot_mqtt.ports.recording import Recording
 
 log = logging.getLogger(__name__)
 
-#: Connections that are written with one save: a hundredth of a second of work. The others follow with the next.
-AT_ONCE = 2000
+#: Connections that a thread is given at once: the loop has a third of a millisecond of work with them. The next are
+#: given to it when these are written.
+AT_ONCE = 250
 #: Seconds between two looks at what is over for long enough, where nothing is saved.
 SWEEP_SECONDS = 5.0
 
@@ -36,8 +38,8 @@ class Packets:
         self._free: list[int] = []
         self._cleared: list[int] = []
         self._next = 0
-        #: Where the next save goes on, if the last one left some out.
-        self._begin = 0
+        #: Those that are still to be looked at by the save that is under way.
+        self._rest: Iterator[Recorded] = iter(())
         self._saving = False
         self._failed = False
         recorder.on_forgotten = self._forgotten
@@ -64,35 +66,38 @@ class Packets:
         self._recorder.sweep()
         if self.saves and not self._saving:
             self._saving = True
-            saving = self._in_thread(self._file.write, self._changed(AT_ONCE))
-            saving.addCallbacks(self._saved, self._not_saved)
+            self._rest = iter(list(self._recorder))
+            self._write_next()
 
     def close(self) -> None:
         """The node ends: write all that is left."""
         if self.saves:
             try:
-                self._file.write(self._changed(len(self._recorder)))
+                self._rest = iter(self._recorder)
+                self._file.write(slots_of(self._changed(len(self._recorder))))
             except OSError as error:
                 log.warning("the flight recorder was not saved: %s", error)
         self._file.close()
 
-    def _changed(self, most: int) -> list[tuple[int, bytes]]:
+    def _write_next(self) -> None:
+        saving = self._in_thread(self._file.write, slots_of(self._changed(AT_ONCE)))
+        saving.addCallbacks(self._saved, self._not_saved)
+
+    def _changed(self, most: int) -> dict[int, Recording | None]:
+        """What is to stand where; None: nothing any more."""
         cleared, self._cleared = self._cleared, []
         self._free += cleared
-        slots = dict.fromkeys(cleared, FREE)
-        recorded = list(self._recorder)
-        begin = self._begin if self._begin < len(recorded) else 0
-        for position, one in enumerate(recorded[begin:] + recorded[:begin], begin):
-            stamp = one.written + (one.until is not None)
-            if one.saved != stamp:
+        slots: dict[int, Recording | None] = dict.fromkeys(cleared)
+        for one in self._rest:
+            stamp = one.written + is_over(one)
+            if one.saved != stamp and one.client_id:
                 one.saved = stamp
-                if one.slot is None:
+                if one.slot < 0:
                     one.slot = self._slot()
-                slots[one.slot] = slot_of(one.recording())
+                slots[one.slot] = recording_of(one)
                 if len(slots) >= most:
-                    self._begin = (position + 1) % len(recorded)
                     break
-        return sorted(slots.items())
+        return slots
 
     def _slot(self) -> int:
         if self._free:
@@ -101,11 +106,15 @@ class Packets:
         return self._next - 1
 
     def _forgotten(self, recorded: Recorded) -> None:
-        if recorded.slot is not None:
+        if recorded.slot >= 0:
             self._cleared.append(recorded.slot)
 
     def _saved(self, _: object) -> None:
-        self._saving = self._failed = False
+        self._failed = False
+        if length_hint(self._rest):
+            self._write_next()
+        else:
+            self._saving = False
 
     def _not_saved(self, failure: Any) -> None:
         self._saving = False

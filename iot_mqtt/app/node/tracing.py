@@ -24,7 +24,7 @@ from iot_mqtt.admin.streams import Stream, event_bytes
 from iot_mqtt.admin.trace_resources import Wanted
 from iot_mqtt.app.node.events import Asking, Sources
 from iot_mqtt.broker.facade import MemberInfo
-from iot_mqtt.broker.recorder import Recorded, Recorder
+from iot_mqtt.broker.recorder import Recorded, Recorder, is_over
 from iot_mqtt.codec.describing import Splitter, described, described_one
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.clock import Clock
@@ -200,7 +200,7 @@ class TraceDesk:
 
     def _begun(self, recorded: Recorded) -> None:
         for trace in self._traces.values():
-            if recorded.until is None and trace.concerns(recorded):
+            if not is_over(recorded) and trace.concerns(recorded):
                 trace.begun(recorded)
                 self._tap(trace, recorded)
 

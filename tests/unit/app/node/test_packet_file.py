@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from iot_mqtt.app.node.packet_file import FREE, PacketFile, slot_of
-from iot_mqtt.app.node.packets import Packets
+from iot_mqtt.app.node.packets import AT_ONCE, Packets
 from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.endings import NODE_RESTARTED, end_text
@@ -114,3 +115,45 @@ def test_a_disk_that_takes_nothing_stops_nobody(tmp_path: Path) -> None:
     packets.save()
     assert not packets._saving
     packets.close()
+
+
+class Threads(NoThreads):
+    """A reactor whose threads run when they are told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def callInThreadWithCallback(self, on_result, call, *arguments, **named) -> None:  # type: ignore[no-untyped-def]
+        run = super().callInThreadWithCallback
+        self.waiting.append(lambda: run(on_result, call, *arguments, **named))
+
+
+async def test_many_are_saved_a_part_after_the_other(tmp_path: Path) -> None:
+    """And one that is forgotten meanwhile is not among them."""
+    clock, threads = ManualClock(), Threads()
+    recorder = recorder_of(clock)
+    packets = Packets(recorder, tmp_path, threads)
+    rings = []
+    for number in range(2 * AT_ONCE + 10):
+        ring = recorder.begin()
+        assert ring is not None
+        recorder.named(ring, f"c{number}", "")
+        ring.received(b"\xc0\x00")
+        rings.append(ring)
+    for _ in range(AT_ONCE):
+        recorder.ended(rings.pop(), "peer_closed")
+    packets.save()
+    clock.advance(SETTINGS.keep_seconds + 1)
+    recorder.sweep()
+    parts = 0
+    while threads.waiting:
+        assert len(threads.waiting) == 1
+        threads.waiting.pop()()
+        parts += 1
+    assert parts >= 2
+    after = Packets(recorder_of(clock), tmp_path, NoThreads())
+    after.save()
+    assert all([await after.of(f"c{number}") for number in range(AT_ONCE + 10)])
+    assert not any([await after.of(f"c{number}") for number in range(AT_ONCE + 10, 2 * AT_ONCE + 10)])
+    packets.close()
+    after.close()
