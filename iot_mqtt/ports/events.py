@@ -5,13 +5,14 @@
     publish ──▶ the last ``KEPT``, for who comes back and wants what he missed
         └─────▶ watchers, at once
 
-Whoever knows it publishes it. Publishing costs a small value; nothing is looked up or written for nobody.
+Whoever knows it publishes it. Publishing costs a small value; nothing is looked up or written for nobody, and the names
+of its fields are not kept with each.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 __all__ = [
@@ -55,8 +56,14 @@ class Event(NamedTuple):
     #: Seconds since 1970.
     at: float
     kind: str
+    names: Sequence[str]
     #: What JSON can say. Texts of clients are cut by who publishes them.
-    fields: Mapping[str, object]
+    values: Sequence[object]
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The values by their names."""
+        return dict(zip(self.names, self.values, strict=True))
 
 
 class Events:
@@ -76,8 +83,12 @@ class Events:
 
     def publish(self, kind: str, fields: Mapping[str, object]) -> None:
         """It happened."""
+        self.note(kind, tuple(fields), tuple(fields.values()))
+
+    def note(self, kind: str, names: Sequence[str], values: Sequence[object]) -> None:
+        """The same of what happens often: ``names`` is one tuple for all of a kind."""
         self.last += 1
-        event = Event(self.last, self._wall(), kind, fields)
+        event = Event(self.last, self._wall(), kind, names, values)
         self._kept.append(event)
         for watch in self.watchers:
             watch(event)

@@ -38,14 +38,18 @@ class EventTopics:
     def _publish(self) -> None:
         gathered, self._gathered = self._gathered, []
         publishing = self._publishing
+        wanted = {kind: self._is_wanted(kind) for kind in {event.kind for event in gathered}}
         for event in gathered:
-            topic = topic_of(event.kind)
-            match = publishing.routes.match(topic)
-            if match.plain or match.shared:
+            if wanted[event.kind]:
+                topic = topic_of(event.kind)
                 told = {"node": self._node, "at": event.at, "kind": event.kind, **event.fields}
                 payload = json.dumps(told, separators=(",", ":")).encode()
                 # Subscribers have it at QoS 0 or 1, as they asked for.
                 publishing.quietly(Message(topic, payload, 1))
+
+    def _is_wanted(self, kind: str) -> bool:
+        match = self._publishing.routes.match(topic_of(kind))
+        return bool(match.plain or match.shared)
 
 
 def topic_of(kind: str) -> bytes:

@@ -193,6 +193,7 @@ class EventDesk:
         if place is not None and not found["found"] and not found["lost"]:
             await self._something(rates)
             found = self._found(place)
+        found["found"] = [(event.number, event.at, event.kind, event.fields) for event in found["found"]]
         return json.dumps({**found, "rates": self._rates if rates else None}).encode()
 
     async def _something(self, rates: bool) -> None:
@@ -273,7 +274,9 @@ class _Listener:
     def take_answer(self, node: str, answer: bytes) -> None:
         """The same as another node tells it."""
         said = json.loads(answer)
-        found = [Event(*one) for one in said["found"]]
+        found = [
+            Event(number, at, kind, tuple(fields), tuple(fields.values())) for number, at, kind, fields in said["found"]
+        ]
         self.take(node, str(said["life"]), found, int(said["lost"]), said.get("number"))
         if said["rates"]:
             self.rates(node, said["rates"])

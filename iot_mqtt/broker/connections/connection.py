@@ -33,6 +33,8 @@ from iot_mqtt.topics.memo import Classes
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
 from iot_mqtt.values import NOBODY, CodecId, Origin, ProtocolVersion
 
+#: What ``Connection.whose`` is.
+WHO: Final = ("peer", "listener", "client", "user")
 #: Characters of a client id or user name that the log shows.
 LONGEST_NAME = 128
 
@@ -286,16 +288,20 @@ class Connection(AnswerWriter):
         """What the client says of itself and where it is, for the log: known before it is let in, and not to be
         believed then.
         """
+        return dict(zip(WHO, self.whose(), strict=True))
+
+    def whose(self) -> tuple[str, str, str | None, str | None]:
+        """The same without the names, which are ``WHO``."""
         connect, channel = self.connect, None if self.ctx is None else self.ctx.channel
         client_id = connect.client_id if connect is not None else None
         if self.session is not None:
             client_id = self.session.client_id
-        return {
-            "peer": "?" if channel is None else channel.peer,
-            "listener": "?" if channel is None else channel.listener,
-            "client": shortened(client_id),
-            "user": shortened(None if connect is None else connect.username),
-        }
+        return (
+            "?" if channel is None else channel.peer,
+            "?" if channel is None else channel.listener,
+            shortened(client_id),
+            shortened(None if connect is None else connect.username),
+        )
 
     def note_origin(self) -> None:
         """The principal is known, or another one: it answers for what is published from now on."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.connection import WHO, Connection
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.recorder import Recorded, Recorder
 from iot_mqtt.broker.session import Session
@@ -33,6 +33,8 @@ TURNED_AWAY = frozenset(
 CUT_OFF = frozenset({"outbox_limit", "outbox_total"})
 #: Endings decided below the protocol that count as errors.
 FAULTS = frozenset({"connect_timeout", "before_login", "half_open", "tls_handshakes", "failed"}) | TURNED_AWAY | CUT_OFF
+#: What is told of a client that is gone.
+WHO_LEFT = (*WHO, "reason", "text")
 
 
 class Connections:
@@ -124,7 +126,7 @@ class Connections:
         owner = _owner(connection)
         self.by_owner[owner] = self.by_owner.get(owner, 0) + 1
         self.most_clients = max(self.most_clients, self.clients)
-        self._events.publish(CLIENT_CONNECTED, connection.who())
+        self._events.note(CLIENT_CONNECTED, WHO, connection.whose())
         self._turn.plan_if_unsettled()
 
     def leaving(self, connection: Connection, end: str, error: MqttError | None = None) -> None:
@@ -178,9 +180,7 @@ class Connections:
         else:
             del self.by_owner[owner]
         self._counters.disconnects[reason] += 1
-        self._events.publish(
-            CLIENT_DISCONNECTED, {**connection.who(), "reason": reason, "text": end_text(reason, detail)}
-        )
+        self._events.note(CLIENT_DISCONNECTED, WHO_LEFT, (*connection.whose(), reason, end_text(reason, detail)))
         self.detach(session, connection, reason)
         self._accompaniment.by.client_left(connection)
         if session.ended:

@@ -22,9 +22,10 @@ from iot_mqtt.ports.events import CLIENT_REFUSED, SESSION_ENDED, Events
 __all__ = ["Attempts", "MemoryBounds", "tell_attempt"]
 
 _EVENTS = {"refused": CLIENT_REFUSED, "ended": SESSION_ENDED}
+_TOLD = ("client", "user", "peer", "listener", "reason", "text")
 
 #: Those of an ``AttemptInfo``; every session that ends with its connection leaves some, and hardly anybody asks.
-_Fields = tuple[str, str, float, str, str, str | None, str, str]
+Fields = tuple[str, str, float, str, str, str | None, str, str]
 #: Characters that are kept of what a client says.
 LONGEST = 256
 #: Bytes of an entry beside its texts, about.
@@ -70,13 +71,13 @@ class Attempts:
         self._wall = wall
         self._bounds = bounds or MemoryBounds()
         #: By number; all three in the order of time.
-        self._entries: dict[int, tuple[_Fields, str, int]] = {}
+        self._entries: dict[int, tuple[Fields, str, int]] = {}
         self._by_client: dict[str, dict[int, None]] = {}
         self._by_address: dict[str, dict[int, None]] = {}
         self._bytes = 0
         self._next = 0
         #: Told whatever is remembered.
-        self.noted: Callable[[AttemptInfo], None] | None = None
+        self.noted: Callable[[Fields], None] | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -133,9 +134,9 @@ class Attempts:
         self._add(fields, source_of(peer))
         noted = self.noted
         if noted is not None:
-            noted(AttemptInfo(*fields))
+            noted(fields)
 
-    def _add(self, fields: _Fields, address: str) -> None:
+    def _add(self, fields: Fields, address: str) -> None:
         bounds = self._bounds
         number = self._next = self._next + 1
         size = AROUND + len(fields[0]) + len(fields[4]) + len(fields[5] or "")
@@ -163,14 +164,9 @@ class Attempts:
                 del kept[key]
 
 
-def tell_attempt(events: Events, attempt: AttemptInfo) -> None:
+def tell_attempt(events: Events, attempt: Fields) -> None:
     """What is remembered of a client is an event, if the client had a name."""
-    kind = _EVENTS.get(attempt.kind)
+    client_id, remembered, _, reason, text, username, peer, listener = attempt
+    kind = _EVENTS.get(remembered)
     if kind is not None:
-        who = {
-            "client": attempt.client_id,
-            "user": attempt.username,
-            "peer": attempt.peer,
-            "listener": attempt.listener,
-        }
-        events.publish(kind, {**who, "reason": attempt.reason, "text": attempt.text})
+        events.note(kind, _TOLD, (client_id, username, peer, listener, reason, text))
