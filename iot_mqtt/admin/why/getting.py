@@ -16,6 +16,9 @@ from iot_mqtt.topics import matches, parse_shared
 
 #: Near misses and commands that are named.
 _MOST: Final = 3
+#: Comparisons of topics with filters, about, and topics that are looked at whatever that takes.
+_COMPARED: Final = 5_000
+_TOPICS: Final = 10
 #: Seconds for which what was dropped counts as going on.
 _FRESH: Final = 3600.0
 
@@ -224,12 +227,14 @@ def _topic(facts: Facts) -> Iterator[Finding]:
         yield _asked(facts, filters, facts.topic)
         return
     said = 0
-    for topic in facts.unwanted:
+    for topic in facts.unwanted[: max(_TOPICS, _COMPARED // len(filters))] if filters else ():
         near = nearest(filters, topic, certain=True)
-        if near is not None and said < _MOST:
+        if near is not None:
             said += 1
             text = f"somebody publishes to {topic!r}, and nobody gets it; it has {near.filter!r}: {near.difference}"
             yield Finding("near_miss", Weight.DELAYS, text, None, facts.node, _instead(near.instead))
+        if said == _MOST:
+            return
 
 
 def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from iot_mqtt.topics import matches, parse_replay, parse_shared
@@ -20,6 +21,17 @@ class Near(NamedTuple):
     instead: str | None
 
 
+@lru_cache(4 * MOST)
+def _words(filter: str) -> tuple[str, frozenset[str]]:
+    """What topics are held against, and its levels that are no wildcards."""
+    plain = plain_filter(filter)
+    return plain, frozenset(_bare(level) for level in plain.split("/") if level not in ("+", "#", ""))
+
+
+def _bare(level: str) -> str:
+    return level.strip().casefold()
+
+
 def plain_filter(filter: str) -> str:
     """What topics are held against: without ``$share/…`` and ``$replay/…``."""
     found = parse_shared(filter) or parse_replay(filter)
@@ -29,8 +41,13 @@ def plain_filter(filter: str) -> str:
 def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Near | None:
     """Of filters that do not match, the one that comes closest; ``certain``: only where a mistake is likely."""
     best: tuple[int, Near] | None = None
+    levels = frozenset(map(_bare, topic.split("/")))
     for filter, _ in zip(filters, range(MOST), strict=False):
-        found = _compared(filter, plain_filter(filter), topic)
+        plain, words = _words(filter)
+        # One level may be another one, or too many. Most filters are farther away, and looked at no closer.
+        if len(words - levels) > 1 and topic[:1] != "$":
+            continue
+        found = _compared(filter, plain, topic)
         if found is not None and (best is None or found[0] < best[0]) and not (certain and found[0] > _LEVEL):
             best = found
     return None if best is None else best[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -308,3 +309,15 @@ def test_a_session_that_is_at_home_where_nobody_answers_is_said_to_be_there() ->
     found = together([{**here, "node": "n1"}], {"n2": "no answer in time"})
     assert (found["findings"][0]["code"], found["findings"][0]["weight"]) == ("node_unheard", Weight.STOPS)
     assert "at home on n2, which did not answer: no answer in time" in found["findings"][0]["text"]
+
+
+def test_what_is_not_looked_at_closely_is_no_near_miss() -> None:
+    """Every short filter beside every short topic: a look at the words alone passes over nothing that is near."""
+    levels = ("a", "B", " a", "+", "")
+    filters = ["/".join(one) for length in (1, 2, 3) for one in product(levels, repeat=length)]
+    filters += [f"{one}/#" for one in filters[:30]] + ["#", "$share/g/a/B", "$replay/a/b"]
+    topics = ["/".join(one) for length in (1, 2, 3) for one in product(("a", "b", "A", "", "c"), repeat=length)]
+    for topic in (*topics, "$SYS/a"):
+        for filter in filters:
+            found = near._compared(filter, near.plain_filter(filter), topic)
+            assert near.nearest([filter], topic) == (None if found is None else found[1]), (filter, topic)
