@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from time import thread_time
 from typing import Any, Final, Protocol
 
 from twisted.internet.defer import Deferred
@@ -47,7 +48,7 @@ class Turns(Protocol):
         ...
 
     def spent(self, seconds: float) -> None:
-        """So long a call has kept the reactor that was answered at once."""
+        """So much of the processor a call has taken that was answered at once."""
         ...
 
     def next(self) -> Awaitable[None]:
@@ -70,8 +71,12 @@ class AtOnce:
 class Waiting:
     """``Turns`` of one reactor. ``messages``: how many the node has had so far."""
 
-    def __init__(self, reactor: Any, clock: Clock, messages: Callable[[], int]) -> None:
+    def __init__(
+        self, reactor: Any, clock: Clock, messages: Callable[[], int], worked: Callable[[], float] = thread_time
+    ) -> None:
+        """``worked``: seconds that this thread has had so far; what other processes take is nobody's fault."""
         self._reactor = reactor
+        self._worked = worked
         self._now = clock.monotonic
         self._messages = messages
         self._queue: deque[Deferred[None]] = deque()
@@ -109,13 +114,12 @@ class Waiting:
     def _serve(self) -> None:
         """The reactor has served its sockets: one slice, or some that are short."""
         self._armed = False
-        began = self._now()
-        self._earn(began)
-        now = began
+        self._earn(self._now())
+        now = began = self._worked()
         while self._queue and self._credit >= 0.0 and now - began < BURST:
             # What follows runs in here, to where it waits again.
             self._queue.popleft().callback(None)
-            then, now = now, self._now()
+            then, now = now, self._worked()
             self._credit -= now - then
         if self._queue:
             self._arm()

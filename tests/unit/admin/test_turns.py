@@ -22,7 +22,7 @@ TURN = 1e-6
 
 
 class Loop(TwistedClock):
-    """A reactor whose time is also what work takes: ``work`` lets it pass without a turn."""
+    """A reactor, and what its thread has worked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Loop(TwistedClock):
         self.worked = 0.0
 
     def monotonic(self) -> float:
-        return float(self.seconds()) + self.worked
+        return float(self.seconds())
 
     def work(self, seconds: float) -> None:
         self.worked += seconds
@@ -57,7 +57,7 @@ def loop() -> Loop:
 @pytest.fixture
 def waiting(loop: Loop) -> Waiting:
     clock: Any = loop
-    return Waiting(loop, clock, lambda: loop.messages)
+    return Waiting(loop, clock, lambda: loop.messages, lambda: loop.worked)
 
 
 def test_without_messages_nobody_waits_longer_than_for_the_next_turn(loop: Loop, waiting: Waiting) -> None:
@@ -97,7 +97,6 @@ def test_beside_messages_calls_have_their_share(loop: Loop, waiting: Waiting) ->
         loop.advance(0.001)
     took = done[-1] - began
     assert len(done) == 20
-    # Work passes on its own clock here, so a share of all of the time is a little more of the loop's.
     assert 20 * 0.01 / SHARE * 0.8 < took < 20 * 0.01 / SHARE * 1.2
 
 
