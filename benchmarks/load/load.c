@@ -4,6 +4,7 @@
  *                 [--window W --inflight I] [--rate R] [--drip] [--durable] [--seconds T] [--version 4|5]
  *                 --seconds: stop publishing after T seconds, if --count messages each have not been sent before
  *                 --durable: the subscribers' sessions outlive their connections
+ *                 --name WORD: what client ids and topics begin with, for several at once
  *                 --readers-port N: the subscribers connect to another node of the same cluster
  *   load connect  --port N --count N --conc C         then holds them until its standard input ends
  *   load retained --port N --count N --subs S
@@ -32,10 +33,10 @@ enum { CONNACK = 2, PUBLISH = 3, PUBACK = 4, PUBREC = 5, PUBREL = 6, PUBCOMP = 7
 enum { IN_SIZE = 1 << 18, STAMP = 16, MAX_EVENTS = 256 };
 
 static struct {
-    const char *shape;
+    const char *shape, *name;
     long port, readers_port, version, pubs, subs, count, size, qos, window, inflight, conc, drip, durable;
     double rate, stall, seconds;
-} opt = {.shape = "p2p", .version = 4, .pubs = 1, .subs = 1, .count = 1000, .size = 64, .window = 1000,
+} opt = {.shape = "p2p", .name = "load", .version = 4, .pubs = 1, .subs = 1, .count = 1000, .size = 64, .window = 1000,
          .inflight = 100, .conc = 100, .stall = 5};
 
 typedef struct {
@@ -200,7 +201,7 @@ static void talk(int fd, const uint8_t *packet, size_t length, uint8_t answer) {
 static void open_conn(conn_t *c, bool publisher, int index, const char *filter) {
     char name[64];
     uint8_t packet[512];
-    snprintf(name, sizeof name, "load-%s-%d", publisher ? "pub" : "sub", index);
+    snprintf(name, sizeof name, "%.32s-%s-%d", opt.name, publisher ? "pub" : "sub", index);
     long port = publisher || !opt.readers_port ? opt.port : opt.readers_port;
     *c = (conn_t){.fd = dial(true, port), .index = index, .publisher = publisher, .open = true};
     c->in = malloc(publisher ? 1 << 14 : IN_SIZE);
@@ -414,8 +415,8 @@ static void print_result(double seconds, double cpu, uint64_t total) {
 
 static int run_pubsub(void) {
     bool p2p = !strcmp(opt.shape, "p2p"), fanout = !strcmp(opt.shape, "fanout");
-    const char *prefix = fanout ? "load/all" : "load/%06d/x";
-    char filter[64];
+    char prefix[48], filter[64];
+    snprintf(prefix, sizeof prefix, fanout ? "%.32s/all" : "%.32s/%%06d/x", opt.name);
     uint64_t total = (uint64_t)opt.pubs * (uint64_t)opt.count;
     if (p2p) opt.subs = opt.pubs;
     publishers = calloc((size_t)opt.pubs, sizeof *publishers);
@@ -423,7 +424,8 @@ static int run_pubsub(void) {
     dirty = calloc((size_t)(opt.pubs + opt.subs), sizeof *dirty);
     for (int i = 0; i < opt.subs; i++) {
         snprintf(filter, sizeof filter, prefix, i);
-        open_conn(&subscribers[i], false, i, p2p || fanout ? filter : "load/+/x");
+        if (!p2p && !fanout) snprintf(filter, sizeof filter, "%.32s/+/x", opt.name);
+        open_conn(&subscribers[i], false, i, filter);
     }
     for (int i = 0; i < opt.pubs; i++) open_conn(&publishers[i], true, i, NULL);
     expected = p2p ? total : total * (uint64_t)opt.subs;
@@ -597,7 +599,8 @@ int main(int argc, char **argv) {
         {"version", &opt.version, 0, 0}, {"pubs", &opt.pubs, 0, 0},
         {"subs", &opt.subs, 0, 0}, {"count", &opt.count, 0, 0}, {"size", &opt.size, 0, 0}, {"qos", &opt.qos, 0, 0},
         {"window", &opt.window, 0, 0}, {"inflight", &opt.inflight, 0, 0}, {"conc", &opt.conc, 0, 0},
-        {"rate", 0, &opt.rate, 0}, {"seconds", 0, &opt.seconds, 0}, {"stall", 0, &opt.stall, 0}, {"shape", 0, 0, &opt.shape}};
+        {"rate", 0, &opt.rate, 0}, {"seconds", 0, &opt.seconds, 0}, {"stall", 0, &opt.stall, 0}, {"shape", 0, 0, &opt.shape},
+        {"name", 0, 0, &opt.name}};
     if (argc < 2) die("usage: load pubsub|connect|retained --port N ...");
     for (int i = 2; i < argc; i++) {
         size_t k, n = sizeof options / sizeof *options;
