@@ -48,7 +48,7 @@ COMMANDS = (
     LazyCommand(
         "import",
         "iot_mqtt.app.importing.cli:import_group",
-        "Make a configuration, users and rules of those of another broker.",
+        "Come from another broker: with its configuration, users, rules and retained messages.",
     ),
     LazyCommand(
         "passwd",

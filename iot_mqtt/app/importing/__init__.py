@@ -1,1 +1,1 @@
-"""Coming from another broker: its files in our words."""
+"""Coming from another broker: its files in our words, and its retained messages."""

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iot_mqtt.app.lazy import LazyCommand, LazyGroup
 from iot_mqtt.app.terminal import plain
 
 if TYPE_CHECKING:
     from iot_mqtt.app.importing.imported import Imported
 
 _FILE = click.Path(exists=True, dir_okay=False)
+_RETAINED = LazyCommand(
+    "retained",
+    "iot_mqtt.app.importing.retained_command:import_retained",
+    "Take over the retained messages of another broker, or of mosquitto.db.",
+)
 
 
-@click.group("import")
+@click.group("import", cls=LazyGroup, lazy=(_RETAINED,))
 def import_group() -> None:
-    """Make a configuration, users and rules of those of another broker."""
+    """Come from another broker: with its configuration, users, rules and retained messages."""
 
 
 @import_group.command("mosquitto")
