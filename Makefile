@@ -11,7 +11,7 @@ ARGS ?=
 NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs docs-check lock changelog clean
-.PHONY: sbom audit pipeline wheel deb chart
+.PHONY: sbom audit pipeline wheel deb chart dashboard
 .PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse
 
 help: ## Print this list
@@ -103,8 +103,12 @@ audit: sbom ## Ask OSV.dev what is known of these parts (needs the internet)
 	@.venv/bin/python scripts/parts.py audit build/sbom
 
 wheel: ## Make dist/*.whl for this Python (PYTHON=python3.12 for another); the same source gives the same file
-	@IOT_MQTT_NATIVE=off scripts/setup.sh run
+	@IOT_MQTT_NATIVE=off IOT_MQTT_WEB=off scripts/setup.sh run
+	@scripts/setup.sh web
 	@scripts/wheel.sh
+
+dashboard: ## Build the dashboard, which the admin port serves (Node.js 20.19 or newer, npm)
+	@scripts/setup.sh web
 
 chart: ## Lint the chart and write what it makes of its defaults (needs helm)
 	@scripts/chart.py
@@ -119,6 +123,6 @@ changelog: setup ## Move the change fragments into CHANGELOG.md (ARGS=VERSION)
 	@.venv/bin/python scripts/changes.py assemble $(ARGS)
 
 clean: ## Remove what make and the tools have made, .venv included; data and tokens stay
-	rm -rf .venv build cluster/target cluster/*/target spark/target *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
+	rm -rf .venv build web/node_modules iot_mqtt/admin/static cluster/target cluster/*/target spark/target *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
 	find iot_mqtt -name '*.so' -delete -o -path '*/native/*.c' -delete -o -name compiled.digests -delete
 	find . -name __pycache__ -type d -prune -not -path './.git/*' -exec rm -rf {} +

@@ -7,7 +7,9 @@
 #   scripts/setup.sh pipeline Spark, and what reports are made with
 #   scripts/setup.sh jars     Ignite, ZooKeeper, Kafka and our gateway as jars, in cluster/target/jars
 #   scripts/setup.sh spark    what Spark needs for Kafka as jars, in spark/target/jars
-#   scripts/setup.sh tests    all jars, and what only the tests need from outside Python: mosquitto and mqtt.js
+#   scripts/setup.sh web      the dashboard, from web/ into iot_mqtt/admin/static (Node.js 20.19 or newer, npm)
+#   scripts/setup.sh tests    all jars, the dashboard, and what only the tests need from outside Python: mosquitto
+#                             and mqtt.js
 #
 # Stamps with a digest of everything that went in make a second call cheap.
 set -euo pipefail
@@ -38,6 +40,8 @@ packages() {
 }
 
 digest() { cat "$@" 2>/dev/null | sha256sum | cut -d ' ' -f 1; }
+# One digest of all files given on standard input, names ended by a zero byte.
+digest_of_all() { sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1; }
 
 # A Python 3.11 or newer that really runs (a version manager's shim may not) and can make virtual environments.
 find_python() {
@@ -155,6 +159,53 @@ background_part() {
 # second. What is up to date costs a look.
 bytecode_part() { .venv/bin/python -m compileall -q iot_mqtt; }
 
+# Node.js as Vite wants it.
+node_fits() { present node && present npm && node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; }
+
+# What the dashboard is made of, and what it was made to.
+web_sources() { find web -name node_modules -prune -o -type f -print0 | digest_of_all; }
+web_current() { [[ -f $WEB/index.html && -f $WEB/.setup && $(<"$WEB/.setup") == "$1" ]]; }
+WEB=iot_mqtt/admin/static
+
+web_part() {
+    local wanted locked
+    wanted=$(web_sources)
+    ! web_current "$wanted" || return 0
+    node_fits || packages nodejs npm || true
+    node_fits || die "the dashboard needs Node.js 20.19 or newer and npm"
+    ! present flock || { exec 7<web/package.json && flock 7; }
+    ! web_current "$wanted" || return 0
+    mkdir -p .venv
+    locked=$(digest web/package-lock.json)
+    if [[ ! -f web/node_modules/.setup || $(<web/node_modules/.setup) != "$locked" ]]; then
+        say "installing what the dashboard is built with (npm)"
+        # Not `npm ci`, which wants the lock to name what a tool has for other systems, too, and no registry need have.
+        npm install --prefix web --no-save --ignore-scripts --no-audit --no-fund --loglevel error >.venv/web.log 2>&1 \
+            || { tail -n 30 .venv/web.log >&2; die "npm failed; its words are in .venv/web.log"; }
+        printf '%s' "$locked" >web/node_modules/.setup
+    fi
+    say "building the dashboard"
+    (cd web && npx --no-install vite build --outDir ../build/web --emptyOutDir --logLevel warn) >.venv/web.log 2>&1 \
+        || { tail -n 30 .venv/web.log >&2; die "the dashboard was not built; all words are in .venv/web.log"; }
+    # A node that serves the one of before finds each file until the index is another one.
+    mkdir -p $WEB
+    rm -f $WEB/.setup
+    (cd build/web && find . -type f ! -name 'index.html*' -print0 | xargs -0 cp --parents -t "../../$WEB")
+    cp build/web/index.html.* $WEB/
+    cp build/web/index.html $WEB/.index && mv $WEB/.index $WEB/index.html
+    (cd $WEB && find . -type f ! -name .setup -print0 | while IFS= read -rd '' one; do
+        [[ -f ../../../build/web/$one ]] || rm -f "$one"
+    done)
+    printf '%s' "$wanted" >$WEB/.setup
+}
+
+# Until it is there the admin port serves a page that says so; a start does not wait, and needs no Node.js.
+web_background() {
+    [[ ${IOT_MQTT_WEB:-} != off ]] && ! web_current "$(web_sources)" && node_fits || return 0
+    say "the dashboard is built meanwhile"
+    (nice -n 19 scripts/setup.sh web </dev/null >.venv/web-background.log 2>&1 &)
+}
+
 tests_part() {
     local missing=()
     present mosquitto || missing+=(mosquitto)
@@ -162,6 +213,8 @@ tests_part() {
     # Network namespaces, for the tests of a split cluster; they need root anyway.
     [[ $EUID != 0 ]] || present ip || missing+=(iproute2)
     { present node && present npm; } || missing+=(nodejs npm)
+    # The tests of the dashboard are left out without it.
+    present chromium || packages chromium || say "without chromium the dashboard is not tried in a browser"
     [[ ${#missing[@]} == 0 ]] || packages "${missing[@]}" || die "the tests need ${missing[*]}"
 
     local js=tests/system/js stamp wanted
@@ -175,9 +228,6 @@ tests_part() {
     npm ci --prefix $js --ignore-scripts --no-audit --no-fund --silent
     printf '%s' "$wanted" >$stamp
 }
-
-# One digest of all files given on standard input, names ended by a zero byte.
-digest_of_all() { sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1; }
 
 # Maven keeps what it has downloaded in ~/.m2; only a change of a pom or of the gateway makes it work again.
 jars_part() {
@@ -226,11 +276,12 @@ spark_part() {
 export HOME="${HOME:-$PWD/.venv/home}"
 case ${1:-} in
     '') install_part setup dev.lock; compile_part; bytecode_part ;;
-    run) run_part; background_part ;;
+    run) run_part; background_part; web_background ;;
     compile) compile_part; bytecode_part; say "compiled" ;;
     pipeline) run_part; current setup "$(installed dev.lock)" || install_part pipeline pipeline.lock ;;
     jars) jars_part ;;
     spark) spark_part ;;
-    tests) jars_part; spark_part; tests_part ;;
-    *) die "unknown argument: $1 (nothing, run, compile, pipeline, jars, spark or tests)" ;;
+    web) web_part ;;
+    tests) jars_part; spark_part; tests_part; web_part ;;
+    *) die "unknown argument: $1 (nothing, run, compile, pipeline, jars, spark, web or tests)" ;;
 esac

@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.admin import errors
+from iot_mqtt.admin.dashboard import Page
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.json_text import JsonText, as_json
 from iot_mqtt.admin.routes import Answered
@@ -38,6 +39,8 @@ def write(request: WebRequest, outcome: object) -> bytes:
     """The body of what was answered; status and headers are set. Bytes are a page that has its headers."""
     if isinstance(outcome, bytes):
         return outcome
+    if isinstance(outcome, Page):
+        return _write_page(request, outcome)
     if isinstance(outcome, Answered):
         return _write_json(request, status_of(outcome), outcome.value, outcome.headers)
     return _write_json(request, status_of(outcome), outcome)
@@ -77,6 +80,15 @@ def failed(request: WebRequest, error: Exception) -> bytes:
         detail = "the node's log says more"
         error = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
     return _write_json(request, error.status, error.problem(), {"content-type": _PROBLEM, **error.headers})
+
+
+def _write_page(request: WebRequest, page: Page) -> bytes:
+    request.setResponseCode(page.status)
+    for name, text in page.headers.items():
+        request.setHeader(name, text)
+    if page.status is not HTTPStatus.NOT_MODIFIED:
+        request.setHeader("content-length", str(len(page.body)))
+    return page.body
 
 
 def _write_json(

@@ -39,6 +39,10 @@ _PARAMETERS: dict[str, Json] = {
     "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
     "topic": {"description": "Only filters that it matches.", "schema": {"type": "string", "minLength": 1}},
     "prefix": {"description": "What the client id begins with.", "schema": {"type": "string"}},
+    "contains": {
+        "description": "A part of the client id, whatever the case of its letters.",
+        "schema": {"type": "string"},
+    },
     "user": {"description": "Only of this user.", "schema": {"type": "string"}},
     "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
     "listener": {"description": "Only by this listener.", "schema": {"type": "string"}},

@@ -34,6 +34,9 @@ from iot_mqtt.topics import validate_filter
 from iot_mqtt.uplink.desk import UplinkDesk
 from iot_mqtt.values import Message
 
+#: What clients are found by, as ``ClientsWanted`` has it.
+CLIENTS_BY = ("prefix", "user", "address", "listener", "contains")
+
 
 class Resources(Resource):
     """``/api/v1`` of one node. ``now`` is wall-clock seconds."""
@@ -93,9 +96,9 @@ class Resources(Resource):
     def _status(self, call: Call) -> Json:
         return shapes.of_status(self._view.info(), self._view.counters, self._now())
 
-    @listing("clients", "Connected clients.", "Client", "prefix", "user", "address", "listener", spread="merge")
+    @listing("clients", "Connected clients.", "Client", *CLIENTS_BY, spread="merge")
     def _clients(self, call: Call) -> Page:
-        wanted = ClientsWanted(*map(call.query.get, ("prefix", "user", "address", "listener")))
+        wanted = ClientsWanted(*map(call.query.get, CLIENTS_BY))
         try:
             found = self._view.clients(call.after, call.limit + 1, wanted)
         except ValueError as error:

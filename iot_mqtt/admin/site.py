@@ -1,5 +1,5 @@
 """The admin port: ``/health``, ``/ready`` and (unless ``admin.metrics`` says no) ``/metrics`` for all, ``/api/v1`` for
-who shows a token, or the cookie of a login, with the rights.
+who shows a token, or the cookie of a login, with the rights; ``/`` is the dashboard, which asks ``/api/v1``.
 
 This file, ``answers`` and ``connections`` are the only ones of the package that know the web server of Twisted.
 """
@@ -26,6 +26,7 @@ from iot_mqtt.admin.call import Call, path_segments, read_query
 from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
 from iot_mqtt.admin.cross_site import Hosts, check_csrf, check_origin, misdirected
+from iot_mqtt.admin.dashboard import Dashboard
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.login_resources import Cookie, must_change
@@ -94,12 +95,14 @@ def make_site(
     doorkeeper: Doorkeeper | None = None,
     gate: Gate | None = None,
     everywhere: Everywhere | None = None,
+    dashboard: Dashboard | None = None,
 ) -> Site:
     """The site of the admin port, to be given to a port of the reactor. ``further``: more resources. Without a ``gate``
-    the token is all that opens it. ``everywhere``: the other nodes; without it there are none.
+    the token is all that opens it. ``everywhere``: the other nodes; without it there are none. ``dashboard``: what
+    ``/`` answers; without it, what was built.
     """
     resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further, everywhere)
-    root = _Root(view, metrics, gate or Gate(RootToken(token)), resources, max_body)
+    root = _Root(view, metrics, gate or Gate(RootToken(token)), resources, max_body, dashboard or Dashboard())
     return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 
 
@@ -157,8 +160,17 @@ class _Site(Site):
 class _Root(Resource):
     isLeaf = True  # noqa: N815 - Twisted asks for this name
 
-    def __init__(self, view: BrokerView, metrics: MetricsText, gate: Gate, resources: Resources, max_body: int) -> None:
+    def __init__(
+        self,
+        view: BrokerView,
+        metrics: MetricsText,
+        gate: Gate,
+        resources: Resources,
+        max_body: int,
+        dashboard: Dashboard,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._dashboard = dashboard
         self._view = view
         self._metrics = metrics
         self._gate = gate
@@ -212,11 +224,15 @@ class _Root(Resource):
             raise misdirected()
         if tuple(segments[:2]) == _API:
             return self._call(request, method, segments[2:], caller)
+        page = None
         if len(segments) != 1 or segments[0] not in self._open:
-            raise errors.not_found("there is /health, /ready, /metrics and /api/v1/")
+            accepted, known = _header(request, "accept-encoding") or "", _header(request, "if-none-match") or ""
+            page = self._dashboard.page(segments, accepted, known)
+            if page is None:
+                raise errors.not_found("there is /, /health, /ready, /metrics and /api/v1/")
         if method not in ("GET", "HEAD"):
             raise errors.method_not_allowed(method, "GET")
-        return self._open[segments[0]](request)
+        return self._open[segments[0]](request) if page is None else page
 
     def _call(
         self, request: WebRequest, method: str, segments: list[str], caller: Caller | None

@@ -205,6 +205,8 @@ class ClientsWanted:
     #: An address, or a network such as 10.0.7.0/28.
     address: str | None = None
     listener: str | None = None
+    #: A part of the client id, whatever the case of its letters.
+    contains: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,12 +89,14 @@ class ClientsView:
 
 def _fitting(wanted: ClientsWanted) -> Callable[[Session], bool]:
     network = None if wanted.address is None else ipaddress.ip_network(wanted.address, strict=False)
+    part = None if wanted.contains is None else wanted.contains.casefold()
 
     def fits(session: Session) -> bool:
         connection = session.connection
         channel = connection.ctx.channel if isinstance(connection, Connection) and connection.ctx is not None else None
         return (
             (wanted.prefix is None or session.client_id.startswith(wanted.prefix))
+            and (part is None or part in session.client_id.casefold())
             and (wanted.user is None or session.username == wanted.user)
             and (wanted.listener is None or (channel is not None and channel.listener == wanted.listener))
             and (network is None or (channel is not None and _within(channel.peer, network)))

@@ -56,8 +56,19 @@ def test_other_methods_are_405_and_name_those_that_work() -> None:
     assert (answer.status, answer.headers["allow"]) == (405, "GET")
 
 
-@pytest.mark.parametrize("path", ["/", "/healthy", "/health/x", "/api", "/api/v2/status"])
+@pytest.mark.parametrize("path", ["/nothing", "/healthy", "/health/x", "/api", "/api/v2/status"])
 def test_other_paths_are_404_in_json(path: str) -> None:
     """Even a mistyped path gets an answer that a program can read."""
     answer = make_browser(FakeView()).get(path)
     assert (answer.status, answer.json["error"]) == (404, "not_found")
+
+
+def test_the_dashboard_is_there_for_who_has_no_token() -> None:
+    """Built or not: a page, with its own policy; nothing of the API is open by it."""
+    browser = make_browser(FakeView())
+    answer = browser.get("/")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert browser.request("HEAD", "/").body == b""
+    assert browser.request("POST", "/").status == 405

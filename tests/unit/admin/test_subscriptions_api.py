@@ -54,8 +54,8 @@ def test_filters_and_groups_are_listed(view: FakeView, browser: Browser) -> None
 
 def test_clients_are_narrowed(view: FakeView, browser: Browser) -> None:
     """What is asked for reaches the broker."""
-    browser.get("/api/v1/clients?prefix=p&user=u&address=10.0.0.0/8&listener=l")
-    assert view.wanted == ClientsWanted("p", "u", "10.0.0.0/8", "l")
+    browser.get("/api/v1/clients?prefix=p&user=u&address=10.0.0.0/8&listener=l&contains=c")
+    assert view.wanted == ClientsWanted("p", "u", "10.0.0.0/8", "l", "c")
 
 
 def test_sessions_are_narrowed(view: FakeView, browser: Browser) -> None:

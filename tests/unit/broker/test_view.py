@@ -262,6 +262,8 @@ def test_clients_can_be_narrowed() -> None:
         node.connect(name, username=user)
     clients = node.view.clients
     assert listed(clients(wanted=ClientsWanted(prefix="plc"))) == ["plc-1", "plc-2"]
+    assert listed(clients(wanted=ClientsWanted(contains="LC-"))) == ["plc-1", "plc-2"]
+    assert listed(clients(wanted=ClientsWanted(contains="-2"))) == ["plc-2"]
     assert listed(clients(wanted=ClientsWanted(user="ann"))) == ["hmi", "plc-1"]
     assert listed(clients(wanted=ClientsWanted(prefix="plc", user="ann"))) == ["plc-1"]
     assert len(clients(wanted=ClientsWanted(listener="embedded"))) == 3

@@ -1,0 +1,89 @@
+/** Calls of `/api/v1`: typed by who calls, errors as problem+json, changes with the token against other sites. */
+
+export interface Missing {
+  node: string;
+  reason: string;
+}
+
+/** A page of a list: `after` is the cursor of the next one. */
+export interface Paged<Item> {
+  items: Item[];
+  after?: string | null;
+  missing?: Missing[];
+}
+
+/** What a call that failed was answered with (RFC 9457). */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    readonly detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+export type Query = Record<string, string | number | boolean | undefined | null>;
+
+type Guard = (problem: Problem) => void;
+let csrf = "";
+let onProblem: Guard = () => {};
+
+/** What is shown with changes, and who is told of calls that were not let through. */
+export function authorize(token: string, guard?: Guard): void {
+  csrf = token;
+  if (guard) onProblem = guard;
+}
+
+/** A path below `/api/v1`: `path("clients", id, "why")`. Each part is encoded: ids are of others. */
+export function path(...parts: string[]): string {
+  return parts.map(encodeURIComponent).join("/");
+}
+
+export function url(path: string, query: Query = {}): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
+  return `/api/v1/${path}${text ? `?${text}` : ""}`;
+}
+
+async function call<Answer>(method: string, address: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
+  const sent = body === undefined ? null : JSON.stringify(body);
+  let response: Response;
+  try {
+    response = await fetch(address, {
+      method,
+      headers,
+      body: sent,
+      credentials: "same-origin",
+      signal: signal ?? null,
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem(0, "unreachable", "");
+  }
+  const text = await response.text();
+  const value = text === "" ? undefined : parsed(text);
+  if (response.ok) return value as Answer;
+  const said = (value ?? {}) as { error?: string; detail?: string; title?: string };
+  const problem = new Problem(response.status, said.error ?? "error", said.detail ?? said.title ?? response.statusText);
+  onProblem(problem);
+  throw problem;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export const api = {
+  get: <Answer>(path: string, query?: Query, signal?: AbortSignal) =>
+    call<Answer>("GET", url(path, query), undefined, signal),
+  post: <Answer>(path: string, body?: unknown, query?: Query) => call<Answer>("POST", url(path, query), body),
+  delete: <Answer>(path: string, query?: Query) => call<Answer>("DELETE", url(path, query)),
+};

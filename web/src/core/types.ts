@@ -1,0 +1,141 @@
+/**
+ * What the API answers, as far as pages use it. The comment above each names the schema of the API's description;
+ * a test holds every field against it.
+ */
+
+/** schema: Me */
+export interface Me {
+  name: string;
+  role: string;
+  must_change: boolean;
+  csrf: string;
+}
+
+/** schema: Status */
+export interface Status {
+  node_id: string;
+  version: string;
+  started_at: number;
+  ready: boolean;
+  state: string;
+  clients: number;
+  sessions: number;
+  subscriptions: number;
+  retained: number;
+  waiting: number;
+  inflight: number;
+  unexplained: number;
+  alarms: string[];
+  uptime: number;
+  counters: Counters;
+}
+
+export interface Counters {
+  messages_received: number;
+  messages_delivered: number;
+  messages_unmatched: number;
+  bytes_received: number;
+  bytes_sent: number;
+  connects_accepted: number;
+  connects_refused: Record<string, number>;
+  disconnects: Record<string, number>;
+  dropped: Record<string, number>;
+  forwards_dropped: Record<string, number>;
+  messages_refused: Record<string, number>;
+  denied: Record<string, number>;
+  commits: number;
+  commit_seconds: number;
+}
+
+/** schema: Client */
+export interface Client {
+  client_id: string;
+  username: string | null;
+  peer: string;
+  listener: string;
+  protocol: string;
+  keep_alive: number;
+  connected_at: number;
+  bytes_received: number;
+  bytes_sent: number;
+  outbox_bytes: number;
+  writable: boolean;
+  subscriptions: number;
+  inflight: number;
+  queued: number;
+  paused: string | null;
+  node?: string;
+}
+
+/** schema: Session */
+export interface Session {
+  client_id: string;
+  connected: boolean;
+  durable: boolean;
+  expiry_interval: number;
+  created_at: number;
+  disconnected_at: number | null;
+  subscriptions: number;
+  inflight: number;
+  queued: number;
+  backlog: number;
+  lag: number;
+  delivered: number;
+  dropped: Record<string, number>;
+  denied: Record<string, number>;
+  state: string;
+  node?: string;
+}
+
+/** schema: Subscription */
+export interface Subscription {
+  client_id: string;
+  filter: string;
+  qos: number;
+  node?: string;
+}
+
+export interface Finding {
+  code: string;
+  weight: number;
+  text: string;
+  since: number | null;
+  node: string;
+  helps: string | null;
+}
+
+/** schema: Why */
+export interface Why {
+  client_id: string;
+  findings: Finding[];
+  slowest_hop: string | null;
+  client: Client | null;
+  session: Session | null;
+  subscriptions: Subscription[];
+}
+
+/** schema: RecordedPacket */
+export interface Packet {
+  at: number;
+  direction: string;
+  packet: string;
+  text: string;
+  packets: number;
+  bytes: number;
+  node?: string;
+}
+
+export interface Series {
+  name: string;
+  unit: string;
+  over_nodes: "sum" | "max";
+  values: (number | null)[];
+}
+
+/** schema: History */
+export interface History {
+  begin: number;
+  step: number;
+  series: Series[];
+  node?: string;
+}

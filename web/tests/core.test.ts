@@ -1,0 +1,161 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test, vi } from "vitest";
+import { ratesOf } from "../src/core/rates";
+import { linesOf } from "../src/core/series";
+import type { Finding, Why } from "../src/core/types";
+import { placeOf, standing } from "../src/core/way";
+import { Chunks } from "../src/ui/chunks";
+
+const SRC = join(import.meta.dirname, "../src");
+
+describe("words", () => {
+  const languages = ["en", "de", "zh"];
+  const words = (language: string) => {
+    const folder = join(SRC, "i18n", language);
+    const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
+    const pairs = files.flatMap((name) =>
+      Object.entries(JSON.parse(readFileSync(join(folder, name), "utf-8")) as object),
+    );
+    expect(new Set(pairs.map(([key]) => key)).size, `${language}: a key stands twice`).toBe(pairs.length);
+    return Object.fromEntries(pairs) as Record<string, string>;
+  };
+
+  test("are there in every language, with the same values in them", () => {
+    const [en, ...others] = languages.map(words) as [Record<string, string>, ...Record<string, string>[]];
+    const values = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort().join();
+    for (const other of others) {
+      expect(Object.keys(other).sort()).toEqual(Object.keys(en).sort());
+      for (const [key, text] of Object.entries(en)) expect(values(other[key] ?? ""), key).toBe(values(text));
+    }
+  });
+
+  test("are there for every key that a page asks for", () => {
+    const en = words("en");
+    const sources = readdirSync(SRC, { recursive: true, encoding: "utf-8" }).filter((name) => /\.tsx?$/.test(name));
+    const asked = sources.flatMap((name) =>
+      [...readFileSync(join(SRC, name), "utf-8").matchAll(/\b(?:t\(|title: )"([a-z]+\.[\w.]+)"/g)].map((one) => one[1]),
+    );
+    expect(asked.length).toBeGreaterThan(50);
+    expect(asked.filter((key) => !((key as string) in en))).toEqual([]);
+  });
+});
+
+describe("places", () => {
+  let router: typeof import("../src/core/router");
+  beforeAll(async () => {
+    vi.stubGlobal("location", { hash: "" });
+    vi.stubGlobal("window", { addEventListener: () => {} });
+    router = await import("../src/core/router");
+  });
+
+  test("of any name are read as they were written", () => {
+    for (const id of ["press-7", "a/b", "?x=1&y#z", "<img src=x onerror=alert(1)>", "100%", "", "日本"]) {
+      const found = router.read(router.href(["clients", id], { filter: id }));
+      expect(found.parts[0]).toBe("clients");
+      expect(found.parts[1] ?? "").toBe(id);
+      expect(found.query.filter ?? "").toBe(id);
+    }
+    expect(router.read("#/clients/%zz").parts).toEqual(["clients", "%zz"]);
+  });
+
+  test("fit patterns", () => {
+    expect(router.match("clients/:id", ["clients", "a/b"])).toEqual({ id: "a/b" });
+    expect(router.match("clients", ["clients", "x"])).toBeNull();
+    expect(router.match("", [])).toEqual({});
+  });
+});
+
+describe("a list that comes in pages", () => {
+  test("asks for what is looked at, and for more as one goes on", () => {
+    const list = new Chunks<number>();
+    const fill = (first: number, end: number) => {
+      const asked: (string | undefined)[] = [];
+      for (const { index, after } of list.needed(first, end)) {
+        asked.push(after);
+        const start = after === undefined ? 0 : Number(after);
+        list.put(index, [start, start + 1, start + 2, start + 3], start + 4 < 12 ? String(start + 4) : null);
+      }
+      return asked;
+    };
+    expect(fill(0, 3)).toEqual([undefined]);
+    expect(list.complete).toBe(false);
+    expect(fill(2, 7)).toEqual([undefined, "4"]);
+    expect(fill(5, 100)).toEqual(["4", "8"]);
+    expect(list.complete).toBe(true);
+    expect([list.count, list.slice(3, 9)]).toEqual([12, [3, 4, 5, 6, 7, 8]]);
+    // Nothing but what is in view is asked for again.
+    expect(fill(9, 11)).toEqual(["8"]);
+  });
+
+  test("forgets what came behind a page that ends elsewhere now", () => {
+    const list = new Chunks<string>();
+    list.put(0, ["a", "b"], "b");
+    list.put(1, ["c"], null);
+    list.put(0, ["a", "aa"], "aa");
+    expect([list.count, list.complete]).toEqual([2, false]);
+    expect([...list.needed(0, 2)].length).toBe(1);
+  });
+});
+
+test("figures of another life of a node give no rates", () => {
+  const at = (time: number, received: number, of = "n1 1") => ({
+    ...{ at: time, of, received, delivered: 0, dropped: 0, bytesIn: 0, bytesOut: 0, commits: 0, commitSeconds: 0 },
+    lost: {},
+  });
+  expect(ratesOf(at(10, 100), at(12, 160))?.received).toBe(30);
+  expect(ratesOf(at(10, 100), at(12, 160, "n1 2"))).toBeUndefined();
+  expect(ratesOf(at(10, 100), at(10, 160))).toBeUndefined();
+});
+
+test("the past of nodes is added up, or the largest, at its times", () => {
+  const node = (begin: number, ...values: (number | null)[]) => ({
+    ...{ begin, step: 10 },
+    series: [
+      { name: "clients", unit: "clients", over_nodes: "sum" as const, values },
+      { name: "loop_lag", unit: "seconds", over_nodes: "max" as const, values },
+    ],
+  });
+  const lines = linesOf([node(100, 1, 2, null), node(110, 5, null, 7)], 3600);
+  expect(lines.times).toEqual([100, 110, 120, 130]);
+  expect(lines.of("clients")).toEqual([1, 7, null, 7]);
+  expect(lines.of("loop_lag")).toEqual([1, 5, null, 7]);
+  expect(linesOf([], 3600).times).toEqual([]);
+});
+
+describe("the way of a message", () => {
+  const finding = (code: string, weight: number): Finding => ({
+    code,
+    weight,
+    text: "",
+    since: null,
+    node: "n1",
+    helps: null,
+  });
+
+  test("is held up where the weightiest finding is", () => {
+    const why = { findings: [finding("window_full", 100), finding("near_miss", 40)] } as unknown as Why;
+    const found = standing(why).filter((one) => one.finding);
+    expect(found.map((one) => one.name)).toEqual(["window"]);
+  });
+
+  test("has a place for what the broker finds", () => {
+    const places = {
+      ...{
+        window_full: "window",
+        slow_reader: "connection",
+        outbox_full: "connection",
+        no_subscription: "subscription",
+      },
+      ...{
+        denied_publish: "publisher",
+        banned: "client",
+        never_seen: "client",
+        disk_full: "node",
+        node_drained: "node",
+      },
+      ...{ reading: "session", session_expired: "session", denied_subscribe: "subscription", grid_trouble: "node" },
+    };
+    for (const [code, place] of Object.entries(places)) expect(placeOf(code), code).toBe(place);
+  });
+});
