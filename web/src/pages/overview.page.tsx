@@ -129,6 +129,7 @@ const SERIES = [
   "clients",
   "queued",
   "loop_lag",
+  "cpu",
   "connects",
   "disconnects",
   "refusals",
@@ -172,6 +173,7 @@ function Past() {
         />
         <Chart title={t("overview.chart_waiting")} times={lines.times} lines={of("queued")} />
         <Chart title={t("overview.chart_lag")} times={lines.times} lines={of("loop_lag")} format={seconds} />
+        <Chart title={t("overview.chart_cpu")} times={lines.times} lines={of("cpu")} />
       </div>
     </section>
   );
