@@ -1,16 +1,14 @@
 /** All connected clients. */
-import { useEffect, useState } from "preact/hooks";
 import { api, type Paged } from "../core/api";
 import { ago, bytes, number } from "../core/format";
 import { t } from "../core/i18n";
-import { place, refine } from "../core/router";
+import { place } from "../core/router";
 import type { Client } from "../core/types";
+import { Filter } from "../ui/filter";
 import { Mark } from "../ui/icons";
 import { ClientLink, Head } from "../ui/parts";
 import { type Column, DataTable } from "../ui/table";
 import type { Hit, Page } from ".";
-
-const WAIT = 250;
 
 function columns(): Column<Client>[] {
   return [
@@ -93,23 +91,6 @@ function Clients() {
         <Filter name="address" label={t("clients.address")} />
       </DataTable>
     </>
-  );
-}
-
-/** A filter that is part of the page's address, and asked for when nobody types any more. */
-function Filter({ name, label }: { name: string; label: string }) {
-  const [text, setText] = useState(place.value.query[name] ?? "");
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if ((place.value.query[name] ?? "") !== text) refine({ [name]: text });
-    }, WAIT);
-    return () => clearTimeout(timer);
-  }, [name, text]);
-  return (
-    <label>
-      <span>{label}</span>
-      <input type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-    </label>
   );
 }
 

@@ -16,6 +16,8 @@ const XSS = "<img src=x onerror=alert(1)>";
 const PAGES = [
   ["overview", "#/", ".tiles .tile"],
   ["clients", "#/clients", "[role=table] .body [role=row]"],
+  ["subscriptions", "#/subscriptions", ".list .count"],
+  ["retained", "#/retained", ".list .count"],
   ["client", `#/clients/${encodeURIComponent(client)}`, ".findings li"],
 ];
 const PATIENCE = 30_000;
