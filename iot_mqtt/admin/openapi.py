@@ -136,10 +136,8 @@ def _responses(route: Route) -> Json:
         failures["429"] = "Too many wrong passwords; Retry-After says when to try again."
     else:
         failures["403"] = "The role or scope does not permit it, or another site's page asks."
-    if route.method != "GET" or route.spread != "here":
-        failures["503"] = "The store, or a node that has to be asked, does not answer; try again."
-    if route.streamed:
-        failures["503"] = "There are too many streams."
+    many = "streams" if route.streamed else "calls that wait"
+    failures["503"] = f"There are too many {many}, or the store or a node does not answer; try again."
     if route.path == "backup/copies":
         failures["507"] = "There is no room for a copy."
     responses: Json = {
