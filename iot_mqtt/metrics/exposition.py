@@ -15,6 +15,8 @@ from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo, LogInfo
 
+__all__ = ["Collector", "Metrics"]
+
 #: Attribute of ``Counters``, name after ``iot_mqtt_``, help.
 _PLAIN = (
     ("connections_opened", "connections_opened", "Connections accepted."),

@@ -18,13 +18,9 @@ from iot_mqtt import __version__
 from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
-from iot_mqtt.admin.event_resources import EventResources
-from iot_mqtt.admin.figures_resources import FiguresResources
-from iot_mqtt.admin.packet_resources import PacketResources
 from iot_mqtt.admin.routes import Resource
-from iot_mqtt.admin.trace_resources import TraceResources
 from iot_mqtt.admin.why.resource import WhyResources
-from iot_mqtt.app.config.folders import copies_dir, history_file, recorder_dir
+from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
@@ -33,10 +29,6 @@ from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
-from iot_mqtt.app.node.event_topics import EventTopics
-from iot_mqtt.app.node.events import EventDesk, sources_of
-from iot_mqtt.app.node.figures import LOOK_SECONDS as FIGURES_SECONDS
-from iot_mqtt.app.node.figures import NodeFigures
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import GridCopies
 from iot_mqtt.app.node.inbox import make_letters
@@ -44,7 +36,6 @@ from iot_mqtt.app.node.knowledge import Knowledge
 from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.app.node.live_keys import LiveKeys, follow, make_conduct, port_rates
 from iot_mqtt.app.node.memory import keep_freed
-from iot_mqtt.app.node.packets import PacketDesk
 from iot_mqtt.app.node.parts import (
     budget_settings,
     disk_meter,
@@ -56,10 +47,9 @@ from iot_mqtt.app.node.parts import (
 from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
-from iot_mqtt.app.node.tracing import TraceDesk
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
-from iot_mqtt.app.node.webhooks import Webhooks
+from iot_mqtt.app.node.watching import Watching
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.bans import SWEEP_SECONDS as BANS_SECONDS
 from iot_mqtt.auth.bans import BanBook
@@ -85,21 +75,12 @@ from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.devices import DevicesCollector
 from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
-from iot_mqtt.metrics.history.history import SAMPLE_SECONDS
 from iot_mqtt.metrics.inbox import InboxCollector
 from iot_mqtt.metrics.links import LinksCollector
-from iot_mqtt.metrics.loop_lag import LoopLag
-from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.metrics.uplink import UplinkCollector
-from iot_mqtt.metrics.webhooks import WebhooksCollector
-from iot_mqtt.pipeline import (
-    ReactorClock,
-    Share,
-    TimingWheel,
-)
+from iot_mqtt.pipeline import ReactorClock, Share, TimingWheel
 from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.app.node.clustered import Clustered
@@ -153,17 +134,12 @@ class Service:
         web = partial(AgentWeb, reactor, self.clock)
         self._access = Access(config.auth, cross, self.clock, self.directory, chains, web)
         self.gateways = Gateways(config, reactor, self.clock, self._config_now)
-        self._lag = LoopLag(self.clock)
-        self._load = Load()
         self._certificates = Certificates(self.clock)
-        self.figures = NodeFigures(history_file(config), clustered=self._cluster is not None)
-        self._packets = PacketDesk(recorder_dir(config), reactor)
-        self._events = EventDesk(config.node.id, self.clock)
-        self._traces = TraceDesk(config.node.id, self.clock)
-        self._webhooks = Webhooks(config.node.id, config.events.webhooks, web, self.clock)
+        self._repeat = Periodic(reactor)
+        clustered = self._cluster is not None
+        self._watching = Watching(config, reactor, self.clock, web, self._repeat, clustered=clustered)
         self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
-        self._repeat = Periodic(reactor)
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
         #: Why this life was over before it had begun.
@@ -246,9 +222,8 @@ class Service:
         """Measure how late the loop is, and let nobody in while it is too late."""
         limits = self.live.made(lambda told: BusyLimits(told.doors.busy_lag, told.doors.busy_seconds))
         shedding = Shedding(limits, self.broker.door, self.counters)
-        self._lag.watchers = (shedding.measured, self.figures.late)
         self.view.further_alarms.append(lambda: shedding.alarms)
-        self._lag.start()
+        self._watching.measure(shedding.measured)
 
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
@@ -272,17 +247,14 @@ class Service:
             lambda: self.accompanied,
             self.clock,
             home_of,
-            self._packets.ends_before,
+            self._watching.packets.ends_before,
         )
         found: list[Resource] = [
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
-            FiguresResources(self.figures),
             WhyResources(knowledge.facts, lambda: self._access.lets),
-            PacketResources(self._packets),
-            EventResources(self._events),
-            TraceResources(self._traces, self._events.streams),
+            *self._watching.resources,
         ]
         if isinstance(self._grid, EmbeddedGrid):
             copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
@@ -317,7 +289,7 @@ class Service:
             recording=config.recorder,
             call_soon=self._reactor.call_at_turn_end,
         )
-        self._repeat(*self._packets.begin(self.broker.recorder))
+        self._watching.record(self.broker.recorder)
         self._access.on_changed = self.broker.rights.changed
         self._bans.on_added = self.broker.bouncer.added
         conduct = make_conduct(self.live, self._bans, self.clock)
@@ -338,12 +310,7 @@ class Service:
 
     async def _attach(self, number: int) -> Uplink | None:
         """What takes part in commits beside the broker itself: the figures that are kept, and the uplink."""
-        await self.figures.begin(self.broker, self.view, self._grid, number)
-        self._repeat(FIGURES_SECONDS, self.figures.look)
-        self._repeat(SAMPLE_SECONDS, self.figures.sample)
-        return await self._attach_uplink(number)
-
-    async def _attach_uplink(self, number: int) -> Uplink | None:
+        await self._watching.count(self.broker, self.view, self._grid, number)
         cross = self._reactor.callFromThread
         read = None if self.reread is None else self._written(self.reread).read_alone
         uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, read)
@@ -361,13 +328,7 @@ class Service:
             self._certificates.add(one.name, one.tls)
         ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
         asking = None if self._cluster is None else self._cluster.questions
-        sources = sources_of(self.broker, self.view, self.accompanied, asking)
-        self._repeat(*self._events.begin(sources))
-        self._traces.begin(self.broker.recorder, sources)
-        if self._config.events.topics:
-            EventTopics(self._config.node.id, self.broker.publishing, self.broker.turn.call_soon).begin(sources.events)
-        self._webhooks.begin(sources.events)
-        self.view.further_alarms.append(self._webhooks.alarms)
+        self._watching.tell(self.broker, self.view, self.accompanied, asking)
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)
@@ -400,7 +361,7 @@ class Service:
         committed: others have taken this node's place.
         """
         self._stop_periodic()
-        self.figures.abandon()
+        self._watching.abandon()
         self._store.give_up()
         if self._letters is not None:
             self._letters.abandon()
@@ -431,16 +392,14 @@ class Service:
     async def _stop_rest(self) -> None:
         """What serves people and connections until the end."""
         await self._admin.close()
-        self._packets.close()
-        self._events.close()
-        self._webhooks.close()
+        self._watching.close()
         self.gateways.stop()
         self._access.close()
         self._wheel.stop()
 
     def _stop_periodic(self) -> None:
         self._repeat.stop()
-        self._lag.stop()
+        self._watching.lag.stop()
 
     def _open_admin(self, room: Share) -> str:
         return self._admin.open(
@@ -455,9 +414,9 @@ class Service:
         )
 
     def _metrics(self, admin: ListenerCounts) -> Metrics:
-        return Metrics(
-            self.counters,
-            self.view.info,
+        return self._watching.metrics(
+            self.view,
+            lambda: [*self._listeners, admin],
             *self._cluster_metrics(),
             UplinkCollector(self.view.uplink),
             DevicesCollector(self.accompanied.figures),
@@ -465,10 +424,6 @@ class Service:
             InboxCollector(self._letters_info),
             CertificatesCollector(self._certificates.facts),
             AdminCollector(lambda: self._admin.facts),
-            WebhooksCollector(self._webhooks.facts),
-            lag=self._lag,
-            listeners=lambda: [*self._listeners, admin],
-            log=self.view.log.info,
         )
 
     def _cluster_metrics(self) -> list[ClusterCollector]:
@@ -477,7 +432,7 @@ class Service:
 
     def _show_load(self) -> None:
         if self._cluster is not None:
-            self._cluster.refresh(self._lag.latest, self.broker.connections.clients)
+            self._cluster.refresh(self._watching.lag.latest, self.broker.connections.clients)
 
     def _take_care(self) -> None:
         if self._cluster is not None:
@@ -485,11 +440,7 @@ class Service:
             caring.addErrback(lambda failure: log.warning("dead nodes' logs: %s", failure.getErrorMessage()))
 
     def _publish_sys(self) -> None:
-        facts = self.view.info()
-        now = self.clock.wall()
-        self._load.sample(self.counters, facts, now)
-        for topic, payload in sys_tree(self.counters, facts, now, self._load, self.view.log.info()):
-            self.broker.publishing.quietly(Message(topic, payload, retain=True))
+        self._watching.publish(self.broker, self.view)
 
     def _reload_access(self) -> None:
         for error in self._access.reload_if_changed():
@@ -525,7 +476,7 @@ class Service:
                 self._letters.abandon()
             if hasattr(self, "accompanied"):
                 self.accompanied.stopping()
-            self.figures.close()
+            self._watching.settle()
             await self._settle(self._store.settled(), deadline)
             if hasattr(self, "broker") and self.broker.uplink is not None:
                 await self._settle(self.broker.uplink.stop(), deadline)
