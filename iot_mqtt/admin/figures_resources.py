@@ -8,10 +8,11 @@ from typing import Protocol
 
 from iot_mqtt.admin.call import Call, Page, pair
 from iot_mqtt.admin.errors import bad_request
-from iot_mqtt.admin.routes import Resource, get, listing
+from iot_mqtt.admin.identity_sum import as_one
+from iot_mqtt.admin.routes import Resource, combined, get, listing
 from iot_mqtt.admin.schemas import Schemas, schema_of
 from iot_mqtt.metrics.history.history import HistoryInfo, Wrong
-from iot_mqtt.ports.identity import LossIdentity
+from iot_mqtt.ports.identity import ClusterIdentity, LossIdentity, NodeAccounts
 from iot_mqtt.ports.slow import SlowInfo
 
 #: Of a number of messages.
@@ -22,6 +23,10 @@ class FiguresPart(Protocol):
     """What a node says of itself in figures. Raises ``Unavailable`` before it has begun."""
 
     def identity(self) -> LossIdentity: ...
+
+    async def accounts(self) -> NodeAccounts:
+        """What it adds to the identity of the cluster."""
+        ...
 
     def history(self, names: Iterable[str], begin: float | None, end: float | None, step: int | None, /) -> HistoryInfo:
         """Raises ``Wrong``."""
@@ -41,6 +46,15 @@ class FiguresResources(Resource):
     @get("identity", "What became of messages, summed: the loss identity.", "LossIdentity", spread="each")
     def _identity(self, call: Call) -> LossIdentity:
         return self._figures.identity()
+
+    @combined(
+        "identity/cluster",
+        "What became of messages over all nodes and all their lives, as one sum; what cannot be known is named.",
+        "ClusterIdentity",
+        as_one,
+    )
+    async def _accounts(self, call: Call) -> NodeAccounts:
+        return await self._figures.accounts()
 
     @get(
         "history",
@@ -81,7 +95,12 @@ class FiguresResources(Resource):
         return call.page(found, lambda one: pair(str(one.waiting), one.client_id))
 
     def schemas(self) -> Schemas:
-        return {"LossIdentity": schema_of(LossIdentity), "History": schema_of(HistoryInfo), "Slow": schema_of(SlowInfo)}
+        return {
+            "LossIdentity": schema_of(LossIdentity),
+            "ClusterIdentity": schema_of(ClusterIdentity),
+            "History": schema_of(HistoryInfo),
+            "Slow": schema_of(SlowInfo),
+        }
 
 
 def _seconds(call: Call, name: str) -> float | None:

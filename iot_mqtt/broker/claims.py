@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from iot_mqtt.broker.log_cursor import LogCursor, ReadingNode
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.ports.log import LogReader, LogRun
-from iot_mqtt.ports.store import StoredPast
+from iot_mqtt.ports.store import StoredCount, StoredPast
 from iot_mqtt.values import Subscription
 
 #: Ended or replaced subscriptions that a session may still be owed messages for.
@@ -63,7 +63,7 @@ class ClaimCursor(LogCursor):
         self.since: dict[str, int] = {}
         self.past: list[StoredPast] | None = None
         self.doubt: Doubt | None = None
-        #: Of another node's log: it is not live before here, where its newest claim begins.
+        #: Of another node's log: it is not live before here, where its newest claim begins, or what was counted ends.
         self.until = 0
 
     def filters(self) -> list[str]:
@@ -91,6 +91,16 @@ class ClaimCursor(LogCursor):
             if self.past is None:
                 self.past = []
             self.past.append(StoredPast(subscription, since, end))
+
+    def take_over(self, counted: StoredCount | None) -> None:
+        """Who had the session before has said what he had counted of this log; None: he did not know it."""
+        self.told = counted is None or counted.told
+        if counted is not None:
+            # What the link has still to bring from before that end was counted, and is not counted a second time.
+            self.until = max(self.until, counted.end)
+            self.owe(counted.messages)
+            self.node.counters.messages_restored += counted.messages
+            self.node.counters.messages_taken_over += counted.messages
 
     @property
     def crowded(self) -> bool:

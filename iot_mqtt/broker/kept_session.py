@@ -10,7 +10,7 @@ from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.pipeline import Timeout
-from iot_mqtt.ports.store import StoredSession
+from iot_mqtt.ports.store import StoredCount, StoredSession
 from iot_mqtt.values import NEVER, Subscription
 
 
@@ -40,6 +40,7 @@ class KeptSession(Session):
         "last_id_kept",
         "kept_with",
         "in_doubt",
+        "counted",
     )
 
     def __init__(self, client_id: str, version: int, created_at: float, settings: MqttSettings) -> None:
@@ -71,6 +72,8 @@ class KeptSession(Session):
         self.kept_with = 0
         #: Its client was connected when a node died: what is written of it is not all that was sent.
         self.in_doubt = False
+        #: What who had it before had counted of logs that nobody here reads yet, by writer; None: that was not said.
+        self.counted: dict[int, StoredCount] | None = {}
 
     def cursors(self) -> Iterator[LogCursor]:
         yield from self.plain_cursors()

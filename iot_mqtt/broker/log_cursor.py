@@ -54,7 +54,19 @@ class ReadingNode(Protocol):
 class LogCursor:
     """The part that every kind of reader shares."""
 
-    __slots__ = ("node", "log", "position", "live", "reading", "backlog", "version", "closed", "name", "uncounted")
+    __slots__ = (
+        "node",
+        "log",
+        "position",
+        "live",
+        "reading",
+        "backlog",
+        "version",
+        "closed",
+        "name",
+        "uncounted",
+        "told",
+    )
 
     #: Whether it reads for a shared group, which keeps what its members have under way.
     is_shared: ClassVar[bool] = False
@@ -71,6 +83,8 @@ class LogCursor:
         self.backlog: int | None = 0 if live else None
         #: While the backlog is unknown: messages in it that are counted already, as matched or as restored.
         self.uncounted = 0
+        #: What is owed besides was counted by nobody: who had the session before has said how much he had counted.
+        self.told = live
         #: Moves when what is wanted changes: a read that began before is worth nothing.
         self.version = 0
         self.closed = False
@@ -145,7 +159,17 @@ class LogCursor:
             self.uncounted -= known
         else:
             self.backlog -= known
-        self.node.counters.messages_restored += count - known
+        if count > known:
+            self.found(count - known)
+
+    def found(self, count: int) -> None:
+        """Messages that are owed, and that nobody here had counted."""
+        counters = self.node.counters
+        if self.told:
+            counters.messages_matched += count
+        else:
+            counters.messages_restored += count
+            counters.messages_found += count
 
     def read_on(self) -> None:
         """Read what there is room for, unless that is being done."""
@@ -179,7 +203,7 @@ class LogCursor:
                 if self.owed:
                     # What is owed and is nowhere was removed by retention, or is damaged.
                     self.lose(self.owed)
-                self.live, self.backlog = True, 0
+                self.live, self.backlog, self.told = True, 0, True
                 self.caught_up()
                 return
         self.node.call_soon(self.read_on)

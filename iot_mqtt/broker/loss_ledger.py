@@ -1,8 +1,9 @@
 """The loss identity over all lives of a node: sums that are kept with the batches of the store.
 
-A mark goes with a batch that leaves anyway, once a second at most; where nothing leaves although something was counted,
-it makes a batch of its own every few seconds. The last mark of a life that stops says so. The next life begins where
-that one ended, and what it finds waiting must be what waited then.
+A mark goes with a batch that leaves anyway, once a second at most, and with each that hands sessions over or has them
+come; where nothing leaves although something was counted, it makes a batch of its own every few seconds. The last mark
+of a life that stops says so. The next life begins where that one ended, and what it finds waiting must be what waited
+then.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ class LossLedger:
         self._reserve = reserve
         self._before = Account(clock.wall())
         self._marked_at = float("-inf")
+        # Messages that had come or gone with sessions when the last mark was made.
+        self._moved = 0
+        #: What waits in no store, as it was a moment ago.
+        self.in_memory = 0
         self._marked: Account | None = None
         self._ending = False
         #: What waited when a life was killed was not counted to the last, and cannot be compared.
@@ -42,13 +47,17 @@ class LossLedger:
         """Go on with the account of the lives before."""
         mark = await self._marks.load()
         if mark is not None:
-            account = mark.account
-            self._incomparable = not mark.stopped
+            account, killed = mark.account, not mark.stopped
+            self._incomparable = killed
+            gone = min(mark.in_memory, mark.waiting) if killed else 0
+            left = mark.waiting - gone
             self._before = replace(
                 account,
                 lives=account.lives + 1,
-                killed=account.killed + (not mark.stopped),
-                left=account.left + mark.waiting,
+                killed=account.killed + killed,
+                left=account.left + left,
+                left_by_killed=account.left_by_killed + (left if killed else 0),
+                dropped=dict(Counter(account.dropped) + Counter({str(Drop.KILLED): gone})),
             )
 
     @property
@@ -61,6 +70,11 @@ class LossLedger:
             restored=before.restored + now.messages_restored,
             delivered=before.delivered + now.messages_delivered,
             handed_over=before.handed_over + now.messages_handed_over,
+            passed_on=before.passed_on + now.messages_passed_on,
+            taken_over=before.taken_over + now.messages_taken_over,
+            lent=before.lent + now.messages_lent,
+            borrowed=before.borrowed + now.messages_borrowed,
+            found=before.found + now.messages_found,
             dropped=dict(Counter(before.dropped) + Counter(losses(now))),
         )
 
@@ -87,11 +101,12 @@ class LossLedger:
     # As a participant in commits.
 
     def contribute(self, batch: WriteBatch, ticket: int) -> None:
-        now = self._clock.monotonic()
-        if self._ending or now - self._marked_at >= MARK_SECONDS:
-            self._marked_at = now
+        now, counters = self._clock.monotonic(), self._counters
+        moved = counters.messages_passed_on + counters.messages_taken_over
+        if self._ending or moved != self._moved or now - self._marked_at >= MARK_SECONDS:
+            self._marked_at, self._moved = now, moved
             self._marked = self.account
-            self._marks.stage(batch, Mark(self._marked, self._counters.unconfirmed, self._ending))
+            self._marks.stage(batch, Mark(self._marked, counters.unconfirmed, self.in_memory, self._ending))
 
     def committed(self, ticket: int) -> None:
         """Nobody waits for a mark."""

@@ -38,6 +38,7 @@ class Drop(StrEnum):
     RETENTION = "retention"  # the log's retention was over before the session came for it
     REJECTED = "rejected"  # the client answered with a reason of 0x80 or more
     DISK_FULL = "disk_full"  # QoS 0 that only the log could have brought
+    KILLED = "killed"  # it waited in memory only when the node was killed; counted by the next life, over all lives
     COMMAND_OVER = "command_over"  # a command that must not be sent any more; its state says why
 
 
@@ -95,6 +96,11 @@ class Counters:
         self.messages_matched = 0  # receivers found, summed
         self.messages_restored = 0  # the same, of messages that waited at the start, or came from another node
         self.messages_handed_over = 0  # went to another node, with a session or for a group
+        self.messages_passed_on = 0  # of these: with a session whose record says how many
+        self.messages_taken_over = 0  # of restored: so many were passed on, by the session's record
+        self.messages_lent = 0  # of handed over: by a link, for a group's member there, or back from one
+        self.messages_borrowed = 0  # of matched and restored: they came by a link in this way
+        self.messages_found = 0  # of restored: a life that is over had counted them, or nobody; that cannot be told
         self.readers_uncounted = 0  # that ended, or lost messages, before anybody had counted what they were owed
         self.messages_unmatched = 0  # PUBLISH that nobody wanted
         self.messages_delivered = 0  # handed to an outbox (QoS 0) or sent and acknowledged (QoS 1/2)

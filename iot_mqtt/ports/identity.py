@@ -25,6 +25,17 @@ class Account:
     dropped: dict[str, int] = field(default_factory=dict)
     #: What waited at the ends of the lives before, summed.
     left: int = 0
+    #: Of ``left``, what waited when lives were killed, as their last marks have it.
+    left_by_killed: int = 0
+    #: Of ``handed_over``: with sessions whose records say how many; of ``restored``: what these records said. Both are
+    #: marked in the batch that has the records, so their sums over all nodes agree after ``kill -9``, too.
+    passed_on: int = 0
+    taken_over: int = 0
+    #: Of ``handed_over``: by links, for members of groups; of ``matched`` and ``restored``: what came so.
+    lent: int = 0
+    borrowed: int = 0
+    #: Of ``restored``: what was found without anybody saying how much there should be.
+    found: int = 0
     #: What was written off of ``between``, because nobody could have counted it.
     settled: int = 0
 
@@ -45,6 +56,8 @@ class Mark:
     account: Account
     #: What waits.
     waiting: int
+    #: Of these, what was in no store, some seconds before at most: it is gone if the node is killed.
+    in_memory: int
     #: Nothing comes after it in this life.
     stopped: bool
 
@@ -59,6 +72,62 @@ class Marks(Protocol):
     def stage(self, batch: WriteBatch, mark: Mark) -> None:
         """Put it into a batch."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAccount:
+    """What the store has of one node, which may be here no more."""
+
+    number: int
+    waiting: int
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccounts:
+    """What one node adds to the identity of the cluster."""
+
+    number: int
+    #: Of this life.
+    unexplained: int
+    waiting: int
+    uncounted: int
+    #: Of all its lives.
+    account: Account
+    #: Of all nodes that the store knows, this one included.
+    kept: tuple[KeptAccount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """All nodes and all their lives as one sum; those that do not answer as the store has them."""
+
+    #: What no node can explain, and ``moving``. While nothing moves this is 0, or messages were lost (above) or counted
+    #: twice (below).
+    unexplained: int
+    #: Handed over with sessions, and not taken over yet: on the way, or lost. Exact over ``kill -9``.
+    moving: int
+    matched: int
+    restored: int
+    delivered: int
+    handed_over: int
+    dropped: dict[str, int]
+    #: Nodes that do not answer: as their last marks have it.
+    waiting: int
+    uncounted: int
+    lives: int
+    killed: int
+    #: What waited when lives ended; of this by lives that were killed, as their last marks have it.
+    left: int
+    left_by_killed: int
+    #: What was found for sessions and groups of lives that were over. With ``left`` it cannot be compared to the last
+    #: message: what came while nobody had the session is in it, too.
+    found: int
+    #: Given to members of groups on other nodes by links, less what came: on the way, lost with a link, or, below 0,
+    #: given to a second member after a link broke.
+    on_links: int
+    #: What of all this is not exact: "missing_nodes", "uncounted", "killed_lives", "links".
+    estimated: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ class BrokerInfo:
     inflight: int
     #: Messages that some receiver has not confirmed: queued, in the log, or under way.
     waiting: int
+    #: Of these, what is in no store, and gone if the node is killed.
+    in_memory: int
     #: What the loss identity leaves over, since the start; anything but 0 is a fault of the node.
     unexplained: int
     #: Of ``queued``, those in the log.

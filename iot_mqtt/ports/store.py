@@ -86,6 +86,18 @@ class StoredPlace(NamedTuple):
     past: tuple[StoredPast, ...] = ()
 
 
+class StoredCount(NamedTuple):
+    """What was counted of one log when its session was handed over."""
+
+    writer: int
+    #: Messages that wait.
+    messages: int
+    #: Whether nobody had ever counted others.
+    told: bool
+    #: Nothing that comes later in the log was looked at.
+    end: int
+
+
 class StoredProgress(NamedTuple):
     """How far a session has read the logs. A log that has no place here is read from its beginning."""
 
@@ -98,6 +110,8 @@ class StoredProgress(NamedTuple):
     elsewhere: tuple[StoredPlace, ...] = ()
     #: The packet id that was given out last, where others may be used before this is written again.
     last_id: int | None = None
+    #: None: it was not handed over, or by a version that does not say.
+    counted: tuple[StoredCount, ...] | None = None
 
     def places(self) -> tuple[StoredPlace, ...]:
         """All of them."""

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.loss_ledger import LossLedger
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.broker.views.backlog import tally
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings
+from iot_mqtt.grid.marks import GridMarks
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import Layout, MqttCodecStage, TimingWheel
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.store import CommitOrder
 from tests.simulation.messaging import NodeClock
 from tests.simulation.sharedgrid import GridDoor
 from tests.unit.auth.allow_all import AllowAll
@@ -89,6 +92,9 @@ class BrokerLife:
             call_soon=self._call_soon,
             new_id=self._new_id,
         )
+        self.ledger = LossLedger(GridMarks(door, place.number), self.counters, clock, broker.turn.reserve)
+        await self.ledger.load()
+        store.enlist(CommitOrder.LEDGER, self.ledger)
         await log.open()
         cluster = self.cluster = ClusterNode(
             place,
@@ -132,6 +138,7 @@ class BrokerLife:
         # A set of objects has an order of its own in every process.
         for connection in sorted(self.broker.connections, key=_name_of):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the node stops")
+        self.ledger.close()
         await self.broker.store.settled()
         await self.cluster.stop()
 

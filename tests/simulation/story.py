@@ -254,6 +254,7 @@ class Story:
         for _ in range(20):
             world.step(0.1)
         world.ledger.close()
+        world.check_sums()
 
     # Trouble.
 

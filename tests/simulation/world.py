@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 
@@ -10,7 +11,9 @@ from twisted.python.failure import Failure
 
 from iot_mqtt.cluster.links import LinkSettings
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.grid.marks import read_mark
 from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.grid import CacheName
 from tests.doubles.registry import MemoryEnsemble
 from tests.simulation.brokers import BrokerLife
 from tests.simulation.clients import Client
@@ -154,6 +157,23 @@ class World:
         for life in self.all_lives:
             if not life.ended and life.unexplained:
                 raise Broken(f"figures: {life.name} {life.place} cannot explain {life.unexplained} messages")
+
+    def check_sums(self) -> None:
+        """All nodes together, over all their lives: what one handed over with sessions others have taken over, or have
+        it counted again. Where no life has ended nothing was found of which nobody knew how much it should be.
+        """
+        accounts = {
+            life.place.number: life.ledger.account for life in self.lives.values() if not life.ended and life.place
+        }
+        for key, record in self.grid.entries(CacheName.META).items():
+            if key.startswith(b"identity/"):
+                accounts.setdefault(int(key[9:]), read_mark(json.loads(record)).account)
+        moving = sum(one.passed_on - one.taken_over for one in accounts.values())
+        found = sum(one.found for one in accounts.values())
+        if moving or (found and not any(life.ended for life in self.all_lives)):
+            raise Broken(
+                f"figures: {moving} messages were handed over and not taken over, {found} were found: {accounts}"
+            )
 
     def check_owners(self) -> None:
         alive = [life for life in self.all_lives if not life.ended]

@@ -88,6 +88,41 @@ def cluster_status(node: Node, as_json: bool) -> None:
             click.echo(f"! {plain(sentence)}")
 
 
+@cluster.command("identity")
+@on_node
+def cluster_identity(node: Node, as_json: bool) -> None:
+    """What became of messages, over all nodes and all their lives.
+
+    UNEXPLAINED is 0 while no session is on its way between nodes, or messages were lost or counted twice.
+    """
+    found: dict[str, Any] = node.get("identity/cluster")
+    if as_json:
+        print_json(found)
+        return
+    print_form((name.replace("_", " "), plain(found[name])) for name in _IDENTITY)
+    if found["missing"]:
+        click.echo(f"! no answer of {', '.join(plain(one['node']) for one in found['missing'])}; as the store has them")
+
+
+_IDENTITY = (
+    "unexplained",
+    "moving",
+    "matched",
+    "restored",
+    "delivered",
+    "handed_over",
+    "waiting",
+    "dropped",
+    "left",
+    "left_by_killed",
+    "found",
+    "on_links",
+    "lives",
+    "killed",
+    "estimated",
+)
+
+
 def _screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "state", "all is well" if not found["degraded"] else "DEGRADED, see below"
     yield "grid", found["grid_trouble"] or "takes writes"

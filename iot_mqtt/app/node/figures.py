@@ -10,11 +10,11 @@ from iot_mqtt.broker.loss_ledger import LossLedger, losses
 from iot_mqtt.broker.views.slow_view import Place, SlowView
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.marks import GridMarks
+from iot_mqtt.grid.marks import GridMarks, kept_accounts
 from iot_mqtt.metrics.history.history import History, HistoryInfo
 from iot_mqtt.metrics.history.series import Facts
 from iot_mqtt.ports.grid import Grid
-from iot_mqtt.ports.identity import LossIdentity
+from iot_mqtt.ports.identity import LossIdentity, NodeAccounts
 from iot_mqtt.ports.slow import SlowInfo
 from iot_mqtt.ports.store import CommitOrder
 
@@ -30,6 +30,8 @@ class NodeFigures:
         self._path = history
         self._clustered = clustered
         self._ledger: LossLedger | None = None
+        self._grid: Grid | None = None
+        self._number = 0
         self._view: View | None = None
         self._history: History | None = None
         self._slow: SlowView | None = None
@@ -41,14 +43,17 @@ class NodeFigures:
         ledger = LossLedger(GridMarks(grid, number), broker.counters, broker.clock, broker.turn.reserve)
         await ledger.load()
         broker.store.enlist(CommitOrder.LEDGER, ledger)
-        self._ledger, self._view = ledger, view
+        self._ledger, self._view, self._grid, self._number = ledger, view, grid, number
         self._slow = SlowView(broker.sessions, broker.outflow, broker.logs, broker.clock, broker.turn.call_soon)
         self._history = History(self._path, broker.clock, self._facts)
 
     def _facts(self) -> Facts:
         view, lag = self._begun(), self._lag
         self._lag = 0.0
-        return Facts(view.counters, view.info(), view.log.info(), view.uplink(), lag)
+        info = view.info()
+        if self._ledger is not None:
+            self._ledger.in_memory = info.in_memory
+        return Facts(view.counters, info, view.log.info(), view.uplink(), lag)
 
     def _begun(self) -> View:
         if self._view is None:
@@ -114,3 +119,12 @@ class NodeFigures:
             account=account,
             between=account.between if comparable else None,
         )
+
+    async def accounts(self) -> NodeAccounts:
+        """What this node adds to the identity of the cluster."""
+        view, ledger, grid = self._begun(), self._ledger, self._grid
+        assert ledger is not None, "it comes with the view"
+        assert grid is not None, "it comes with the view"
+        kept = await kept_accounts(grid) if self._clustered else ()
+        info = view.info()
+        return NodeAccounts(self._number, info.unexplained, info.waiting, info.uncounted, ledger.account, kept)

@@ -68,6 +68,7 @@ class Arrivals:
                     self._groups.take(peer, publication, group, client_id, item.reference)
             elif not fan_out.deliver_to_member(publication, group, self._sessions.get(client_id)):
                 counters.messages_matched += publication.count
+                counters.messages_borrowed += publication.count
                 counters.dropped[Drop.NO_SHARED_MEMBER] += publication.count
 
     def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:

@@ -289,6 +289,7 @@ class FanOut:
                     cast(OtherMember, receiver).give(part)
                     outcome.elsewhere = True
                     self.counters.messages_handed_over += count
+                    self.counters.messages_lent += count
                 position += count
 
     def deliver_to_member(self, publication: Publication, filter: str, session: Session | None) -> bool:
@@ -297,6 +298,7 @@ class FanOut:
         if session is None or group is None or session not in group.members:
             return False
         self.counters.messages_matched += publication.count
+        self.counters.messages_borrowed += publication.count
         self.to_session(publication, group.route(session), Outcome(), group)
         return True
 

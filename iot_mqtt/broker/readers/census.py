@@ -76,8 +76,9 @@ class Census:
         for cursor, (position, known) in started.items():
             # One that has moved meanwhile is being read; it is counted when it stops, or needs no counting.
             if cursor.backlog is None and cursor.position == position and not cursor.live:
-                self._node.counters.messages_restored += max(0, tally[cursor] - known)
-                cursor.backlog = cursor.uncounted + max(0, tally[cursor] - known)
+                found = max(0, tally[cursor] - known)
+                cursor.found(found)
+                cursor.backlog = cursor.uncounted + found
 
     async def write_off(self, generation: int) -> None:
         """The generation will be dropped: count what is lost by it, and to whom."""

@@ -34,7 +34,7 @@ from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.log import Followed, LogRun
-from iot_mqtt.ports.store import StoredPlace
+from iot_mqtt.ports.store import StoredCount, StoredPlace
 
 
 class ElsewhereCursor(SessionCursor):
@@ -86,7 +86,7 @@ class ElsewhereCursor(SessionCursor):
                 self.node.call_soon(self.read_on)
             self.owe(publication.count - known)
             return
-        if not self.live and self._is_held:
+        if not self.live and (self._is_held or logged.position < self.until):
             # Whether it is owed is known when it is read, and it is counted then.
             self.node.counters.messages_matched -= publication.count
             return
@@ -96,9 +96,7 @@ class ElsewhereCursor(SessionCursor):
 
     def dealt_with(self, count: int) -> None:
         # What it was never offered is counted now.
-        known = min(count, self.owed)
-        self.node.counters.messages_matched += count - known
-        self.over(known)
+        self.over(count)
 
 
 def follow(node: Reading, session: KeptSession, reader: Followed, position: int | None = None) -> ElsewhereCursor:
@@ -123,6 +121,8 @@ def follow(node: Reading, session: KeptSession, reader: Followed, position: int 
     cursor.until = max(claims, default=0)
     # What is before its first claim need not be looked at.
     cursor.position = max(cursor.position, min(claims)) if claims else max(cursor.position, reader.end)
+    if session.counted is not None:
+        cursor.take_over(session.counted.pop(reader.writer, None))
     if session.elsewhere is None:
         session.elsewhere = {}
     session.elsewhere[reader.writer] = cursor
@@ -142,6 +142,14 @@ def places(session: KeptSession) -> Iterator[StoredPlace]:
         yield StoredPlace(writer, cursor.place(cursor.log.end), tuple(cursor.past or ()))
     for writer, unfollowed in (session.unfollowed or {}).items():
         yield StoredPlace(writer, unfollowed.position, unfollowed.past)
+
+
+def counted(session: KeptSession) -> Iterator[StoredCount]:
+    """By log: what is counted of what the session is owed, and whether that is all that any node has counted."""
+    for cursor in session.plain_cursors():
+        end = max(cursor.log.end, cursor.until)
+        yield StoredCount(cursor.log.writer, cursor.owed, cursor.told, end)
+    yield from (session.counted or {}).values()
 
 
 class Elsewhere:

@@ -18,7 +18,7 @@ from itertools import islice
 
 from iot_mqtt.broker.claims import IDS_AHEAD
 from iot_mqtt.broker.kept_session import KeptSession, is_durable
-from iot_mqtt.broker.readers.elsewhere import places
+from iot_mqtt.broker.readers.elsewhere import counted, places
 from iot_mqtt.broker.sending.repeating import is_in_doubt
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import Leader, SharedGroups
@@ -26,7 +26,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import Log, Reference
-from iot_mqtt.ports.store import Store, StoredFlight, StoredProgress
+from iot_mqtt.ports.store import Store, StoredCount, StoredFlight, StoredProgress
 from iot_mqtt.session import Convoy, Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID
 
@@ -163,7 +163,8 @@ class Progress:
 
     def write_down(self, session: KeptSession) -> None:
         """All that has changed of a session, now: it is about to leave the memory."""
-        self._write(session)
+        self._unwritten.setdefault(session, _Unwritten()).moved = True
+        self._write(session, leaving=True)
 
     def forget(self, session: KeptSession) -> None:
         """The session is not kept any more: remove what is stored."""
@@ -201,7 +202,7 @@ class Progress:
             self._write(session)
             session.kept_with = ticket
 
-    def _write(self, session: KeptSession) -> None:
+    def _write(self, session: KeptSession, *, leaving: bool = False) -> None:
         unwritten = self._unwritten.pop(session, None)
         if unwritten is None:
             return
@@ -227,9 +228,9 @@ class Progress:
             store.save_segment(client_id, segment.number, [stored for _, stored in part])
             segment.stored = True
         if unwritten.moved:
-            self._save_position(session)
+            self._save_position(session, tuple(counted(session)) if leaving else None)
 
-    def _save_position(self, session: KeptSession) -> None:
+    def _save_position(self, session: KeptSession, counts: tuple[StoredCount, ...] | None) -> None:
         cursor, log = session.cursor, self._log
         if cursor is None or not session.durable:
             return
@@ -245,6 +246,7 @@ class Progress:
             log.writer,
             tuple(places(session)),
             session.last_id_kept,
+            counts,
         )
         self._store.save_progress(session.client_id, progress)
 

@@ -149,6 +149,8 @@ class Moving:
         session.ended = True
         owed = sum(cursor.owed for cursor in session.cursors())
         self.counters.messages_handed_over += session.waiting + owed
+        # No other node can go on with a replay of this one's log.
+        self.counters.messages_passed_on += session.waiting + sum(cursor.owed for cursor in session.plain_cursors())
         for timer in (session.expiry_timer, session.will_timer):
             if timer is not None:
                 timer.cancel()

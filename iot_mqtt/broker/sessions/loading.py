@@ -62,6 +62,7 @@ class Starting:
         self.groups.settle(owned=owned)
         await steps.messages.received(load)
         await self.retention.load()
+        steps.sessions.loaded(load)
         steps.clocks.start(load)
         # Published once the node runs.
         await steps.clocks.publish_wills(load, self.turn.call_soon)
@@ -111,6 +112,7 @@ class Arriving:
         steps.messages.join_groups(load)
         await steps.messages.outbound(load)
         await steps.messages.received(load)
+        steps.sessions.loaded(load)
         steps.clocks.start(load)
         # At once: the client may be about to open a session of its own.
         await steps.clocks.publish_wills(load, _at_once)

@@ -58,6 +58,12 @@ class SessionRestoring:
             self.sessions.loading.discard(session)
             follow_all(self.reading, session, self.logs.others.values())
 
+    def loaded(self, load: Load) -> None:
+        """All of them are whole: what was said when they were handed over is not said a second time."""
+        for session in load.sessions:
+            if session.counted is not None:
+                self.reading.progress.moved(session)
+
     def _restore(self, stored: StoredSession) -> KeptSession:
         session = self.sessions.create(
             KeptSession, stored.client_id, version=stored.version, created_at=stored.created_at
@@ -68,6 +74,7 @@ class SessionRestoring:
         session.username = stored.username
         self.sessions.own(session, stored.owner)
         session.epoch = stored.epoch
+        session.counted = None
         session.cursor = SessionCursor(self.reading, session, self.logs.own, 0, live=False)
         self.sessions.loading.add(session)
         return session
@@ -92,6 +99,9 @@ class SessionRestoring:
             if progress.last_id is not None:
                 session.in_doubt = True
                 session.cursor.doubt = Doubt(own.end)
+            if progress.counted is not None:
+                session.counted = {counted.writer: counted for counted in progress.counted}
+                session.cursor.take_over(session.counted.pop(own.writer, None))
             load.replays.update(((client_id, replay.filter), replay) for replay in progress.replays)
 
     async def _subscriptions(self, load: Load) -> None:

@@ -58,8 +58,17 @@ class MessageRestoring:
             elif load.wanted(client_id):
                 store.remove_pubrel(client_id, packet_id)
         for session in load.sessions:
-            self.counters.messages_restored += session.waiting
+            self._count(session)
             repeating.begin(session)
+
+    def _count(self, session: KeptSession) -> None:
+        """What waits for it, by whether who had it before has said how much that is."""
+        waiting, counters = session.waiting, self.counters
+        counters.messages_restored += waiting
+        if session.counted is None:
+            counters.messages_found += waiting
+        else:
+            counters.messages_taken_over += waiting
 
     async def _segments(self, load: Load) -> None:
         async for client_id, number, flights in load.source.segments():

@@ -58,5 +58,7 @@ class LeaseBook:
     def give_back(self, cursor: GroupCursor, client_id: str, references: Iterable[Reference]) -> None:
         """The same, for others: these messages are here again."""
         found = self.take_back(cursor, client_id, references)
-        cursor.node.counters.messages_restored += count_of(found)
+        count, counters = count_of(found), cursor.node.counters
+        counters.messages_restored += count
+        counters.messages_borrowed += count
         cursor.give_back(found)

@@ -64,6 +64,7 @@ class Leases:
         sent.logged = LogRun(reference, part.run, part.topic, part.publisher, part.wall, part.origin)
         member.lend(sent, cursor.name)
         self._counters.messages_handed_over += count
+        self._counters.messages_lent += count
         return count
 
     # Back.

@@ -87,4 +87,5 @@ class GroupLoader:
             waited = count_of(cursor.returned)
             cursor.owe(waited)
             self._counters.messages_restored += waited
+            self._counters.messages_found += waited
             self._records.moved(cursor)

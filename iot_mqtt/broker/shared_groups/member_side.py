@@ -123,12 +123,14 @@ class MemberSide:
             return
         if self._dispatch.expired(publication):
             self._counters.messages_matched += count
+            self._counters.messages_borrowed += count
             self._tell(leader, "done", client_id, [reference])
             return
         taken, confirmed = self._dispatch.give(session, group.route(session), publication, reference, leader)
         if taken and not confirmed:
             self._tell(leader, "done", client_id, [reference])
         self._counters.messages_matched += taken
+        self._counters.messages_borrowed += taken
         if taken < count:
             self._full.setdefault(client_id, {})[self._giver(leader), leader.name] = None
             self._tell(leader, "full", client_id, [reference.part(taken, count)])
@@ -169,6 +171,7 @@ class MemberSide:
                 held.pop(position, None)
             if back.length:
                 self._counters.messages_handed_over += back.length
+                self._counters.messages_lent += back.length
                 self._tell(leader, "returned", client_id, [back])
             if ended and kept.length:
                 self._tell(leader, "done", client_id, [kept])

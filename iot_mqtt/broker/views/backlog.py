@@ -32,10 +32,10 @@ STEP = 5000
 class Tally:
     """Sums over all sessions and groups."""
 
-    __slots__ = ("queued", "inflight", "released", "backlog", "uncounted", "largest", "furthest")
+    __slots__ = ("queued", "in_memory", "inflight", "released", "backlog", "uncounted", "largest", "furthest")
 
     def __init__(self) -> None:
-        self.queued = self.inflight = self.released = 0
+        self.queued = self.inflight = self.released = self.in_memory = 0
         self.backlog = self.uncounted = self.largest = self.furthest = 0
 
     def add(self, cursor: LogCursor) -> None:
@@ -58,6 +58,8 @@ def tally(sessions: Iterable[Session], groups: SharedGroups) -> Tally:
         if session.outbound.entries:
             found.inflight += len(session.outbound)
             found.released += session.outbound.released
+        if not session.durable:
+            found.in_memory += session.waiting
         if session.replays or session.__class__ is not Session:
             for cursor in session.cursors():
                 if not cursor.live:

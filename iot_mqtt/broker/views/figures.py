@@ -59,6 +59,7 @@ class Figures:
             queued=found.queued + found.backlog,
             inflight=found.inflight,
             waiting=waiting,
+            in_memory=found.in_memory,
             unexplained=self._counters.unconfirmed - waiting,
             backlog=found.backlog,
             uncounted=found.uncounted,

@@ -5,6 +5,8 @@ progress   tagged fields: position (8); past subscriptions: since (8) │ until 
            These are of the log of writer 0; of others': writer (1) │ position (8) │ past subscriptions;
            replays: writer (1) │ position (8) │ filter
            the packet id that was given out last (2)
+           how much was counted when the session was handed over: writer (1) │ messages (8) │ all (1) │ end (8)
+           for each log
 segment    version (1) │ flights (2) │ flight …
 flight     reference │ flags (1) │ identifiers (2) │ origin length (2) │ pieces (2) │ identifiers (4 each) │ origin
            │ piece …
@@ -25,7 +27,15 @@ from typing import Any
 from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version, read_fields, write_fields
 from iot_mqtt.grid.records.sessions import decode_subscription, encode_subscription
 from iot_mqtt.ports.log import WRITER_SHIFT, Reference
-from iot_mqtt.ports.store import StoredFlight, StoredGroup, StoredPast, StoredPlace, StoredProgress, StoredReplay
+from iot_mqtt.ports.store import (
+    StoredCount,
+    StoredFlight,
+    StoredGroup,
+    StoredPast,
+    StoredPlace,
+    StoredProgress,
+    StoredReplay,
+)
 
 _POSITION = Struct(">Q")
 _TIME = Struct(">d")
@@ -34,6 +44,8 @@ _PACKET_ID = Struct(">H")
 _LENGTH = Struct(">I")
 #: Writer, position.
 _PLACE = Struct(">BQ")
+#: Writer, messages, whether these are all, end.
+_COUNT = Struct(">BQ?Q")
 _REFERENCE = Struct(">HIIQI")
 _FLIGHT = Struct(">BHHH")
 _PIECE = Struct(">IH")
@@ -43,11 +55,11 @@ _SHARE = Struct(">BI")
 _RETAIN = 0x04
 
 # Tags of a progress record. On disk for ever.
-_AT, _PAST, _REPLAYS, _SEEKING, _ELSEWHERE, _REPLAYS_ELSEWHERE, _LAST_ID = range(1, 8)
+_AT, _PAST, _REPLAYS, _SEEKING, _ELSEWHERE, _REPLAYS_ELSEWHERE, _LAST_ID, _COUNTED = range(1, 9)
 
 
 def encode_progress(progress: StoredProgress) -> bytes:
-    position, past, _, writer, elsewhere, last_id = progress
+    position, past, _, writer, elsewhere, last_id, counted = progress
     if writer:
         position, past, elsewhere = 0, (), progress.places()
     places = []
@@ -73,6 +85,7 @@ def encode_progress(progress: StoredProgress) -> bytes:
             (_ELSEWHERE, b"".join(places) or None),
             (_REPLAYS_ELSEWHERE, b"".join(replays_elsewhere) or None),
             (_LAST_ID, None if last_id is None else _PACKET_ID.pack(last_id)),
+            (_COUNTED, None if counted is None else b"".join([_COUNT.pack(*one) for one in counted])),
         )
     )
 
@@ -108,9 +121,10 @@ def decode_progress(record: bytes) -> StoredProgress:
         for (sought,), name in _each(_TIME, fields.get(_SEEKING, b"")):
             replays.append(StoredReplay(name.decode(), 0, sought))
         last_id = _PACKET_ID.unpack(fields[_LAST_ID])[0] if _LAST_ID in fields else None
+        counted = tuple(map(StoredCount._make, _COUNT.iter_unpack(fields[_COUNTED]))) if _COUNTED in fields else None
     except (KeyError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a progress record without all its fields") from lacking
-    return StoredProgress(position, past, tuple(replays), 0, places, last_id)
+    return StoredProgress(position, past, tuple(replays), 0, places, last_id, counted)
 
 
 def _each(head: Struct, rest: bytes) -> Iterator[tuple[tuple[Any, ...], bytes]]:

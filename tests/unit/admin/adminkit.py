@@ -424,6 +424,7 @@ class FakeView:
             queued=4,
             inflight=5,
             waiting=9,
+            in_memory=1,
             unexplained=0,
             backlog=1,
             uncounted=0,

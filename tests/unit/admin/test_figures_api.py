@@ -18,8 +18,11 @@ from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.views import slow_view
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid.marks import GridMarks
 from iot_mqtt.pipeline import OutboxSettings
 from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.ports.identity import Account, Mark
 from iot_mqtt.ports.slow import CAUSES
 from tests.unit.broker.harness import Node, run
 
@@ -68,6 +71,20 @@ def test_the_identity_of_a_node(node: Node, figures: NodeFigures) -> None:
     assert (found.account.lives, found.between) == (1, 0)
     node.counters.messages_matched += 3
     assert ask(figures, "identity").unexplained == 3
+
+
+def test_what_a_node_adds_to_the_clusters_identity(node: Node, figures: NodeFigures, tmp_path: Path) -> None:
+    """With what the store has of all nodes, if there may be others."""
+    found = run(ask(figures, "identity/cluster"))
+    assert (found.number, found.unexplained, found.kept) == (0, 0, ())
+    batch = WriteBatch()
+    GridMarks(node.grid, 3).stage(batch, Mark(Account(1.0, matched=5), 4, 0, stopped=True))
+    run(node.grid.commit(batch))
+    clustered = NodeFigures(tmp_path / "history2.bin", clustered=True)
+    other = Node()
+    run(clustered.begin(other.broker, other.view, node.grid, 1))
+    (kept,) = run(ask(clustered, "identity/cluster")).kept
+    assert (kept.number, kept.waiting, kept.account.matched) == (3, 4, 5)
 
 
 def test_the_history_of_a_node(node: Node, figures: NodeFigures) -> None:

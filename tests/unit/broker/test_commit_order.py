@@ -86,4 +86,5 @@ def test_every_place_is_taken_by_who_it_is_for(monkeypatch: pytest.MonkeyPatch) 
         "GROUPS": "GroupRecords",
         "BUDGET": "Budget",
         "DEVICES": "Changes",
+        "LEDGER": "LossLedger",
     }

@@ -185,3 +185,37 @@ def test_acknowledgements_are_counted_in_the_life_they_came_in() -> None:
     node.stop_and_start()
     account = node.ledger.account
     assert (account.matched, account.delivered, account.left, account.between) == (2, 2, 0, 0)
+
+
+def test_what_was_in_memory_only_is_dropped_with_a_killed_life() -> None:
+    """As far as it was looked at; the rest is what the next life may find."""
+    node = Kept()
+    reader(node).lose()
+    gone = node.connect("gone", receive_maximum=1)
+    gone.subscribe("t/#", qos=1)
+    writer = node.connect("w")
+    for number in range(3):
+        writer.publish("t/1", b"%d" % number, qos=1)
+    node.ledger.in_memory = node.view.info().in_memory
+    assert node.ledger.in_memory == 3
+    node.clock.advance(2.0)
+    writer.publish("t/1", b"3", qos=1)
+    node.restart()
+    account = node.ledger.account
+    assert (account.killed, account.dropped) == (1, {"killed": 3})
+    assert account.left == account.left_by_killed == 8 - 3
+
+
+def test_a_mark_goes_with_what_moves() -> None:
+    """Not a second later: the sums of all nodes agree whenever one is killed."""
+    node, counted = Node(), Counted()
+    ledger = LossLedger(counted, node.counters, node.clock, node.broker.turn.reserve)
+    batch = WriteBatch()
+    ledger.contribute(batch, 1)
+    ledger.contribute(batch, 2)
+    assert len(counted) == 1
+    for name in ("messages_passed_on", "messages_taken_over"):
+        setattr(node.counters, name, 5)
+        ledger.contribute(batch, 3)
+        ledger.contribute(batch, 4)
+    assert [(one.account.passed_on, one.account.taken_over) for one in counted.staged] == [(0, 0), (5, 0), (5, 5)]

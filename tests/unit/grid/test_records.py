@@ -28,6 +28,7 @@ from iot_mqtt.grid.records.sessions import decode_session, decode_subscription, 
 from iot_mqtt.grid.records.wills import decode_will, encode_will
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.store import (
+    StoredCount,
     StoredFlight,
     StoredPast,
     StoredPlace,
@@ -148,6 +149,15 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
         decode_progress,
         StoredProgress(7, last_id=8192),
         "10 01 00000008 0000000000000007  07 00000002 2000",
+    ),
+    (
+        "progress of a session that was handed over",
+        decode_progress,
+        StoredProgress(7, counted=(StoredCount(2, 5, True, 9), StoredCount(3, 0, False, 8))),
+        (
+            "10 01 00000008 0000000000000007"
+            "08 00000024 02 0000000000000005 01 0000000000000009 03 0000000000000000 00 0000000000000008"
+        ),
     ),
     (
         "progress with everything of one log",

@@ -27,6 +27,7 @@ class Facts(BrokerInfo):
     queued: int = 17
     inflight: int = 19
     waiting: int = 23
+    in_memory: int = 37
     unexplained: int = 47
     backlog: int = 29
     uncounted: int = 31
