@@ -42,7 +42,7 @@ class PageCache:
         self._written = written
         self._pages: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
         self._bytes = 0
-        #: Up to half of the limit.
+        #: Up to half of the limit, and up to all of it while there is nothing else.
         self._turns: OrderedDict[int, tuple[dict[Stream, list[LogRun]], int]] = OrderedDict()
         self._turn_bytes = 0
 
@@ -76,13 +76,14 @@ class PageCache:
             return
         self._turns[turn] = written, weight
         self._turn_bytes += weight
-        while 2 * self._turn_bytes > self._limit:
-            self._turn_bytes -= self._turns.popitem(last=False)[1][1]
         self._fit()
 
     def _fit(self) -> None:
-        while self._pages and self._bytes + self._turn_bytes > self._limit:
-            self._bytes -= self._pages.popitem(last=False)[1][1]
+        while self._bytes + self._turn_bytes > self._limit:
+            if 2 * self._turn_bytes > self._limit:
+                self._turn_bytes -= self._turns.popitem(last=False)[1][1]
+            else:
+                self._bytes -= self._pages.popitem(last=False)[1][1]
 
 
 class Pages:

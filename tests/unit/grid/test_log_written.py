@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.grid.log import LogSettings, PageCache
+from iot_mqtt.grid.log.generation import Generation, Stream
+from iot_mqtt.grid.log.structures import Learner
 from iot_mqtt.grid.memory import MemoryGrid
 from tests.contract.driving import Pump
 from tests.contract.logkit import Life, fill, told, wanted
@@ -41,6 +43,19 @@ def test_what_does_not_fit_is_read_from_the_grid(limit: int) -> None:
     life.commit()
     assert [payload for _, payload in told(life.everything("last/one", position=last.position))] == [b"it"]
     assert life.log.figures.pages_read == read + (not limit)
+
+
+def test_readers_of_what_is_older_get_half_of_the_room() -> None:
+    """While there are none, what was written last has all of it; and has half in any case."""
+    cache, stream = PageCache(40_000), Stream(1, Generation(1, 0, "", 0.0, 0), 0, Learner().place(b"t/x"), 0)
+    for turn in range(100):
+        cache.keep_turn(turn, {stream: []}, 1_000)
+    assert [turn for turn in range(100) if cache.get((stream, turn)) is not None] == list(range(60, 100))
+    for turn in range(50):
+        cache.keep((stream, turn), [], 700)
+    assert [turn for turn in range(100) if cache.get((stream, turn)) is not None] == [*range(30, 50), *range(80, 100)]
+    cache.keep_turn(100, {stream: []}, 1_000)
+    assert [turn for turn in range(101) if cache.get((stream, turn)) is not None] == [*range(30, 50), *range(81, 101)]
 
 
 def test_a_topic_of_which_only_the_newest_is_in_memory_is_read_in_order() -> None:
