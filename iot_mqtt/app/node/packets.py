@@ -74,7 +74,7 @@ class Packets:
         if self.saves:
             try:
                 self._rest = iter(self._recorder)
-                self._file.write(slots_of(self._changed(len(self._recorder))))
+                self._file.write(slots_of(self._changed(len(self._recorder) + len(self._cleared))))
             except OSError as error:
                 log.warning("the flight recorder was not saved: %s", error)
         self._file.close()
