@@ -80,6 +80,17 @@ class Recent:
         else:
             known[key] = before[0] + count, before[1], now, detail[:LONGEST]
 
+    def about(self, concerns: Callable[[str, str], bool], most: int) -> list[tuple[str, Trouble]]:
+        """Client ids and what they had of certain trouble, by its code and topic; who had any last comes first."""
+        found: list[tuple[str, Trouble]] = []
+        for client_id, known in reversed(self._clients.items()):
+            for (code, topic), rest in reversed(known.items()):
+                if concerns(code, topic):
+                    found.append((client_id, Trouble(code, topic, *rest)))
+                    if len(found) >= most:
+                        return found
+        return found
+
     def of(self, client_id: str) -> list[Trouble]:
         """Of one client, the last first."""
         known = self._clients.get(client_id[:LONGEST], {})

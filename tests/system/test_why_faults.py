@@ -467,6 +467,65 @@ def test_why_names_the_cause(broker: BrokerProcess, fault: Fault) -> None:
     assert not stops or fault.code in stops[:1] or named[0]["weight"] < 100, f"something else is named first: {stops}"
 
 
+def test_why_of_a_topic_names_who_gets_it_and_who_does_not(broker: BrokerProcess) -> None:
+    """Subscribers, a group, who may not publish, who did, what is retained, and where the uplink takes it."""
+    topic = "up/who/1"
+    with _client(broker, "who-reads") as reader, _client(broker, "who-shares") as member:
+        reader.subscribe(("up/who/+", 1))
+        member.subscribe(("$share/team/up/#", 1))
+        kept = _client(broker, "who-is-away", expiry=600)
+        kept.subscribe((topic, 1))
+        kept.disconnect()
+        with _client(broker, "who-writes") as writer:
+            writer.publish(topic, PASSWORD, qos=1, packet_id=1, retain=True)
+            writer.expect(wire.PUBACK)
+        wait_until(lambda: not call(broker, "GET", "clients?prefix=who-is-away")[1]["items"])
+        status, found = call(broker, "GET", f"topics/{quote(topic, safe='')}/why")
+        assert status == 200, found
+        said = {one["client_id"]: (one["filter"], one["group"], one["connected"]) for one in found["subscribers"]}
+        assert said == {
+            "who-reads": ("up/who/+", None, True),
+            "who-shares": ("$share/team/up/#", "team", True),
+            "who-is-away": (topic, None, False),
+        }
+        assert found["subscriptions"] == 3
+        assert [one["client_id"] for one in found["publishers"]] == ["who-writes"]
+        assert (found["retained"]["size"], found["retained"]["publisher"]) == (len(PASSWORD), "who-writes")
+        assert (found["recorded"], [one["to"] for one in found["rules"]]) == ([0, 1, 2], ["readings"])
+        codes = {one["code"] for one in found["findings"]}
+        assert {"uplink_rule", "kafka_down", "subscriber_away", "shared_group"} <= codes, found["findings"]
+        assert "no_subscriber" not in codes
+        done = CliRunner().invoke(ctl, ["--data-dir", str(broker.data_dir), "why", "--topic", topic])
+        assert done.exit_code == 0, done.output
+        assert "who-is-away: up/who/1 (QoS 1), not connected" in done.output
+        assert PASSWORD.decode() not in done.output + str(found)
+
+
+@pytest.mark.parametrize(
+    ("topic", "code", "words"),
+    [
+        ("Hall/1", "no_subscriber", ("'hall/#'", "upper and lower")),
+        ("secret/topic", "denied_publish", ("'topic-thief'", "'secret/topic'")),
+        ("hidden/topic", "denied_subscribe", ("'topic-thief'", "'hidden/topic'")),
+    ],
+)
+def test_why_of_a_topic_that_nobody_gets(broker: BrokerProcess, topic: str, code: str, words: tuple[str, ...]) -> None:
+    """The nearest filter, and whoever was refused."""
+    with enter(broker, "alice", "topic-thief") as client:
+        client.subscribe(("hall/#", 1))
+        if code == "denied_publish":
+            client.publish(topic, b"x", qos=1, packet_id=1)
+            client.expect(wire.PUBACK)
+        elif code == "denied_subscribe":
+            client.send(wire.subscribe(1, [(topic, 0)], version=5))
+            client.expect(wire.SUBACK)
+        status, found = call(broker, "GET", f"topics/{quote(topic, safe='')}/why")
+    assert status == 200, found
+    named = [one for one in found["findings"] if one["code"] == code]
+    assert named and all(word in named[0]["text"] for word in words), found["findings"]
+    assert call(broker, "GET", "topics/a%2F%23/why")[0] == 400
+
+
 def test_why_of_a_node_that_is_drained(broker: BrokerProcess) -> None:
     """A newcomer is refused, and it is said how to go on; the last one, for all clients are sent away."""
     assert call(broker, "POST", "node/drain", {})[0] == 200

@@ -11,6 +11,8 @@ from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node, NoSuch
 from iot_mqtt.app.ctl.packets import packet_line
+from iot_mqtt.app.ctl.saying import said
+from iot_mqtt.app.ctl.topics import show_topic
 from iot_mqtt.app.terminal import Json, moment, plain, print_form, print_json, size, span
 
 #: The last packets that went over its connections.
@@ -34,11 +36,16 @@ _PAUSES = {
 
 
 @click.command()
-@click.argument("client")
-@click.option("--topic", help="A topic that it should get.")
+@click.argument("client", required=False)
+@click.option("--topic", help="A topic that CLIENT should get; without CLIENT: who gets what is published to it.")
 @on_node
-def why(node: Node, as_json: bool, client: str, topic: str | None) -> None:
+def why(node: Node, as_json: bool, client: str | None, topic: str | None) -> None:
     """Say why a client does or does not get its messages, as all nodes know it. CLIENT: a client id, or an address."""
+    if client is None:
+        if topic is None:
+            raise CtlError("give a CLIENT, or --topic, or both")
+        show_topic(node, as_json, topic)
+        return
     found = node.get("clients", client, "why", query=None if topic is None else {"topic": topic})
     node.note_missing(found)
     now = time.time()
@@ -54,15 +61,6 @@ def why(node: Node, as_json: bool, client: str, topic: str | None) -> None:
             click.echo(line)
     if unknown:
         raise NoSuch("\n".join(findings))
-
-
-def said(findings: list[Json], now: float) -> Iterator[str]:
-    """What is the matter, the likeliest first, and below each what would help."""
-    for number, one in enumerate(findings, 1):
-        since = "" if one["since"] is None else f", {span(max(0.0, now - one['since']))} ago"
-        yield f"{number}. {plain(one['text'])} [{one['code']}, {plain(one['node'])}{since}]"
-        if one["helps"]:
-            yield f"   what would help: {plain(one['helps'])}"
 
 
 def screen(found: Json, now: float) -> Rows:

@@ -127,12 +127,19 @@ class Knowledge:
     async def _commands(self, client_id: str) -> tuple[StoredCommand, ...]:
         """Those that are not over, and those that came to nothing of late; the last first."""
         since = self._clock.wall() - _RECENT
-        found = await self._devices().commands.page(client_id, None, None, _COMMANDS)
+        try:
+            found = await self._devices().commands.page(client_id, None, None, _COMMANDS)
+        except MqttError:
+            # The grid does not answer: that is named by itself, and must not hide the rest.
+            return ()
         wanted = [one for one in found if one.state is not State.ACKED and one.changed_at > since]
         return tuple(sorted(wanted, key=lambda one: one.changed_at, reverse=True))
 
     async def _codec(self, client_id: str) -> str | None:
-        device = await self._devices().devices.find(client_id, "")
+        try:
+            device = await self._devices().devices.find(client_id, "")
+        except MqttError:
+            return None
         return None if device is None else device.codec or None
 
     async def _home(self, client_id: str) -> Home | None:

@@ -20,7 +20,9 @@ from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.why.resource import WhyResources
+from iot_mqtt.admin.why.topic_resource import TopicWhyResources
 from iot_mqtt.app.config.folders import copies_dir
+<<<from iot_mqtt.app.config.folders import copies_dir, history_file, recorder_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
@@ -47,6 +49,7 @@ from iot_mqtt.app.node.parts import (
 from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
+from iot_mqtt.app.node.topic_knowledge import TopicKnowledge
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.node.watching import Watching
@@ -249,11 +252,13 @@ class Service:
             home_of,
             self._watching.packets.ends_before,
         )
+        topics = TopicKnowledge(lambda: self.view, lambda: self.broker, lambda: self._desk, self._access, self.clock)
         found: list[Resource] = [
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
             WhyResources(knowledge.facts, lambda: self._access.lets),
+            TopicWhyResources(topics.facts, lambda: self._access.lets),
             *self._watching.resources,
         ]
         if isinstance(self._grid, EmbeddedGrid):

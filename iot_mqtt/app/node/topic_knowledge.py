@@ -1,0 +1,152 @@
+"""What this node knows of a topic, gathered from all who know something: what ``admin.why.topics`` explains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.near import Near, nearest
+from iot_mqtt.admin.why.topics import Denied, Publisher, Retained, Subscriber, TopicFacts
+from iot_mqtt.auth.explaining import Question
+from iot_mqtt.auth.service import Access
+from iot_mqtt.broker.publishing.steps import Steps
+from iot_mqtt.broker.recorder import Recorder
+from iot_mqtt.broker.views.view import View
+from iot_mqtt.codec.describing import described
+from iot_mqtt.ports.access import Principal
+from iot_mqtt.ports.addresses import host_of
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.topics import matches, parse_replay, parse_shared
+from iot_mqtt.uplink.desk import RuleInfo, UplinkDesk
+from iot_mqtt.values import Subscription
+
+#: Subscribers and publishers that are named, and filters that are held against a topic that nobody has subscribed to.
+_SUBSCRIBERS, _PUBLISHERS, _FILTERS = 50, 20, 1_000
+#: Connections whose last packets are looked through for the topic, the last ones first; a few microseconds each.
+_LOOKED_THROUGH = 5_000
+#: Bytes of a topic that the flight recorder keeps.
+_KEPT = 64
+
+
+class Broker(Protocol):
+    """What a node has of packets and of steps."""
+
+    @property
+    def recorder(self) -> Recorder: ...
+
+    @property
+    def steps(self) -> Steps: ...
+
+
+class TopicKnowledge:
+    """Of one node. ``view`` and ``broker`` are there once it has started; ``desk`` is None without an uplink."""
+
+    def __init__(
+        self,
+        view: Callable[[], View],
+        broker: Callable[[], Broker],
+        desk: Callable[[], UplinkDesk | None],
+        access: Access,
+        clock: Clock,
+    ) -> None:
+        self._view = view
+        self._broker = broker
+        self._desk = desk
+        self._access = access
+        self._clock = clock
+
+    async def facts(self, topic: str) -> TopicFacts:
+        """Of a topic."""
+        view = self._view()
+        info = view.info()
+        place = Facts(
+            info.node_id,
+            self._clock.wall(),
+            topic,
+            broker=info,
+            log=view.log.info(),
+            uplink=view.uplink(),
+            cluster=view.cluster.info(),
+        )
+        every = view.subscribing.routes(topic, None, _FILTERS)
+        found = view.subscriptions(None, None, _SUBSCRIBERS, topic)
+        kept = view.retained(topic, None, 1)
+        return TopicFacts(
+            place,
+            topic,
+            subscribers=tuple(self._subscriber(view, one.client_id, one.subscription, topic) for one in found),
+            count=sum(one.sessions for one in every),
+            publishers=tuple(_publishers(self._broker().recorder, topic)),
+            denied=tuple(Denied(client, one) for client, one in view.counters.recent.about(_about(topic), _PUBLISHERS)),
+            retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
+            recorded=self._recorded(topic.encode()),
+            rules=tuple(self._rules(topic)),
+            near=None if every else self._near(view, topic),
+        )
+
+    def _subscriber(self, view: View, client_id: str, subscription: Subscription, topic: str) -> Subscriber:
+        session, client = view.session(client_id), view.client(client_id)
+        user = session.owner if session is not None else None
+        user = user or (client.username if client is not None else None)
+        who = Principal(client_id, user, user is None, address=host_of(client.peer) if client is not None else "")
+        answer = self._access.may(who, Question("receive", topic))
+        shared = parse_shared(subscription.filter)
+        return Subscriber(
+            client_id,
+            subscription.filter,
+            subscription.qos,
+            None if shared is None else shared[0],
+            subscription.no_local,
+            client is not None,
+            session is not None and session.durable,
+            answer.allowed,
+            answer.rule,
+        )
+
+    def _recorded(self, topic: bytes) -> tuple[int, ...]:
+        steps = self._broker().steps.of(topic)
+        return tuple(qos for qos in (0, 1, 2) if any(step.records(topic, qos) for step in steps))
+
+    def _rules(self, topic: str) -> Iterator[RuleInfo]:
+        """Rules that may take it, up to the first one that takes whatever comes."""
+        desk = self._desk()
+        for rule in () if desk is None else desk.rules().items:
+            if matches(rule.filter, topic):
+                yield rule
+                if not (rule.qos or rule.when or rule.gateway or rule.device or rule.codec):
+                    return
+
+    def _near(self, view: View, topic: str) -> Near | None:
+        return nearest((one.filter for one in view.subscribing.routes(None, None, _FILTERS)), topic)
+
+
+def _about(topic: str) -> Callable[[str, str], bool]:
+    """Whether a trouble is a denial that has to do with the topic."""
+
+    def about(code: str, asked: str) -> bool:
+        if not code.startswith("denied_") or not asked:
+            return False
+        plain = parse_shared(asked) or parse_replay(asked)
+        return matches(asked if plain is None else plain[1], topic)
+
+    return about
+
+
+def _publishers(recorder: Recorder, topic: str) -> Iterator[Publisher]:
+    """Connections in whose last packets the topic is, the last ones first."""
+    name = topic.encode()
+    begun, cut = name[:_KEPT], "…" if len(name) > _KEPT else ""
+    text = f"PUBLISH {repr(begun.decode('utf-8', 'replace'))[1:-1]}{cut}, QoS"
+    recorded = [*recorder][-_LOOKED_THROUGH:]
+    publishers = [
+        Publisher(one.client_id, one.peer, at, one.until is None)
+        for one in recorded
+        if begun in (image := one.image()) and (at := _last(image, text)) is not None
+    ]
+    yield from sorted(publishers, key=lambda one: -one.at)[:_PUBLISHERS]
+
+
+def _last(image: bytes, text: str) -> float | None:
+    times = [one.at for one in described(image) if one.direction == "in" and text in one.text]
+    return max(times, default=None)
