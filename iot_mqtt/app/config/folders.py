@@ -22,6 +22,11 @@ def history_file(config: Config) -> Path:
     return Path(config.node.data_dir) / "history.bin"
 
 
+def webhooks_dir(config: Config) -> Path:
+    """Events that wait for the addresses of ``events.webhooks``."""
+    return Path(config.node.data_dir) / "webhooks"
+
+
 def uplink_dir(config: Config) -> Path:
     """The files that ``uplink.kind: file`` writes."""
     return Path(config.node.data_dir) / "uplink"

@@ -13,7 +13,7 @@ from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.packet_resources import PacketResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.trace_resources import TraceResources
-from iot_mqtt.app.config.folders import history_file, recorder_dir
+from iot_mqtt.app.config.folders import history_file, recorder_dir, webhooks_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.event_topics import EventTopics
 from iot_mqtt.app.node.events import Asking, EventDesk, sources_of
@@ -62,7 +62,8 @@ class Watching:
         self._figures = NodeFigures(history_file(config), clustered=clustered)
         self._events = EventDesk(config.node.id, clock)
         self._traces = TraceDesk(config.node.id, clock)
-        self._webhooks = Webhooks(config.node.id, config.events.webhooks, web, clock)
+        told, cross = config.events.webhooks, reactor.callFromThread
+        self._webhooks = Webhooks(config.node.id, told, web, clock, webhooks_dir(config), cross)
 
     @property
     def resources(self) -> list[Resource]:

@@ -4,9 +4,10 @@
 
     Events ──watch──▶ a queue for each address ──▶ a batch: JSON, signed ──▶ POST
                       full: the oldest go          no answer, 429, 5xx: again, later; other answers: given up
+                      and its file (``webhook_spool``), for the next start
 
-Each address is told of one batch after the other. A batch may come twice, if its answer was lost: ``life`` and
-``number`` tell events apart. What waits is in memory, and is lost with the process.
+Each address is told of one batch after the other. A batch may come twice, if its answer was lost, or the node was
+killed before it had noted the answer: ``life`` and ``number`` tell events apart.
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ import hmac
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.app.config.webhooks import WebhookEntry, secret_of, webhook_of
+from iot_mqtt.app.node.webhook_spool import Entry, Spool, Spools
 from iot_mqtt.auth.web import AgentWeb, Web, WebError
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.events import Event, Events
+from iot_mqtt.thread_bridge import Cross
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +37,8 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 100
 MOST_BYTES: Final = 256 * 1024
 GATHER: Final = 0.5
+#: Bytes of a batch beside its events, at most.
+AROUND: Final = 1024
 #: Events that wait for one address, with those of the batch that is under way.
 MOST_WAITING: Final = 10_000
 #: Seconds for an answer, and bytes of it, which nobody reads.
@@ -47,7 +54,7 @@ TOO_MANY_REQUESTS: Final = 429
 class Webhook:
     """One address. Its attributes are its figures."""
 
-    def __init__(self, name: str, told: WebhookEntry, node: str, web: Web, clock: Clock) -> None:
+    def __init__(self, name: str, told: WebhookEntry, node: str, web: Web, clock: Clock, spool: Spool) -> None:
         self.name = name
         self.sent = 0
         #: Events that are told nobody, by reason.
@@ -64,30 +71,54 @@ class Webhook:
         self._life = ""
         self._web = web
         self._clock = clock
-        self._waiting: deque[Event] = deque()
-        #: Events of the batch that is under way.
-        self._posted = 0
+        self._spool = spool
+        self._sequence = 0
+        self._waiting: deque[Entry] = deque()
+        #: The batch that is under way.
+        self._posted: list[Entry] = []
+        #: What is not handed to the spool yet; that is done at the end of the turn.
+        self._fresh: list[Entry] = []
+        self._keeping: Timer | None = None
         self._timer: Timer | None = None
         self._delivering: Deferred[None] | None = None
+        #: The batch that is under way was not taken at first.
+        self._again = False
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting) + self._posted
+        return len(self._waiting) + len(self._posted)
 
     @property
-    def alarm(self) -> str | None:
-        """It does not keep up."""
-        return f"{self._of} does not take events as fast as they come: the oldest are dropped" if self.behind else None
+    def alarms(self) -> Iterable[str]:
+        """It does not keep up, or what waits is not kept."""
+        if self.behind:
+            yield f"{self._of} does not take events as fast as they come: the oldest are dropped"
+        if self._spool.trouble is not None:
+            yield f"{self._of}: what waits for it is in memory alone, and lost at a restart: {self._spool.trouble}"
 
     def begin(self, events: Events) -> None:
-        """What happens from now on is told."""
+        """What happens from now on is told, and before that what waited at the end of the last life."""
+        found, unreadable = self._spool.open()
+        if unreadable:
+            self.dropped["unreadable"] += unreadable
+            log.error("%s: %d lines of what waited for it cannot be read", self._of, unreadable)
+        if len(found) > MOST_WAITING:
+            self.dropped["queue_full"] += len(found) - MOST_WAITING
+        if found:
+            self._sequence = found[-1].sequence
+            self._waiting.extend(found[-MOST_WAITING:])
+            log.info("%s: %d events wait from before", self._of, len(self._waiting))
+            self._plan()
         self._life = events.life
         events.watchers = (*events.watchers, self._happened)
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """Nothing is told any more. What waits is kept."""
         self._closed = True
+        if self._keeping is not None:
+            self._keeping.cancel()
+            self._keep()
         if self._timer is not None:
             self._timer.cancel()
         if self._delivering is not None:
@@ -96,13 +127,33 @@ class Webhook:
     def _happened(self, event: Event) -> None:
         if event.kind not in self._kinds or self._closed:
             return
+        told = {"number": event.number, "at": event.at, "kind": event.kind, **event.fields}
+        item = json.dumps(told, separators=(",", ":"))
+        if len(item) > MOST_BYTES - AROUND:
+            self.dropped["too_large"] += 1
+            return
         if self.waiting >= MOST_WAITING:
             self._waiting.popleft()
             self.dropped["queue_full"] += 1
             self.behind = True
-        self._waiting.append(event)
+        self._sequence += 1
+        entry = Entry(self._sequence, self._life, item)
+        self._waiting.append(entry)
+        self._fresh.append(entry)
+        if self._keeping is None:
+            self._keeping = self._clock.call_later(0, self._keep)
         if self._delivering is None:
             self._plan()
+
+    def _keep(self) -> None:
+        """Whoever tells is in the middle of something; now the turn is over."""
+        self._keeping = None
+        fresh, self._fresh = self._fresh, []
+        self._spool.add(fresh, self._left, sync=self._again)
+
+    def _left(self) -> list[Entry]:
+        """All that waits."""
+        return [*self._posted, *self._waiting]
 
     def _plan(self) -> None:
         """A batch, when it is full or has been gathered for long enough. Later: whoever tells is in the middle of
@@ -121,40 +172,37 @@ class Webhook:
             delivering = self._delivering = ensureDeferred(self._deliver(body))
             delivering.addErrback(self._failed)
             delivering.addCallback(lambda _: self._delivered())
-        elif self._waiting:
-            self._plan()
 
     def _failed(self, failure: Failure) -> None:
-        """By a fault of ours."""
-        self.dropped["fault"] += self._posted
-        log.error("%s", self._of, exc_info=failure.value)
+        """By a fault of ours, or because the node ends."""
+        if not self._closed:
+            self.dropped["fault"] += len(self._posted)
+            log.error("%s", self._of, exc_info=failure.value)
 
     def _delivered(self) -> None:
-        self._posted, self._delivering = 0, None
+        if self._closed:
+            # It is posted again by the next life.
+            return
+        last = self._posted[-1].sequence
+        self._posted, self._delivering, self._again = [], None, False
+        self._spool.settle(last, self._left)
         if len(self._waiting) < MOST_WAITING // 2:
             self.behind = False
-        if self._waiting and not self._closed:
+        if self._waiting:
             self._plan()
 
     def _take_batch(self) -> bytes:
-        waiting, size = self._waiting, 0
-        items: list[str] = []
-        head = f'{{"node":{json.dumps(self._node)},"life":"{self._life}","events":['
-        room = MOST_BYTES - len(head) - 2
-        while waiting and len(items) < AT_ONCE:
-            event = waiting[0]
-            told = {"number": event.number, "at": event.at, "kind": event.kind, **event.fields}
-            item = json.dumps(told, separators=(",", ":"))
-            if items and size + len(item) + 1 > room:
+        """Of one life, because that is told once for all."""
+        waiting, size, life = self._waiting, 0, self._waiting[0].life if self._waiting else ""
+        items: list[Entry] = []
+        while waiting and len(items) < AT_ONCE and waiting[0].life == life:
+            size += len(waiting[0].item) + 1
+            if items and size > MOST_BYTES - AROUND:
                 break
-            waiting.popleft()
-            if len(item) > room:
-                self.dropped["too_large"] += 1
-                continue
-            items.append(item)
-            size += len(item) + 1
-        self._posted = len(items)
-        return f"{head}{','.join(items)}]}}".encode()
+            items.append(waiting.popleft())
+        self._posted = items
+        head = f'{{"node":{json.dumps(self._node)},"life":{json.dumps(life)},"events":['
+        return f"{head}{','.join(entry.item for entry in items)}]}}".encode()
 
     async def _deliver(self, body: bytes) -> None:
         """Post it until there is an answer that settles it."""
@@ -168,6 +216,8 @@ class Webhook:
             if not tries:
                 log.warning("%s: %s; it is tried again", self._of, text)
             tries += 1
+            self._again = True
+            self._spool.sync(self._left)
             if not await self._pause(pause):
                 return
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -185,10 +235,10 @@ class Webhook:
         if status >= 500:
             return "server_error", f"status {status}"
         if 200 <= status < 300:
-            self.sent += self._posted
+            self.sent += len(self._posted)
         else:
-            self.dropped["refused"] += self._posted
-            log.warning("%s refuses %d events: status %d", self._of, self._posted, status)
+            self.dropped["refused"] += len(self._posted)
+            log.warning("%s refuses %d events: status %d", self._of, len(self._posted), status)
         return None
 
     async def _pause(self, seconds: float) -> bool:
@@ -206,22 +256,37 @@ class Webhooks:
     """Those of one life of a node."""
 
     def __init__(
-        self, node: str, entries: Sequence[Mapping[str, object]], make_web: Callable[[], AgentWeb], clock: Clock
+        self,
+        node: str,
+        entries: Sequence[Mapping[str, object]],
+        make_web: Callable[[], AgentWeb],
+        clock: Clock,
+        folder: Path,
+        cross: Cross,
     ) -> None:
+        """``folder``: for what waits."""
         self._web = make_web() if entries else None
+        self._spools = Spools(folder, cross)
+        self._names: list[str] = []
         self.hooks: tuple[Webhook, ...] = ()
         if self._web is not None:
             told = [webhook_of(entry) for entry in entries]
-            self.hooks = tuple(Webhook(str(n), one, node, self._web, clock) for n, one in enumerate(told, start=1))
+            self._names += _file_names(told)
+            self.hooks = tuple(
+                Webhook(str(number), one, node, self._web, clock, self._spools.spool(name, MOST_WAITING))
+                for number, (one, name) in enumerate(zip(told, self._names, strict=True), start=1)
+            )
 
     def begin(self, events: Events) -> None:
         """What happens from now on is told."""
+        for path in self._spools.left_over(self._names):
+            log.warning("%s has events for an address that is not in events.webhooks: nobody gets them", path)
         for hook in self.hooks:
             hook.begin(events)
 
     def alarms(self) -> tuple[str, ...]:
         """Of those that do not keep up."""
-        return tuple(hook.alarm for hook in self.hooks if hook.alarm is not None)
+        return tuple(alarm for hook in self.hooks for alarm in hook.alarms)
 
     def facts(self) -> Sequence[Webhook]:
         """For metrics."""
@@ -231,5 +296,15 @@ class Webhooks:
         """The node ends."""
         for hook in self.hooks:
             hook.close()
+        self._spools.close()
         if self._web is not None:
             self._web.close()
+
+
+def _file_names(entries: Iterable[WebhookEntry]) -> Iterable[str]:
+    """By address, which may be a secret, and not by place: entries move. The second one for an address is another."""
+    seen: Counter[str] = Counter()
+    for entry in entries:
+        name = sha256(entry.url.encode()).hexdigest()[:16]
+        seen[name] += 1
+        yield f"{name}-{seen[name]}"

@@ -51,7 +51,8 @@ class Receiver(Resource):
 class Rig:
     """A receiver, and events that go there. The time of the webhook goes by hand, that of HTTP by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.clock = ManualClock()
         self.receiver = Receiver()
         self.port = reactor.listenTCP(0, Site(self.receiver), interface="127.0.0.1")
@@ -61,7 +62,14 @@ class Rig:
         self.all: list[Webhooks] = []
 
     def start(self, **more: object) -> Webhook:
-        made = Webhooks("n1", [{"url": self.url, **more}], lambda: AgentWeb(reactor, ReactorClock(reactor)), self.clock)
+        made = Webhooks(
+            "n1",
+            [{"url": self.url, **more}],
+            lambda: AgentWeb(reactor, ReactorClock(reactor)),
+            self.clock,
+            self.folder,
+            reactor.callFromThread,
+        )
         made.begin(self.events)
         self.all.append(made)
         return made.hooks[0]
@@ -83,8 +91,8 @@ class Rig:
 
 
 @pytest.fixture
-def rig() -> Iterator[Rig]:
-    made = Rig()
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path / "webhooks")
     yield made
     for one in made.all:
         one.close()
@@ -233,6 +241,109 @@ def test_nothing_is_posted_after_the_end(rig: Rig) -> None:
     rig.clock.advance(120)
     turn()
     assert len(rig.receiver.got) == 1 and rig.clock.waiting == 0
+
+
+def lives(rig: Rig) -> list[tuple[str, list[int]]]:
+    """Of each batch: the life, and the numbers."""
+    return [
+        (said["life"], numbers) for (said, _, _), numbers in zip(rig.receiver.got, rig.receiver.batches, strict=True)
+    ]
+
+
+def again(rig: Rig) -> Webhook:
+    """The next life of the node."""
+    rig.clock.advance(1)
+    rig.events = Events(rig.clock.wall)
+    rig.all.pop().close()
+    return rig.start()
+
+
+def test_what_waits_is_posted_by_the_next_life(rig: Rig) -> None:
+    """With the life in which it happened, before what happens now, and no more once it was taken."""
+    first = rig.events.life
+    rig.receiver.statuses = [204, 503]
+    rig.start()
+    rig.happen(2)
+    rig.wait(1)
+    rig.happen(3)
+    rig.wait(2)
+    rig.happen(1)
+    hook = again(rig)
+    second = rig.events.life
+    assert second != first and hook.waiting == 4
+    rig.happen(1)
+    rig.wait(3)
+    rig.wait(4)
+    assert lives(rig)[2:] == [(first, [3, 4, 5, 6]), (second, [1])]
+    assert again(rig).waiting == 0
+
+
+def test_a_killed_node_leaves_what_it_wrote(rig: Rig) -> None:
+    """A line that was being written is none, others that cannot be read are counted, and the rest is posted."""
+    rig.receiver.statuses = [503]
+    rig.start()
+    rig.happen(3)
+    rig.wait(1)
+    rig.all.pop().close()
+    (file,) = rig.folder.glob("*.events")
+    assert file.stat().st_mode & 0o777 == 0o600 and rig.folder.stat().st_mode & 0o777 == 0o700
+    file.write_bytes(b"rubbish\n7\tx\t[]\n" + file.read_bytes() + b'4\t19c\t{"number":4,"')
+    hook = rig.start()
+    assert (hook.waiting, hook.dropped) == (3, {"unreadable": 2})
+    rig.wait(2)
+    assert rig.receiver.batches[1] == [1, 2, 3]
+
+
+def test_the_file_has_a_bound(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long nobody takes anything; the newest stay."""
+    monkeypatch.setattr(webhooks, "MOST_WAITING", 200)
+    rig.start()
+    rig.receiver.statuses = [503]
+    rig.happen(AT_ONCE)
+    rig.wait(1)
+    for _ in range(50):
+        rig.happen(50)
+        rig.clock.advance(0)
+    rig.all.pop().close()
+    (file,) = rig.folder.glob("*.events")
+    assert file.read_bytes().count(b"\n") <= 400
+    hook = rig.start()
+    assert hook.waiting == 200
+    rig.wait(2)
+    rig.wait(3)
+    posted = rig.receiver.batches[1] + rig.receiver.batches[2]
+    assert posted == sorted(posted) and posted[-100:] == list(range(2501, 2601))
+
+
+def test_a_file_that_cannot_be_written_is_told(rig: Rig) -> None:
+    """Events go on, in memory, and are kept again as soon as that is possible."""
+    rig.folder.parent.mkdir(exist_ok=True)
+    rig.folder.write_text("in the way")
+    hook = rig.start()
+    (alarm,) = rig.all[0].alarms()
+    assert "is in memory alone" in alarm
+    rig.happen(1)
+    rig.wait(1)
+    assert hook.sent == 1
+    rig.folder.unlink()
+    rig.receiver.statuses = [503]
+    rig.happen(1)
+    rig.folder.mkdir()
+    rig.wait(2)
+    until(lambda: not rig.all[0].alarms(), 20)
+    assert again(rig).waiting == 1
+
+
+def test_addresses_have_files_of_their_own(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """And who is not there any more is named."""
+    rig.receiver.statuses = [503]
+    rig.start()
+    rig.happen(1)
+    rig.wait(1)
+    rig.all.pop().close()
+    rig.url += "2"
+    assert rig.start().waiting == 0
+    assert "has events for an address that is not in events.webhooks" in caplog.text
 
 
 @pytest.mark.parametrize(
