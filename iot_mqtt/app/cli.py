@@ -79,10 +79,20 @@ def main() -> None:
 
 
 @main.command()
-def version() -> None:
+@click.option("--data-dir", type=click.Path(exists=True, file_okay=False), help="Say what wrote this data directory.")
+def version(data_dir: str | None) -> None:
     """Print the version, and what of it is compiled."""
     click.echo(f"iot-mqtt {__version__} (Python {sys.version.split()[0]}, {Path(sys.executable)})")
     click.echo(f"runs {form()}")
+    if data_dir is not None:
+        from iot_mqtt.app.data_format import FORMAT, FormatRefused, format_of
+
+        try:
+            found = format_of(Path(data_dir))
+        except FormatRefused as error:
+            raise click.ClickException(str(error)) from error
+        by = f"written by iot-mqtt {found.written_by}" if found.written_by else "without a file VERSION"
+        click.echo(f"{data_dir} has format {found.format}, {by}; this version has format {FORMAT}")
 
 
 def form() -> str:

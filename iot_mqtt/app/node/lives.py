@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -25,6 +26,7 @@ from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.private_files import narrow, set_umask
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config, LogConfig
+from iot_mqtt.app.data_format import FormatRefused, prepare
 from iot_mqtt.app.logging import configure_logging, reopen_log
 from iot_mqtt.app.node.notifying import Notifier
 from iot_mqtt.app.node.service import Service
@@ -154,6 +156,11 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
         log.warning("%s", line)
     for note in notes(loaded):
         log.info("%s", note)
+    try:
+        prepare(Path(config.node.data_dir))
+    except FormatRefused as error:
+        print(f"iot-mqtt: {error}", file=sys.stderr, flush=True)
+        return 1
     sys.setswitchinterval(SWITCH_INTERVAL)
     raise_limit()
     reactor: Any = install()
