@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from systemkit import wire
 from systemkit.plain import Plain
+from systemkit.why import named
 
 from iot_mqtt.app.engines import Places, Plan
 from tests.cluster.nodes import BrokerNode, broker_settings, eventually
@@ -108,6 +109,7 @@ def test_a_node_starts_and_serves_while_the_grid_is_full(node: BrokerNode) -> No
             refused += 1
             time.sleep(0.5)
     assert any("grid" in alarm for alarm in node.api("status")["alarms"])
+    named(node, "keeper-of-much", "grid_full", "bytes are used")
 
     node.restart(kill=True)
 

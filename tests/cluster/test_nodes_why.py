@@ -8,6 +8,7 @@ from typing import Any
 
 from systemkit import wire
 from systemkit.access import attempt
+from systemkit.users import call
 
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
 from tests.cluster.test_nodes_basics import burst, enter, unique
@@ -54,6 +55,23 @@ def test_every_node_names_what_one_of_them_knows(nodes: Nodes) -> None:
         first.until_closed()
         _named(nodes, moved, "taken_over", f"connected to {nodes[2].name}", "127.0.0.1:")
         assert all(node.api("clients/nobody-knows-it/why")["findings"][0]["code"] == "never_seen" for node in nodes)
+
+
+def test_a_refusal_by_a_node_that_is_drained_is_named_by_the_others(nodes: Nodes) -> None:
+    """With the node that it was, and how that takes clients again."""
+    name = unique("drained")
+    assert call(nodes[1], "POST", "node/drain", {})[0] == 200
+    try:
+        client, answer = attempt(nodes[1], "alice", name, version=5)
+        with client:
+            assert answer.reason() in (0x9C, 0x9D)
+        _named(nodes, name, "node_drained")
+        for node in nodes:
+            found = node.api(f"clients/{name}/why")["findings"][0]
+            assert (found["code"], found["node"]) == ("node_drained", nodes[1].name)
+            assert "ctl node resume" in found["helps"]
+    finally:
+        assert call(nodes[1], "DELETE", "node/drain")[0] in (200, 204)
 
 
 def test_a_session_whose_node_is_dead_is_said_to_be_there(nodes: Nodes) -> None:
