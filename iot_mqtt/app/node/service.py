@@ -22,7 +22,6 @@ from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.why.resource import WhyResources
 from iot_mqtt.admin.why.topic_resource import TopicWhyResources
 from iot_mqtt.app.config.folders import copies_dir
-<<<from iot_mqtt.app.config.folders import copies_dir, history_file, recorder_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
