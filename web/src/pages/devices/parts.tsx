@@ -1,15 +1,10 @@
-/** Parts that the pages of devices, plugins, uplink and log have in common. */
+/** Parts that the pages of devices and commands have in common. */
 import { useEffect, useState } from "preact/hooks";
 import { time } from "../../core/format";
 import { t } from "../../core/i18n";
 import { href, place, refine } from "../../core/router";
 import type { Level } from "../../ui/icons";
 import "./devices.css";
-
-/** A number that says which one, not how many: no separators in it. */
-export function figure(value: number | null | undefined): string {
-  return value === null || value === undefined ? "–" : String(value);
-}
 
 const WAIT = 250;
 
@@ -65,12 +60,6 @@ export function commandLevel(state: string): Level {
   if (state === "acked") return "ok";
   if (state === "failed" || state === "expired") return "bad";
   return state === "uncertain" ? "warn" : "none";
-}
-
-export function pluginLevel(state: string): Level {
-  if (state === "ready") return "ok";
-  if (state === "disabled") return "none";
-  return state === "starting" || state === "restarting" ? "warn" : "bad";
 }
 
 /** JSON as it is; a text as a text. */
