@@ -23,7 +23,7 @@ from iot_mqtt.admin.audit_everywhere import Missing
 from iot_mqtt.admin.between import Said, asked_in, question, read, written
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found, of_broker
-from iot_mqtt.admin.json_text import as_json, fields_of, list_of
+from iot_mqtt.admin.json_text import as_json, fields_of, list_of, read_json
 from iot_mqtt.admin.merging import Part, merged, place_of, put_together, read_cursor, write_cursor
 from iot_mqtt.admin.routes import Answer, Answered, Handler, Route
 from iot_mqtt.admin.turns import ITEMS, AtOnce, Turns
@@ -166,7 +166,9 @@ class Everywhere:
         said, missing = _answers(*await self._all(route, call, node))
         if not said:
             raise _unheard("nobody answered", missing)
-        answers, unheard = [_named(one.value, one.node) for one in said], {one.node: one.reason for one in missing}
+        # This node's own as the others' have come: all the way down what JSON has.
+        answers = [_named(read_json(as_json(one.value)), one.node) for one in said]
+        unheard = {one.node: one.reason for one in missing}
         return {**route.combine(answers, unheard), "missing": missing}
 
     async def _merge(self, route: Route, call: Call, node: str | None) -> Answer:

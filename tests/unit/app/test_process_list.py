@@ -34,7 +34,7 @@ def test_a_command_shows_no_secret_of_its_arguments() -> None:
     """As the system tells it: what is started here prints how it is listed."""
     program = (
         "import sys; from pathlib import Path; from iot_mqtt.app import cli\n"
-        "cli.version.callback = lambda: print(Path('/proc/self/cmdline').read_text())\n"
+        "cli.version.callback = lambda **_: print(Path('/proc/self/cmdline').read_text())\n"
         "cli.main(['version'], prog_name='iot-mqtt')"
     )
     command = [sys.executable, "-c", program, "--set", "registry.zookeeper.password=abracadabra"]
