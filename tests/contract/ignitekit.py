@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from twisted.internet.endpoints import TCP4ClientEndpoint
 
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Endpoint
 from iot_mqtt.pipeline.clock import ReactorClock
@@ -48,6 +50,15 @@ def clear(pump: ReactorPump, servers: Iterable[Server]) -> None:
     """Nothing is left of earlier tests."""
     grid = make(pump, servers)
     pump.run(grid.open())
+    deadline = time.monotonic() + 60
     for cache in CacheName:
-        pump.run(grid.remove_prefix(cache, b""))
+        while True:
+            try:
+                pump.run(grid.remove_prefix(cache, b""))
+                break
+            except Unavailable:
+                # A server that came back a moment ago takes its partitions first.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
     pump.run(grid.close())
