@@ -95,7 +95,7 @@ def cluster_identity(node: Node, as_json: bool) -> None:
 
     UNEXPLAINED is 0 while no session is on its way between nodes, or messages were lost or counted twice.
     """
-    found: dict[str, Any] = node.get("identity/cluster")
+    found: dict[str, Any] = node.get("identity", "cluster")
     if as_json:
         print_json(found)
         return
