@@ -93,7 +93,8 @@ def test_the_oldest_messages_make_room_for_newer_ones(node: BrokerNode) -> None:
     with Plain(node.port, version=5) as keeper:
         keeper.connect("keeper", clean=False, expiry=3600, receive_maximum=10)
         first = keeper.expect_publication()
-        assert int(first.payload[:10]) == publisher.acked[-session["backlog"]]
+        # Or a newer one, if another generation has made room since the question.
+        assert int(first.payload[:10]) >= publisher.acked[-session["backlog"]]
 
 
 def test_a_node_starts_and_serves_while_the_grid_is_full(node: BrokerNode) -> None:
