@@ -3,54 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from systemkit import wire
+from systemkit.mosquitto import mosquitto, needed
 from systemkit.plain import Plain
-from systemkit.ports import free_port
 from systemkit.process import BrokerProcess, clean_environment
 
-BINARY = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-pytestmark = pytest.mark.skipif(not os.path.exists(BINARY), reason="mosquitto is not installed")
+pytestmark = needed
 
 #: More than mosquitto queues for a client at QoS 1 or 2.
 MESSAGES = 1300
 
 
 @contextmanager
-def mosquitto(folder: Path) -> Iterator[int]:
-    """Its port. At its end it writes ``mosquitto.db``."""
+def keeping(folder: Path) -> Iterator[int]:
+    """A mosquitto's port. At its end it writes ``mosquitto.db``."""
     folder.mkdir()
-    number = free_port()
-    (folder / "conf").write_text(
-        f"listener {number} 127.0.0.1\nallow_anonymous true\nuser root\npersistence true\n"
-        f"persistence_location {folder}/\n"
-    )
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen([BINARY, "-c", str(folder / "conf")], stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
-            try:
-                socket.create_connection(("127.0.0.1", number), 1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+    with mosquitto(folder, "persistence true", f"persistence_location {folder}/") as number:
         yield number
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def run(*arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -103,7 +79,7 @@ def test_all_of_it_is_taken_over(broker: BrokerProcess, tmp_path: Path) -> None:
     wanted = {f"plant/{number}/ü": (b"v%d" % number, number % 2) for number in range(MESSAGES)}
     wanted["line/7"] = (b"\x00\xff", 1)
     here = f"mqtt://127.0.0.1:{broker.ports['mqtt']}"
-    with mosquitto(tmp_path / "old") as port:
+    with keeping(tmp_path / "old") as port:
         fill(port)
         code, report, errors = run("--from", f"mqtt://127.0.0.1:{port}", "--to", here)
         assert (code, report["found"], report["stored"]) == (0, MESSAGES + 1, MESSAGES + 1), (report, errors)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
 from systemkit import wire
+from systemkit.mosquitto import mosquitto, needed
 from systemkit.plain import Plain
-from systemkit.ports import free_port
 
 from iot_mqtt.auth.acl import parse_rules
 from iot_mqtt.auth.mosquitto_acl import import_acl
@@ -21,8 +16,7 @@ from iot_mqtt.auth.rule_index import RuleList
 from iot_mqtt.auth.rules import decide
 from iot_mqtt.ports.access import Action, Principal
 
-BINARY = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-pytestmark = pytest.mark.skipif(not os.path.exists(BINARY), reason="mosquitto is not installed")
+pytestmark = needed
 
 FILE = """# a comment
 topic read open/#
@@ -91,27 +85,10 @@ CLIENTS = [
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """One mosquitto with this file."""
     folder = tmp_path_factory.mktemp("mosquitto")
-    number = free_port()
     (folder / "acl").write_text(FILE)
     (folder / "acl").chmod(0o644)
-    (folder / "conf").write_text(
-        f"listener {number} 127.0.0.1\nallow_anonymous true\nuser root\nacl_file {folder / 'acl'}\n"
-    )
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen([BINARY, "-c", str(folder / "conf")], stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
-            try:
-                socket.create_connection(("127.0.0.1", number), 1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+    with mosquitto(folder, f"acl_file {folder / 'acl'}") as number:
         yield number
-    finally:
-        process.terminate()
-        process.wait(15)
 
 
 def enter(port: int, who: Who) -> Plain:

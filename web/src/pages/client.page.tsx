@@ -1,15 +1,16 @@
 /** One client: why it does or does not get its messages, and what can be done. */
 import { useState } from "preact/hooks";
-import { api, type Missing, type Paged, path } from "../core/api";
+import { api, type Missing, path } from "../core/api";
 import { ago, bytes, duration, number, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
 import { go } from "../core/router";
 import { may } from "../core/session";
-import type { Finding, Packet, Why } from "../core/types";
+import type { Finding, Why } from "../core/types";
 import { Action } from "../ui/action";
 import { type Level, Mark } from "../ui/icons";
 import { Empty, MissingNote, ProblemNote } from "../ui/notes";
+import { Packets } from "../ui/packets";
 import { Counts, Facts, Head, Panel } from "../ui/parts";
 import { Way } from "../ui/way";
 import type { Page } from ".";
@@ -39,7 +40,9 @@ function Client({ id = "" }: Record<string, string>) {
           </div>
         </>
       )}
-      {may("operator") && <Packets id={id} />}
+      {may("operator") && (
+        <Packets id={id} words="client" title={t("client.packets")} none={t("client.no_packets")} most={200} wide />
+      )}
     </>
   );
 }
@@ -204,41 +207,6 @@ function Subscriptions({ why: { subscriptions } }: { why: Why }) {
           </li>
         ))}
       </ul>
-    </Panel>
-  );
-}
-
-function Packets({ id }: { id: string }) {
-  const live = useLive<Paged<Packet>>(path("clients", id, "packets"), {}, 3000);
-  const packets = (live.data?.items ?? []).slice(-200).reverse();
-  return (
-    <Panel title={t("client.packets")} wide>
-      <ProblemNote problem={live.problem} />
-      {live.data && packets.length === 0 && <Empty text={t("client.no_packets")} />}
-      <section class="packets" tabIndex={0} aria-label={t("client.packets")}>
-        <table class="small">
-          <thead class="unseen">
-            <tr>
-              <th>{t("client.at")}</th>
-              <th>{t("client.direction")}</th>
-              <th>{t("client.packet")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {packets.map((one, at) => (
-              <tr key={`${one.at} ${at}`}>
-                <td class="dim">{time(one.at, true)}</td>
-                <td>
-                  <span class={`way-${one.direction}`} role="img" aria-label={t(`client.${one.direction}`)}>
-                    {one.direction === "in" ? "→" : "←"}
-                  </span>
-                </td>
-                <td class="mono">{one.text}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
     </Panel>
   );
 }

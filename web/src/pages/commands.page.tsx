@@ -2,12 +2,13 @@
 import { time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { href, place, refine } from "../core/router";
+import { Filter } from "../ui/filter";
 import { Badge } from "../ui/icons";
 import { Head } from "../ui/parts";
 import { type Column, DataTable } from "../ui/table";
 import type { Page } from ".";
 import { SendCommand } from "./devices/command";
-import { Choice, commandLevel, Filter, TargetLink } from "./devices/parts";
+import { Choice, commandLevel, TargetLink } from "./devices/parts";
 import type { Command } from "./devices/types";
 
 const STATES = ["queued", "sent", "acked", "failed", "expired", "uncertain"];

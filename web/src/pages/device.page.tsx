@@ -5,11 +5,12 @@ import { ago, bytes, number, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { useLive } from "../core/live";
 import { may } from "../core/session";
-import type { Client, Packet } from "../core/types";
+import type { Client } from "../core/types";
 import { Action } from "../ui/action";
 import { Chart } from "../ui/chart";
 import { Badge } from "../ui/icons";
 import { Empty, ProblemNote } from "../ui/notes";
+import { Packets } from "../ui/packets";
 import { ClientLink, Facts, Head, Panel } from "../ui/parts";
 import { DataTable } from "../ui/table";
 import type { Page } from ".";
@@ -115,7 +116,7 @@ function Connection({ id, device }: { id: string; device: Device | undefined }) 
       </DataTable>
       {may("operator") && (
         <div class="panels">
-          <Frames id={id} />
+          <Packets id={id} words="device" title={t("device.frames")} none={t("device.no_frames")} most={SHOWN} />
           {device?.codec && <Captures codec={device.codec} gateway={id} />}
         </div>
       )}
@@ -124,34 +125,6 @@ function Connection({ id, device }: { id: string; device: Device | undefined }) 
 }
 
 const SHOWN = 60;
-
-function Frames({ id }: { id: string }) {
-  const live = useLive<Paged<Packet>>(path("clients", id, "packets"), {}, 3000);
-  const packets = (live.data?.items ?? []).slice(-SHOWN).reverse();
-  return (
-    <Panel title={t("device.frames")}>
-      <ProblemNote problem={live.problem} />
-      {live.data && packets.length === 0 && <Empty text={t("device.no_frames")} />}
-      <section class="packets" tabIndex={0} aria-label={t("device.frames")}>
-        <table class="small">
-          <tbody>
-            {packets.map((one, at) => (
-              <tr key={`${one.at} ${at}`}>
-                <td class="dim">{time(one.at, true)}</td>
-                <td>
-                  <span class={`way-${one.direction}`} role="img" aria-label={t(`device.${one.direction}`)}>
-                    {one.direction === "in" ? "→" : "←"}
-                  </span>
-                </td>
-                <td class="mono">{one.text}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
-    </Panel>
-  );
-}
 
 export function Captures({ codec, gateway }: { codec: string; gateway?: string }) {
   const [span, setSpan] = useState("60");

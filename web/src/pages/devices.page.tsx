@@ -3,11 +3,12 @@ import { api, type Paged } from "../core/api";
 import { ago, number } from "../core/format";
 import { t } from "../core/i18n";
 import { place } from "../core/router";
+import { Filter } from "../ui/filter";
 import { Mark } from "../ui/icons";
 import { Head } from "../ui/parts";
 import { type Column, DataTable } from "../ui/table";
 import type { Hit, Page } from ".";
-import { Filter, TargetLink } from "./devices/parts";
+import { TargetLink } from "./devices/parts";
 import type { Device } from "./devices/types";
 
 export function columns(): Column<Device>[] {

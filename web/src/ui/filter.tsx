@@ -15,7 +15,7 @@ export function Filter({ name, label }: { name: string; label: string }) {
   return (
     <label>
       <span>{label}</span>
-      <input type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <input type="search" name={name} value={text} onInput={(event) => setText(event.currentTarget.value)} />
     </label>
   );
 }

@@ -1,29 +1,9 @@
 /** Parts that the pages of devices and commands have in common. */
-import { useEffect, useState } from "preact/hooks";
 import { time } from "../../core/format";
 import { t } from "../../core/i18n";
-import { href, place, refine } from "../../core/router";
+import { href } from "../../core/router";
 import type { Level } from "../../ui/icons";
 import "./devices.css";
-
-const WAIT = 250;
-
-/** A filter that is part of the page's address, and asked for when nobody types any more. */
-export function Filter({ name, label }: { name: string; label: string }) {
-  const [text, setText] = useState(place.value.query[name] ?? "");
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if ((place.value.query[name] ?? "") !== text) refine({ [name]: text });
-    }, WAIT);
-    return () => clearTimeout(timer);
-  }, [name, text]);
-  return (
-    <label>
-      <span>{label}</span>
-      <input type="search" name={name} value={text} onInput={(event) => setText(event.currentTarget.value)} />
-    </label>
-  );
-}
 
 interface ChoiceProps {
   label: string;
