@@ -14,9 +14,14 @@ class Depth(Step):
     __slots__ = ("_most",)
 
     alone = True
+    prefixes = ()
 
     def __init__(self, most: int) -> None:
         self._most = most
+
+    @property
+    def slashes(self) -> int:
+        return self._most
 
     def concerns(self, topic: bytes) -> bool:
         return topic.count(b"/") >= self._most

@@ -6,6 +6,7 @@ the answer is kept with them: a topic without steps pays nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,6 +52,11 @@ class Step:
         """What all topics begin with that concern it, whoever knows no better: anything."""
         return (b"",)
 
+    @property
+    def slashes(self) -> int:
+        """Topics with so many slashes may concern it too, whatever they begin with."""
+        return sys.maxsize
+
     #: Whether messages that concern it are looked at one by one (``take``), with all that came before them done.
     alone = False
 
@@ -82,11 +88,12 @@ class Step:
 class Steps:
     """Those of a node, in the order in which they are taken."""
 
-    __slots__ = ("_steps", "_prefixes", "_changed")
+    __slots__ = ("_steps", "_prefixes", "_slashes", "_changed")
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
         self._prefixes: tuple[bytes, ...] | None = None
+        self._slashes = sys.maxsize
         self._changed: Callable[[], None] = lambda: None
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -109,10 +116,11 @@ class Steps:
             yield from step.recorded
 
     def of(self, topic: bytes) -> tuple[Step, ...]:
-        """Those that care about a topic. Most topics concern none, which costs one comparison."""
+        """Those that care about a topic. Most topics concern none, which costs two comparisons."""
         prefixes = self._prefixes
         if prefixes is None:
             prefixes = self._prefixes = tuple({prefix for step in self._steps for prefix in step.prefixes})
-        if not topic.startswith(prefixes):
+            self._slashes = min((step.slashes for step in self._steps), default=sys.maxsize)
+        if not topic.startswith(prefixes) and topic.count(b"/") < self._slashes:
             return ()
         return tuple([step for step in self._steps if step.concerns(topic)])
