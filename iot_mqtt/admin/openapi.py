@@ -43,6 +43,18 @@ _PARAMETERS: dict[str, Json] = {
         "description": "A part of the client id, whatever the case of its letters.",
         "schema": {"type": "string"},
     },
+    "GET topics?prefix": {
+        "description": "What topics begin with, up to a slash; without it, the first level.",
+        "schema": {"type": "string", "default": ""},
+    },
+    "GET topics?contains": {
+        "description": "Words, all of them somewhere in a topic, whatever the case of their letters.",
+        "schema": {"type": "string"},
+    },
+    "by": {
+        "description": "What the busiest are found by.",
+        "schema": {"type": "string", "enum": ["messages", "bytes"], "default": "messages"},
+    },
     "user": {"description": "Only of this user.", "schema": {"type": "string"}},
     "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
     "listener": {"description": "Only by this listener.", "schema": {"type": "string"}},

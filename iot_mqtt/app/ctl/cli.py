@@ -42,6 +42,7 @@ _COMMANDS = (
     ("status", "status:status", "The node in one look."),
     ("subscriptions", "subscriptions:subscriptions", "Subscriptions."),
     ("tokens", "access:tokens", "Tokens of the API: with a role, a scope and an end, known on every node."),
+    ("topics", "topic_tree:topics", "Topics: the busiest, the tree of those that are known, a search in them."),
     ("top", "slow:top", "Rates, drops, lateness, the busiest and the slowest clients, again and again."),
     ("trace", "packets:trace", "Show packets of a CLIENT, a topic or an address as they come and go, on all nodes."),
     ("uplink", "uplink:uplink", "What leaves towards the data platform."),

@@ -19,6 +19,7 @@ from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.routes import Resource
+from iot_mqtt.admin.topic_resources import TopicResources
 from iot_mqtt.admin.why.resource import WhyResources
 from iot_mqtt.admin.why.topic_resource import TopicWhyResources
 from iot_mqtt.app.config.folders import copies_dir
@@ -48,6 +49,7 @@ from iot_mqtt.app.node.parts import (
 from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
+from iot_mqtt.app.node.topic_flow import TopicDesk
 from iot_mqtt.app.node.topic_knowledge import TopicKnowledge
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
@@ -258,6 +260,7 @@ class Service:
             ListenerResources(self.configuration),
             WhyResources(knowledge.facts, lambda: self._access.lets),
             TopicWhyResources(topics.facts, lambda: self._access.lets),
+            TopicResources(TopicDesk(lambda: self.broker, lambda: self.view.retained, self.clock)),
             *self._watching.resources,
         ]
         if isinstance(self._grid, EmbeddedGrid):

@@ -2,7 +2,6 @@
  * What the API answers, as far as pages use it. The comment above each names the schema of the API's description;
  * a test holds every field against it.
  */
-
 /** schema: Me */
 export interface Me {
   name: string;
@@ -138,4 +137,49 @@ export interface History {
   step: number;
   series: Series[];
   node?: string;
+}
+
+export interface Branch {
+  topic: string;
+  topics: number;
+  leaf: boolean;
+  deeper: boolean;
+  retained: boolean;
+  messages_per_second: number;
+  bytes_per_second: number;
+}
+
+export interface BusyTopic {
+  topic: string;
+  messages_per_second: number;
+  bytes_per_second: number;
+  publishers: string[];
+  receivers: number;
+}
+
+/** schema: BusyTopics */
+export interface BusyTopics {
+  seconds: number;
+  items: BusyTopic[];
+}
+
+/** schema: TopicValue */
+export interface TopicValue {
+  topic: string;
+  source: string | null;
+  at: number | null;
+  qos: number;
+  publisher: string;
+  size: number;
+  payload?: string | null;
+  payload_base64?: string;
+}
+
+/** schema: TopicWhy */
+export interface TopicWhy {
+  topic: string;
+  findings: Finding[];
+  subscriptions: number;
+  subscribers: { client_id: string; filter: string; qos: number }[];
+  publishers: { client_id: string; at: number }[];
 }

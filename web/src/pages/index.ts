@@ -7,6 +7,7 @@ export interface Hit {
   text: string;
   more?: string;
   parts: string[];
+  query?: Record<string, string>;
 }
 
 export interface Page {

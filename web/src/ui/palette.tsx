@@ -74,7 +74,7 @@ export function Palette() {
   const take = (hit: Hit | undefined) => {
     if (!hit) return;
     dialog.current?.close();
-    go(hit.parts);
+    go(hit.parts, hit.query);
   };
   const moved = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -110,7 +110,7 @@ export function Palette() {
         <div id="found" role="listbox" aria-label={t("palette.found")}>
           {found.map((hit, index) => (
             <div
-              key={`${hit.group} ${hit.parts.join("/")}`}
+              key={`${hit.group} ${hit.text}`}
               id={`found-${index}`}
               role="option"
               tabIndex={-1}

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import type { TopicValue } from "../src/core/types";
+import { shown } from "../src/pages/topics/decode";
+
+const of = (more: Partial<TopicValue>): TopicValue => ({
+  topic: "t",
+  source: "watched",
+  at: 1,
+  qos: 0,
+  publisher: "c",
+  size: 1,
+  ...more,
+});
+
+test("JSON has lines, other text is as it is, bytes are hex", () => {
+  expect(shown(of({ payload: '{"a":1}' }))).toBe('{\n  "a": 1\n}');
+  expect(shown(of({ payload: "21.5" }))).toBe("21.5");
+  expect(shown(of({ payload: '{"cut": "o' }))).toBe('{"cut": "o');
+  expect(shown(of({ payload: null, payload_base64: "AP8=" }))).toBe("00 ff");
+});
