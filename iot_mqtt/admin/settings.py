@@ -13,8 +13,8 @@ class AdminSettings:
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 18083
-    max_connections: int = 64
-    max_connections_per_address: int = 16
+    max_connections: int = 256
+    max_connections_per_address: int = 64
     #: Seconds for a whole request, from its first byte (or from the connection) to the end of its body.
     request_timeout: float = 10.0
     #: Seconds that a connection may wait for its next request.

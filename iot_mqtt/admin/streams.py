@@ -29,7 +29,7 @@ LOOK: Final = 1.0
 BEAT: Final = 10
 LONGEST: Final = 3600.0
 #: Streams at once: a quarter of the connections that the port has by default.
-AT_ONCE: Final = 16
+AT_ONCE: Final = 64
 
 
 def event_bytes(kind: str, value: object, id: str | None = None) -> bytes:

@@ -19,6 +19,7 @@ from systemkit import wire
 from systemkit.access import ANONYMOUS, attempt, enter, password_of
 from systemkit.certificates import Authority
 from systemkit.cross import set_rules
+from systemkit.dashboard import CHROMIUM, browse, buildable, person
 from systemkit.gateways import Gateway
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, ServerTls
@@ -439,6 +440,12 @@ FAULTS = [
     Fault("uplinked", "kafka_down", ("kafka", "messages wait"), _subscribed("uplinked/x")),
 ]
 
+#: Of these the page of the client is opened, too.
+ON_THE_PAGE = {
+    *("bad-password", "banned-id", "listener", "alices-own", "window"),
+    *("case", "level", "queue", "robot", "uplinked"),
+}
+
 
 def _why(broker: BrokerProcess, client_id: str, topic: str | None = None) -> Any:
     asked = f"?topic={quote(topic, safe='')}" if topic else ""
@@ -449,6 +456,10 @@ def _why(broker: BrokerProcess, client_id: str, topic: str | None = None) -> Any
 
 def _codes(broker: BrokerProcess, client_id: str, topic: str | None = None) -> list[str]:
     return [one["code"] for one in _why(broker, client_id, topic)["findings"]]
+
+
+def _until_said(broker: BrokerProcess, fault: Fault) -> None:
+    wait_until(lambda: fault.code in _codes(broker, fault.client, fault.topic))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
@@ -465,6 +476,19 @@ def test_why_names_the_cause(broker: BrokerProcess, fault: Fault) -> None:
     assert PASSWORD.decode() not in str(found)
     stops = [one["code"] for one in found["findings"] if one["weight"] >= 100]
     assert not stops or fault.code in stops[:1] or named[0]["weight"] < 100, f"something else is named first: {stops}"
+
+
+@pytest.mark.skipif(CHROMIUM is None or not buildable(), reason="needs Chromium, Node.js and scripts/setup.sh web")
+def test_the_dashboard_says_why(broker: BrokerProcess) -> None:
+    """In a real Chromium, of ten of them: the page of the client has the cause, and what it is about."""
+    seen = [fault for fault in FAULTS if fault.client in ON_THE_PAGE]
+    assert len(seen) == len(ON_THE_PAGE) == 10
+    for fault in seen:
+        if fault.code not in _codes(broker, fault.client, fault.topic):
+            fault.provoke(broker, fault.client)
+        _until_said(broker, fault)
+    told = [{"client": one.client, "code": one.code, "words": one.words, "topic": one.topic or ""} for one in seen]
+    browse("why", {**person(broker, "page-reader"), "faults": told})
 
 
 def test_why_of_a_topic_names_who_gets_it_and_who_does_not(broker: BrokerProcess) -> None:

@@ -13,14 +13,16 @@ from tests.doubles import gateway as client
 class Gateway:
     """One connection to the gateway port, on which a login was sent."""
 
-    def __init__(self, broker: BrokerProcess, name: str, user: str, secret: str | None = None) -> None:
+    def __init__(
+        self, broker: BrokerProcess, name: str, user: str, secret: str | None = None, heartbeat: int = 30
+    ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", broker.ports["gateway"]), timeout=10)
         host, port = self.socket.getsockname()
         self.address = f"{host}:{port}"
         self._inbox = client.Inbox()
         self._came: list[client.Message] = []
         secret = password_of(user) if secret is None else secret
-        self.socket.sendall(client.login(name, user=user, secret=secret.encode(), heartbeat=30))
+        self.socket.sendall(client.login(name, user=user, secret=secret.encode(), heartbeat=heartbeat))
 
     def __enter__(self) -> Gateway:
         return self
