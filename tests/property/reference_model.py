@@ -83,6 +83,11 @@ class Session:
     #: (publisher, topic, QoS sent, QoS received) → the newest message that came.
     newest: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
 
+    @property
+    def unclear(self) -> bool:
+        """CONNACK has not said whether it had expired: it may be the empty one that CONNECT has begun."""
+        return self.attached and not self.online and self.present == EITHER
+
     def options(self, topic: str) -> Options:
         """The QoS at which a message to this topic may reach it: the highest of what matches."""
         matching = [options for filter, options in self.filters.items() if covers(filter, topic)]
@@ -131,17 +136,16 @@ class Model:
             self._ended.discard(client)
 
     def is_doubtful(self, client: str) -> bool:
-        """Whether it must start clean. So it must when it comes again before CONNACK has said whether its session had
-        expired: "present" may then mean the empty one that its last CONNECT has begun.
+        """Whether it must start clean. So it must when it comes again while its session is unclear: "present" may then
+        mean the empty one.
         """
         session = self.sessions.get(client)
-        unclear = session is not None and session.attached and not session.online and session.present == EITHER
-        return client in self.doubtful or unclear
+        return client in self.doubtful or (session is not None and session.unclear)
 
     def leaves(self, client: str, *, now: float, for_good: bool = False) -> None:
         """The connection is over; ``for_good``: it said that the session is, too."""
         session = self.sessions[client]
-        if not session.online and session.present == EITHER:
+        if session.unclear:
             self.doubtful.add(client)
             for_good = True
         if for_good or not session.durable:
@@ -223,7 +227,9 @@ class Model:
 
     def crashes(self, now: float) -> None:
         """Killed and started again."""
-        self.doubtful |= self._ended | {client for client, session in self.sessions.items() if not session.safe}
+        self.doubtful |= self._ended | {
+            client for client, session in self.sessions.items() if session.unclear or not session.safe
+        }
         self._ended.clear()
         for client, session in list(self.sessions.items()):
             if client in self.doubtful or not session.durable:

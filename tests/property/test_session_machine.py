@@ -641,8 +641,22 @@ TWICE = (
 )
 
 
+#: The same, but it is the node that is killed before its client hears which.
+UNHEARD = (
+    Action("wait", (1.0,)),
+    Action("crash", (False,)),
+    Action("wait", (110.00000000000001,)),
+    Action("crash", (False,)),
+    Action("hold", ()),
+    Action("connect", (Way(version=ProtocolVersion.V311, clean=False, durable=True, window=4, aliases=0), 3)),
+    Action("crash", (True,)),
+    Action("connect", (Way(version=ProtocolVersion.V5, clean=False, durable=False, window=2, aliases=0), 3)),
+    Action("publish", ("t/a", 0, 1, 3)),
+)
+
+
 @pytest.mark.usefixtures("_quiet", "_few_ids")
-@pytest.mark.parametrize("story", [ROUND, TWICE], ids=["round", "twice"])
+@pytest.mark.parametrize("story", [ROUND, TWICE, UNHEARD], ids=["round", "twice", "unheard"])
 @pytest.mark.parametrize("late", [False, True])
 def test_stories_that_failed_once(late: bool, story: tuple[Action, ...]) -> None:
     """What is sent once more has the id that it had; and what was too much to ask."""
