@@ -157,7 +157,8 @@ class Model:
         session.attached = session.online = False
 
     def _end(self, client: str) -> None:
-        if self.sessions.pop(client, None) is not None:
+        """Of one that is doubtful, too, there may be something to end."""
+        if self.sessions.pop(client, None) is not None or client in self.doubtful:
             self._ended.add(client)
 
     def subscribes(self, client: str, filter: str, qos: int | None) -> None:

@@ -655,8 +655,24 @@ UNHEARD = (
 )
 
 
+#: What a clean start ended is on the disk still, twice: a crash came before the first end was written, and the second
+#: one met a full disk.
+ENDED_TWICE = (
+    Action("hold", ()),
+    Action("connect", (Way(version=ProtocolVersion.V311, clean=True, durable=False, window=4, aliases=0), 3)),
+    Action("crash", (False,)),
+    Action("fail", ()),
+    Action("wait", (110.00000000000001,)),
+    Action("connect", (Way(version=ProtocolVersion.V5, clean=True, durable=False, window=1, aliases=0), 3)),
+    Action("crash", (False,)),
+    Action("connect", (Way(version=ProtocolVersion.V5, clean=False, durable=False, window=2, aliases=0), 3)),
+)
+
+STORIES = {"round": ROUND, "twice": TWICE, "unheard": UNHEARD, "ended twice": ENDED_TWICE}
+
+
 @pytest.mark.usefixtures("_quiet", "_few_ids")
-@pytest.mark.parametrize("story", [ROUND, TWICE, UNHEARD], ids=["round", "twice", "unheard"])
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
 @pytest.mark.parametrize("late", [False, True])
 def test_stories_that_failed_once(late: bool, story: tuple[Action, ...]) -> None:
     """What is sent once more has the id that it had; and what was too much to ask."""
