@@ -55,6 +55,19 @@ _PARAMETERS: dict[str, Json] = {
         "description": "What the busiest are found by.",
         "schema": {"type": "string", "enum": ["messages", "bytes"], "default": "messages"},
     },
+    "GET dropped?kind": {
+        "description": "Messages that a receiver did not get, requests that were not taken, rights that were missing,"
+        " clients that were not let in.",
+        "schema": {"type": "string", "enum": ["dropped", "refused", "denied", "connect"]},
+    },
+    "reason": {"description": "Only for this reason.", "schema": {"type": "string"}},
+    "GET dropped?topic": {"description": "A part of the topic.", "schema": {"type": "string"}},
+    "GET dropped?client": {"description": "A part of the receiver's client id.", "schema": {"type": "string"}},
+    "publisher": {"description": "A part of the publisher's client id.", "schema": {"type": "string"}},
+    "GET sessions?filter": {
+        "description": "Has subscribed to exactly that; a shared group's begins with $share/.",
+        "schema": {"type": "string", "minLength": 1},
+    },
     "user": {"description": "Only of this user.", "schema": {"type": "string"}},
     "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
     "listener": {"description": "Only by this listener.", "schema": {"type": "string"}},

@@ -125,11 +125,21 @@ class Resources(Resource):
         return {"items": self._view.attempts(call.path["client_id"])}
 
     @listing(
-        "sessions", "Sessions, connected or not.", "Session", "prefix", "user", "connected", "state", spread="merge"
+        "sessions",
+        "Sessions, connected or not.",
+        "Session",
+        "prefix",
+        "user",
+        "connected",
+        "state",
+        "filter",
+        spread="merge",
     )
     def _sessions(self, call: Call) -> Page:
         query = call.query
-        wanted = SessionsWanted(query.get("prefix"), query.get("user"), call.flag("connected"), query.get("state"))
+        wanted = SessionsWanted(
+            query.get("prefix"), query.get("user"), call.flag("connected"), query.get("state"), query.get("filter")
+        )
         if wanted.state not in (None, *STATES):
             raise bad_request(f"state must be one of {', '.join(STATES)}")
         found = self._view.sessions(call.after, call.limit + 1, wanted)

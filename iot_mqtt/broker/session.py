@@ -225,12 +225,13 @@ class Session:
             self.dropped = Counter()
         self.dropped[reason] += count
 
-    def drop(self, counters: Counters, reason: Drop, count: int, topic: bytes = b"") -> None:
+    def drop(self, counters: Counters, reason: Drop, count: int, topic: bytes = b"", publisher: str = "") -> None:
         """The same, among those of the node, too."""
         self.count_drop(reason, count)
         counters.dropped[reason] += count
         # Whoever is away misses QoS 0 all the time.
-        counters.recent.note(self.client_id, reason, topic, count, weak=reason is Drop.OFFLINE_QOS0)
+        weak = reason is Drop.OFFLINE_QOS0
+        counters.recent.note(self.client_id, reason, topic, count, publisher=publisher, weak=weak)
 
     def deny(self, counters: Counters, action: str, asked: bytes | str, count: int = 1, detail: str = "") -> None:
         """Note requests that its rights did not cover; ``asked``: the topic or the filter."""

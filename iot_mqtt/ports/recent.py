@@ -7,8 +7,9 @@ clients; who had trouble last is remembered. Payloads never come here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 __all__ = ["Recent", "Trouble"]
 
@@ -33,6 +34,8 @@ class Trouble:
     last: float
     #: What else there is to say.
     detail: str
+    #: Of the last message; empty where that is not known.
+    publisher: str = ""
 
 
 class Recent:
@@ -42,8 +45,8 @@ class Recent:
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
-        #: Client id → (code, topic) → count, first, last, detail. Who had trouble last stands last, in both.
-        self._clients: dict[str, dict[tuple[str, str], tuple[int, float, float, str]]] = {}
+        #: Client id → (code, topic) → count, first, last, detail, publisher. Who had trouble last stands last, in both.
+        self._clients: dict[str, dict[tuple[str, str], tuple[int, float, float, str, str]]] = {}
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -55,6 +58,7 @@ class Recent:
         topic: bytes | str = "",
         count: int = 1,
         detail: str = "",
+        publisher: str = "",
         *,
         weak: bool = False,
     ) -> None:
@@ -76,9 +80,9 @@ class Recent:
         if before is None:
             if len(known) >= EACH:
                 del known[next(iter(known))]
-            known[key] = count, now, now, detail[:LONGEST]
+            known[key] = count, now, now, detail[:LONGEST], publisher[:LONGEST]
         else:
-            known[key] = before[0] + count, before[1], now, detail[:LONGEST]
+            known[key] = before[0] + count, before[1], now, detail[:LONGEST], publisher[:LONGEST]
 
     def about(self, concerns: Callable[[str, str], bool], most: int) -> list[tuple[str, Trouble]]:
         """Client ids and what they had of certain trouble, by its code and topic; who had any last comes first."""
@@ -91,7 +95,32 @@ class Recent:
                         return found
         return found
 
+    def latest(self) -> Iterator[tuple[str, Trouble]]:
+        """All there is, with client ids, the last first. Nothing may be noted meanwhile."""
+        ahead: list[_Left] = []
+        for number, client_id in enumerate(reversed(self._clients)):
+            troubles = self.of(client_id)[::-1]
+            # What is ahead cannot be older than a client that had its last trouble before.
+            while ahead and -ahead[0][0] >= troubles[-1].last:
+                yield _next_of(ahead)
+            heappush(ahead, (-troubles[-1].last, number, client_id, troubles))
+        while ahead:
+            yield _next_of(ahead)
+
     def of(self, client_id: str) -> list[Trouble]:
         """Of one client, the last first."""
         known = self._clients.get(client_id[:LONGEST], {})
         return [Trouble(code, topic, *rest) for (code, topic), rest in reversed(known.items())]
+
+
+#: In a heap: when a client had its last trouble (negative), its place, its id, and its troubles, the last at the end.
+_Left = tuple[float, int, str, list[Trouble]]
+
+
+def _next_of(ahead: list[_Left]) -> tuple[str, Trouble]:
+    """The last of all that is left, which is taken out."""
+    _, number, client_id, troubles = heappop(ahead)
+    found = troubles.pop()
+    if troubles:
+        heappush(ahead, (-troubles[-1].last, number, client_id, troubles))
+    return client_id, found

@@ -23,6 +23,7 @@ _COMMANDS = (
     ("commands", "devices:commands", "Commands to devices, and what became of them."),
     ("config", "config:config", "What the node goes by, and who says so."),
     ("devices", "devices:devices", "Gateways and the devices behind them."),
+    ("dropped", "dropped:dropped", "The last of what did not arrive: dropped, refused, denied, not let in."),
     ("groups", "subscriptions:groups", "Shared groups: subscriptions of which one member gets each message."),
     ("limits", "limits:limits", "Who may use up how much: limits of the grid, changed within a second."),
     ("listeners", "listeners:listeners", "The ports that clients connect to."),

@@ -18,6 +18,7 @@ from iot_mqtt import __version__
 from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
+from iot_mqtt.admin.dropped_resources import DroppedResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.topic_resources import TopicResources
 from iot_mqtt.admin.why.resource import WhyResources
@@ -261,6 +262,7 @@ class Service:
             WhyResources(knowledge.facts, lambda: self._access.lets),
             TopicWhyResources(topics.facts, lambda: self._access.lets),
             TopicResources(TopicDesk(lambda: self.broker, lambda: self.view.retained, self.clock)),
+            DroppedResources(lambda: self.view),
             *self._watching.resources,
         ]
         if isinstance(self._grid, EmbeddedGrid):

@@ -11,6 +11,7 @@ from iot_mqtt.broker.connections.handlers import Requests
 from iot_mqtt.broker.views.backlog import Backlogs
 from iot_mqtt.broker.views.clients_view import ClientsView
 from iot_mqtt.broker.views.cluster_view import ClusterView, Together
+from iot_mqtt.broker.views.dropped_view import DroppedView
 from iot_mqtt.broker.views.figures import Figures
 from iot_mqtt.broker.views.log_view import LogView, Verification
 from iot_mqtt.broker.views.messages_view import MessagesView
@@ -63,6 +64,7 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
         ),
         log=LogView(log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon)),
         cluster=make_cluster_view(broker, node_id=node_id, version=version),
+        dropped=DroppedView(broker.counters.recent, broker.attempts),
         refuses=lambda: broker.door.refusing is not None,
         uplink=uplink,
         alarms=[alarms],

@@ -147,7 +147,7 @@ class ClientWriter(Stage):
                 sent += 1
         if publication.count > sent and self.session is not None:
             count = publication.count - sent
-            self.session.drop(self.output.counters, Drop.TOO_LARGE, count, publication.topic)
+            self.session.drop(self.output.counters, Drop.TOO_LARGE, count, publication.topic, publication.publisher)
         self._count_delivered(sent)
 
     def _count_delivered(self, count: int) -> None:

@@ -207,9 +207,13 @@ class FanOut:
         connection = session.connection
         if qos == 0:
             if connection is None:
-                session.drop(self.counters, Drop.OFFLINE_QOS0, publication.count, publication.topic)
+                session.drop(
+                    self.counters, Drop.OFFLINE_QOS0, publication.count, publication.topic, publication.publisher
+                )
             elif not connection.writable:
-                session.drop(self.counters, Drop.OUTBOX_FULL, publication.count, publication.topic)
+                session.drop(
+                    self.counters, Drop.OUTBOX_FULL, publication.count, publication.topic, publication.publisher
+                )
             elif connection.plain and connection.plain == publication.plain and not route.identifiers:
                 connection.send(publication.run.wire)
                 session.delivered += publication.count
@@ -251,7 +255,7 @@ class FanOut:
         for position in range(start, publication.count):
             reason = outflow.accept(session, messages[position], qos, retain, identifiers, origin)
             if reason is not None:
-                session.drop(self.counters, reason, 1, publication.topic)
+                session.drop(self.counters, reason, 1, publication.topic, publication.publisher)
                 outcome.refuse(offset + position)
         if session.durable:
             outcome.ticket = self.store.latest

@@ -144,7 +144,7 @@ class RetainedReader:
             if len(allowed) < len(messages):
                 first = next(message for message in messages if not connection.may_receive(message.topic))
                 count = len(messages) - len(allowed)
-                session.drop(self._reading.counters, Drop.NOT_AUTHORIZED, count, first.topic)
+                session.drop(self._reading.counters, Drop.NOT_AUTHORIZED, count, first.topic, first.publisher)
                 messages = allowed
             ids = session.outbound.reserve(len(messages))
             session.outbound.mark(ids, qos)
@@ -163,12 +163,12 @@ class RetainedReader:
             session.delivered += 1
             self._reading.counters.messages_delivered += 1
         else:
-            session.drop(self._reading.counters, Drop.TOO_LARGE, 1, delivery.message.topic)
+            session.drop(self._reading.counters, Drop.TOO_LARGE, 1, delivery.message.topic, delivery.message.publisher)
 
     def _accept(self, session: Session, message: Message, qos: int, identifiers: tuple[int, ...]) -> None:
         reason = self._reading.outflow.accept(session, message, qos, retain=True, identifiers=identifiers, origin=None)
         if reason is not None:
-            session.drop(self._reading.counters, reason, 1, message.topic)
+            session.drop(self._reading.counters, reason, 1, message.topic, message.publisher)
 
     def _finish(self, session: Session) -> None:
         assert session.readers is not None

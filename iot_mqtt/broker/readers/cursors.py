@@ -118,7 +118,7 @@ class SessionCursor(ClaimCursor):
             if doubt is not None:
                 out_of_order(self.session)
             self.dealt_with(length)
-            self.session.drop(self.node.counters, Drop.EXPIRED, length, publication.topic)
+            self.session.drop(self.node.counters, Drop.EXPIRED, length, publication.topic, run.publisher)
             return length
         retain = run.run.retain and route.retain_as_published
         taken = self.node.outflow.take(

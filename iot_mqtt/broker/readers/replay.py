@@ -209,7 +209,9 @@ class ReplayCursor(Replay):
             fan_out.by_value(publication, Route(self.session, self.subscription), outcome)
             return
         if fan_out.recording.full and not publication.qos:
-            self.session.drop(fan_out.counters, Drop.DISK_FULL, publication.count, publication.topic)
+            self.session.drop(
+                fan_out.counters, Drop.DISK_FULL, publication.count, publication.topic, publication.publisher
+            )
             return
         self.offer(publication, fan_out.recording.record(publication))
         outcome.ticket = fan_out.store.latest
@@ -233,7 +235,7 @@ class ReplayCursor(Replay):
             return length
         publication = logged_publication(run)
         if publication.expired(self.node.clock.wall()):  # [MQTT-3.3.2-5]
-            self.session.drop(self.node.counters, Drop.EXPIRED, length, publication.topic)
+            self.session.drop(self.node.counters, Drop.EXPIRED, length, publication.topic, run.publisher)
             taken = length
         else:
             taken = self._give(publication, run)

@@ -61,7 +61,7 @@ class Ending:
         if delivery.packet_id:
             session.outbound.entries.pop(delivery.packet_id, None)
         self.forget(session, delivery)
-        self._count(session, delivery, reason, 1, delivery.message.topic)
+        self._count(session, delivery, reason, 1, delivery.message.topic, delivery.message.publisher)
 
     def discard_flight(
         self, session: Session, flight: Flight, ids: Sequence[int], reason: Drop, topic: bytes = b""
@@ -74,7 +74,15 @@ class Ending:
         self.forget(session, flight)
         self._count(session, flight, reason, len(given_up), topic)
 
-    def _count(self, session: Session, entry: Delivery | Flight, reason: Drop, count: int, topic: bytes) -> None:
-        session.drop(self._counters, reason, count, topic)
+    def _count(
+        self,
+        session: Session,
+        entry: Delivery | Flight,
+        reason: Drop,
+        count: int,
+        topic: bytes,
+        publisher: str = "",
+    ) -> None:
+        session.drop(self._counters, reason, count, topic, publisher)
         if entry.command is not None:
             self._commands.by.dropped(session, entry.command, reason)

@@ -7,7 +7,7 @@ never come here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
@@ -21,6 +21,7 @@ from iot_mqtt.ports.events import CLIENT_REFUSED, SESSION_ENDED, Events
 
 __all__ = ["Attempts", "MemoryBounds", "tell_attempt"]
 
+_REFUSALS: Final = frozenset({"refused", "unnamed"})
 _EVENTS = {"refused": CLIENT_REFUSED, "ended": SESSION_ENDED}
 _TOLD = ("client", "user", "peer", "listener", "reason", "text")
 
@@ -120,6 +121,10 @@ class Attempts:
         """The same of all addresses, as many as are wanted."""
         found = (fields for fields, _, _ in reversed(self._entries.values()) if fields[1] == "unnamed")
         return [AttemptInfo(*fields) for fields in islice(found, most)]
+
+    def refusals(self) -> Iterator[AttemptInfo]:
+        """Connections that were not let in, the newest first. Nothing may be noted meanwhile."""
+        return (AttemptInfo(*fields) for fields, _, _ in reversed(self._entries.values()) if fields[1] in _REFUSALS)
 
     def _note(
         self, connection: Attempt | None, kind: str, client_id: str, username: str | None, reason: str, text: str

@@ -55,6 +55,7 @@ class SessionsView:
             and (wanted.user is None or owner == wanted.user)
             and (wanted.connected is None or wanted.connected == (session.connection is not None))
             and (wanted.state is None or self._outflow.state(session) == wanted.state)
+            and (wanted.filter is None or wanted.filter in session.subscriptions)
         )
 
     def session(self, client_id: str) -> SessionInfo | None:

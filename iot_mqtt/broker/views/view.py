@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from iot_mqtt.broker.views.clients_view import ClientsView
 from iot_mqtt.broker.views.cluster_view import ClusterView
+from iot_mqtt.broker.views.dropped_view import DroppedView
 from iot_mqtt.broker.views.figures import Figures
 from iot_mqtt.broker.views.log_view import LogView
 from iot_mqtt.broker.views.messages_view import MessagesView
@@ -32,6 +33,7 @@ class View:
         subscribing: SubscriptionsView,
         log: LogView,
         cluster: ClusterView,
+        dropped: DroppedView,
         refuses: Callable[[], bool],
         uplink: Callable[[], UplinkInfo | None],
         alarms: Sequence[Callable[[], tuple[str, ...]]],
@@ -45,7 +47,7 @@ class View:
         self.counters, self.log, self.cluster, self.uplink = counters, log, cluster, uplink
         self.clients, self.client, self.kick = clients.clients, clients.client, clients.kick
         self.attempts, self.unnamed = clients.attempts, clients.unnamed
-        self.unwanted = messages.unwanted
+        self.unwanted, self.dropped = messages.unwanted, dropped.dropped
         self.sessions, self.session, self.purge = sessions.sessions, sessions.session, sessions.purge
         self.counted, self.counting = sessions.counted, sessions.counting
         self.backlog, self.subscriptions = sessions.backlog, sessions.subscriptions

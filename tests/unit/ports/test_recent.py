@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from iot_mqtt.ports import recent
 from iot_mqtt.ports.recent import Recent, Trouble
 
@@ -19,6 +21,21 @@ def test_the_same_trouble_again_is_counted() -> None:
         Trouble("expired", "x", 1, 1.0, 1.0, ""),
     ]
     assert memory.of("d") == []
+
+
+def test_the_last_of_all_clients_come_first() -> None:
+    """Whoever had trouble in whatever order, and however often again: as if all were sorted by their time."""
+    dice, now = random.Random(7), [0.0]
+    memory = Recent(lambda: now[0])
+    for _ in range(500):
+        now[0] += dice.randrange(2)
+        memory.note(f"c{dice.randrange(20)}", "expired", f"t/{dice.randrange(12)}", publisher=f"p{now[0]}")
+    found = list(memory.latest())
+    every = [(f"c{number}", one) for number in range(20) for one in memory.of(f"c{number}")]
+    assert [one.last for _, one in found] == sorted((one.last for _, one in every), reverse=True)
+    assert sorted(map(repr, found)) == sorted(map(repr, every))
+    assert all(one.publisher == f"p{one.last}" for _, one in found)
+    assert list(Recent(lambda: 0.0).latest()) == []
 
 
 def test_the_memory_is_bounded() -> None:

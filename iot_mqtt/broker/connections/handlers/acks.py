@@ -127,8 +127,10 @@ class AcksHandler:
 
     def _rejected(self, session: Session, entries: list[Entry]) -> None:
         first = entries[0] if entries else None
-        topic = first.message.topic if isinstance(first, Delivery) else b""
-        session.drop(self._counters, Drop.REJECTED, len(entries), topic)
+        topic, publisher = b"", ""
+        if isinstance(first, Delivery):
+            topic, publisher = first.message.topic, first.message.publisher
+        session.drop(self._counters, Drop.REJECTED, len(entries), topic, publisher)
         for entry in entries:
             if isinstance(entry, Delivery | Flight):
                 if entry.command is not None:

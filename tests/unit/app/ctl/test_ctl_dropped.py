@@ -1,0 +1,40 @@
+"""``ctl dropped``: a table of the last ones, and the sums."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.admin.dropped_resources import DroppedResources
+from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.target import Target
+from iot_mqtt.broker.facade import DroppedInfo, DroppedWanted
+from iot_mqtt.ports.counters import Counters, Drop
+from tests.unit.admin.adminkit import TOKEN, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+
+
+class Remembering:
+    """A node that has dropped one message, and says what it was asked."""
+
+    def __init__(self) -> None:
+        self.counters = Counters(lambda: 0.0)
+        self.counters.dropped[Drop.QUEUE_FULL] += 3
+        self.wanted: list[DroppedWanted] = []
+
+    def dropped(self, wanted: DroppedWanted, limit: int) -> list[DroppedInfo]:
+        self.wanted.append(wanted)
+        return [DroppedInfo("dropped", "queue_full", "press-7", "gateway", "hall/9", 3, 1.0, 2.0, "", None, "")]
+
+
+def test_what_did_not_arrive_is_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the sums below it; what narrows it goes with the question."""
+    ctl, remembering = Ctl(monkeypatch), Remembering()
+    browser = make_browser(ctl.view, token=None, further=(DroppedResources(lambda: remembering),))
+    node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
+    monkeypatch.setattr(Target, "connect", lambda _target: node)
+    head, line, total = ctl.lines("dropped", "--kind", "dropped", "--publisher", "gate")
+    assert head.split() == ["AGO", "KIND", "REASON", "CLIENT", "TOPIC", "PUBLISHER", "COUNT", "DETAIL", "NODE"]
+    assert " ".join(("dropped", "queue_full", "press-7", "hall/9", "gateway", "3")) in " ".join(line.split())
+    assert total == "dropped in all: queue_full 3"
+    assert remembering.wanted == [DroppedWanted("dropped", publisher="gate")]
+    assert '"totals"' in "".join(ctl.lines("dropped", "--json"))
