@@ -85,6 +85,8 @@ class ListenerInfo:
     #: The one that was bound; while it is closed, as configured.
     port: int
     tls: bool
+    #: Of MQTT over WebSocket.
+    path: str | None
     codec: str | None
     #: Who says that there is this listener: file, changed, environment, set or default.
     layer: str

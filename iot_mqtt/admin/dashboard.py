@@ -8,13 +8,19 @@ whatever a path says. Where nothing is built there is a page that says how.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-__all__ = ["BUILT", "Dashboard", "Page"]
+__all__ = ["BUILT", "Dashboard", "Page", "Sockets"]
+
+#: Whether it is over TLS, and the port, of each WebSocket port of the node.
+Sockets = Callable[[], Iterable[tuple[bool, int]]]
+#: What may stand in a policy: a name or an address, as browsers send it in Host, without the port.
+_HOST: Final = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 
 #: Where ``scripts/setup.sh web`` puts it.
 BUILT: Final = Path(__file__).with_name("static")
@@ -34,11 +40,11 @@ _TYPES: Final = {
 #: What a browser may take instead, the smallest first, and how such a file ends.
 _PACKED: Final = (("br", ".br"), ("gzip", ".gz"))
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'{sockets}; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 _GUARDS: Final = {
-    "content-security-policy": _POLICY,
+    "content-security-policy": _POLICY.format(sockets=""),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -75,13 +81,17 @@ class _File:
 class Dashboard:
     """The files of a folder. ``page`` looks at the disk only for the index, and reads only what has changed."""
 
-    def __init__(self, folder: Path = BUILT) -> None:
+    def __init__(self, folder: Path = BUILT, sockets: Sockets = tuple) -> None:
+        """``sockets``: where the page may be a client of the broker, at the host that it came from."""
         self._folder = folder
+        self._sockets = sockets
         self._files: dict[str, _File] = {}
         self._version: tuple[int, int] | None = None
 
-    def page(self, segments: Sequence[str], accepted: str, known: str) -> Page | None:
-        """What stands at a path; None: nothing of ours. ``accepted``: Accept-Encoding; ``known``: If-None-Match."""
+    def page(self, segments: Sequence[str], accepted: str, known: str, host: str = "") -> Page | None:
+        """What stands at a path; None: nothing of ours. ``accepted``: Accept-Encoding; ``known``: If-None-Match;
+        ``host``: Host.
+        """
         path = "/".join(segments) or _INDEX
         if path == _INDEX:
             self._look()
@@ -91,7 +101,19 @@ class Dashboard:
         elif not self._files:
             self._look()
         file = self._files.get(path)
-        return None if file is None else _answer(file, accepted, known, keep=path.startswith("assets/"))
+        if file is None:
+            return None
+        answer = _answer(file, accepted, known, keep=path.startswith("assets/"))
+        return replace(answer, headers={**answer.headers, **self._policy(host)}) if path == _INDEX else answer
+
+    def _policy(self, host: str) -> dict[str, str]:
+        """What the document may: to the WebSocket ports of this node and no other."""
+        found = _HOST.fullmatch(host)
+        name = None if found is None else found[1]
+        addresses = (
+            [] if name is None else [f" {'wss' if tls else 'ws'}://{name}:{port}" for tls, port in self._sockets()]
+        )
+        return {"content-security-policy": _POLICY.format(sockets="".join(addresses))}
 
     def _look(self) -> None:
         """Read everything again if it was built again. The index is written last."""

@@ -227,7 +227,7 @@ class _Root(Resource):
         page = None
         if len(segments) != 1 or segments[0] not in self._open:
             accepted, known = _header(request, "accept-encoding") or "", _header(request, "if-none-match") or ""
-            page = self._dashboard.page(segments, accepted, known)
+            page = self._dashboard.page(segments, accepted, known, _header(request, "host") or "")
             if page is None:
                 raise errors.not_found("there is /, /health, /ready, /metrics and /api/v1/")
         if method not in ("GET", "HEAD"):

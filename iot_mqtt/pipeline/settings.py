@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 __all__ = ["ListenerSettings", "OutboxSettings", "TlsSettings", "WebSocketSettings"]
@@ -63,6 +64,8 @@ class WebSocketSettings:
     allowed_origins: tuple[str, ...] = ()
     #: Only this machine reaches the port.
     local: bool = False
+    #: Scheme and port of the pages that the node serves itself, once it does.
+    dashboard: Callable[[], tuple[str, int] | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from systemkit.dashboard import CHROMIUM, WEB, bad_names, browse, buildable, client, example_gateway, person
+from systemkit.dashboard import CHROMIUM, WEB, bad_names, browse, buildable, client, example_gateway, person, traffic
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import brokers
 from systemkit.users import call
@@ -35,8 +35,12 @@ def test_the_dashboard_as_a_person_uses_it(shared_broker: BrokerProcess) -> None
         conveyor.publish("hall/9/state", b"runs", qos=1, packet_id=1, retain=True)
         value = b'{"celsius": 21.5, "name": "<img src=x onerror=alert(1)>"}'
         conveyor.publish("hall-9/press/temp", value, qos=1, packet_id=2, retain=True)
-        with example_gateway(shared_broker, "press-hall"):
-            browse("pages", {**settings, "client": CONVEYOR, "gateway": "press-hall", "command": command})
+        with (
+            traffic(shared_broker, conveyor, CONVEYOR) as found,
+            example_gateway(shared_broker, "press-hall"),
+        ):
+            seen = {"client": CONVEYOR, "gateway": "press-hall", "command": command, **found}
+            browse("pages", {**settings, **seen})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from iot_mqtt.admin.connections import Doorkeeper
+from iot_mqtt.admin.dashboard import Dashboard, Sockets
 from iot_mqtt.admin.everywhere import Asking, Everywhere
 from iot_mqtt.admin.limit_resources import LimitResources
 from iot_mqtt.admin.routes import Resource
@@ -85,6 +86,11 @@ class AdminPort:
         return None if self._port is None else int(self._port.getHost().port)
 
     @property
+    def address(self) -> tuple[str, int] | None:
+        """Scheme and port; None while it is closed."""
+        return None if self.number is None else (self._config.admin.scheme, self.number)
+
+    @property
     def facts(self) -> LoginFacts | None:
         """What is counted of logins; None while the port is closed."""
         callers = self._callers
@@ -105,8 +111,11 @@ class AdminPort:
         uplink: UplinkDesk | None,
         certificates: Certificates,
         asking: Asking | None,
+        sockets: Sockets,
     ) -> str:
-        """Listen; returns where. ``metrics`` makes the text of ``/metrics``, this port's connections included."""
+        """Listen; returns where. ``metrics`` makes the text of ``/metrics``, this port's connections included.
+        ``sockets``: where pages of the dashboard may be clients of the broker.
+        """
         config = self._config
         status = pipeline_dir(config) / "status"
         turns = Waiting(self._reactor, self._clock, partial(_messages, view.counters))
@@ -137,6 +146,7 @@ class AdminPort:
             doorkeeper=doorkeeper,
             gate=callers.gate,
             everywhere=Everywhere(config.node.id, members, asking, turns),
+            dashboard=Dashboard(sockets=sockets),
         )
         return self._listen(site, certificates)
 

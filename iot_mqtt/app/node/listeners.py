@@ -13,7 +13,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from iot_mqtt.app.config.sections import Config, ListenerConfig
-from iot_mqtt.app.node.parts import bound, make_address_limits, make_listener_settings, make_login_limit, make_visitors
+from iot_mqtt.app.node.parts import (
+    PageAddress,
+    bound,
+    make_address_limits,
+    make_listener_settings,
+    make_login_limit,
+    make_visitors,
+)
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import (
@@ -58,14 +65,21 @@ class Listeners:
     """Made anew for each life, so that nothing is counted that was of the last one."""
 
     def __init__(
-        self, config: Config, reactor: Any, clock: Clock, wheel: TimingWheel, banned: Callable[[str], bool]
+        self,
+        config: Config,
+        reactor: Any,
+        clock: Clock,
+        wheel: TimingWheel,
+        banned: Callable[[str], bool],
+        dashboard: PageAddress,
     ) -> None:
-        """``banned``: whether nobody is let in from a host."""
+        """``banned``: whether nobody is let in from a host; ``dashboard``: whose pages may connect."""
         self._config = config
         self._reactor = reactor
         self._clock = clock
         self._wheel = wheel
         self._banned = banned
+        self._dashboard = dashboard
         self._open: dict[str, OpenListener] = {}
         self._logins = LoginBudget(config.mqtt.max_connecting_bytes)
         self._handshakes = LoginBudget(config.mqtt.max_handshakes, TLS_HANDSHAKES)
@@ -90,6 +104,11 @@ class Listeners:
         return {one.name: one.port for one in self}
 
     @property
+    def sockets(self) -> list[tuple[bool, int]]:
+        """Whether it is over TLS, and the port, of each for browsers."""
+        return [(one.tls is not None, one.port) for one in self if one.settings.websocket is not None]
+
+    @property
     def addresses(self) -> dict[str, str]:
         """Where each accepts."""
         return {one.name: bound(one) for one in self}
@@ -109,7 +128,7 @@ class Listeners:
         return self._add(name, config, len(self._open) + 2)
 
     def _add(self, name: str, config: ListenerConfig, among: int) -> Listening:
-        settings = make_listener_settings(name, config)
+        settings = make_listener_settings(name, config, self._dashboard)
         share = self._descriptors.share(settings.max_connections, among)
         doorman = Doorman(
             settings,
@@ -169,7 +188,7 @@ class Listeners:
             told = config.listeners.get(name)
             if told is None:
                 continue  # it is about to be closed
-            renew(one.listening.settings, make_listener_settings(name, told))
+            renew(one.listening.settings, make_listener_settings(name, told, self._dashboard))
             one.share.most = told.max_connections
 
     async def stop(self) -> None:

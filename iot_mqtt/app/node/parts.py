@@ -92,14 +92,18 @@ def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesS
     )
 
 
-def make_listener_settings(name: str, config: ListenerConfig) -> ListenerSettings:
-    """A listener as the pipeline knows it."""
+#: Scheme and port of the admin port, while it is open.
+PageAddress = Callable[[], tuple[str, int] | None]
+
+
+def make_listener_settings(name: str, config: ListenerConfig, dashboard: PageAddress) -> ListenerSettings:
+    """A listener as the pipeline knows it. ``dashboard``: pages of there may connect."""
     return made_of(
         ListenerSettings,
         config,
         name=name,
         tls=make_tls_settings(config.tls),
-        websocket=_websocket(config) if config.protocol == "websocket" else None,
+        websocket=_websocket(config, dashboard) if config.protocol == "websocket" else None,
         outbox=OutboxSettings(config.outbox.high, config.outbox.low, config.outbox.limit),
     )
 
@@ -154,8 +158,13 @@ def make_login_limit(config: MqttSettings, budget: LoginBudget, protocol: str) -
     return LoginLimit(budget, first + AROUND_LOGIN)
 
 
-def _websocket(config: ListenerConfig) -> WebSocketSettings:
-    return WebSocketSettings(path=config.path, allowed_origins=config.allowed_origins, local=is_loopback(config.host))
+def _websocket(config: ListenerConfig, dashboard: PageAddress) -> WebSocketSettings:
+    return WebSocketSettings(
+        path=config.path,
+        allowed_origins=config.allowed_origins,
+        local=is_loopback(config.host),
+        dashboard=dashboard,
+    )
 
 
 def make_layout(

@@ -89,6 +89,7 @@ class RunningListeners:
             host=told.host,
             port=told.port if opened is None else opened.port,
             tls=told.secure,
+            path=told.path if told.protocol == "websocket" else None,
             codec=told.codec,
             layer=layer,
             connections=0 if counts is None else counts.open,

@@ -143,7 +143,9 @@ class Service:
         self._repeat = Periodic(reactor)
         clustered = self._cluster is not None
         self._watching = Watching(config, reactor, self.clock, web, self._repeat, clustered=clustered)
-        self._listeners = Listeners(config, reactor, self.clock, self._wheel, self._bans.bans_host)
+        self._listeners = Listeners(
+            config, reactor, self.clock, self._wheel, self._bans.bans_host, lambda: self._admin.address
+        )
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
@@ -420,6 +422,7 @@ class Service:
             uplink=self._desk,
             certificates=self._certificates,
             asking=None if self._cluster is None else self._cluster.questions,
+            sockets=lambda: self._listeners.sockets,
         )
 
     def _metrics(self, admin: ListenerCounts) -> Metrics:

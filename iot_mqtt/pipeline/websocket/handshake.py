@@ -89,7 +89,8 @@ def accept(head: bytes, settings: WebSocketSettings) -> Handshake:
         raise HandshakeError(400, "a handshake has no body")
     if "host" not in headers:
         raise HandshakeError(400, "no Host header")
-    if not is_allowed(headers.get("origin"), headers["host"], settings.allowed_origins, local=settings.local):
+    origin, allowed = headers.get("origin"), settings.allowed_origins
+    if not is_allowed(origin, headers["host"], allowed, local=settings.local, dashboard=settings.dashboard()):
         raise HandshakeError(403, "pages of that origin may not connect here (allowed_origins)")
     if "websocket" not in _tokens(headers.get("upgrade", "")) or "upgrade" not in _tokens(
         headers.get("connection", "")

@@ -1,8 +1,9 @@
 """Which pages of the web may connect: a browser says in ``Origin`` whose page asks, and no page can change that.
 
 Programs that are no browser send no Origin, or one of their own making: this keeps out pages, not attackers with a
-socket. A page whose Origin is the address that was connected to is at home here (*same origin*); at a port that only
-this machine reaches, that address must be a name of this machine as well, or any site could call itself so by its DNS.
+socket. A page whose Origin is the address that was connected to is at home here (*same origin*), and so is one that the
+same host serves at the node's admin port (its dashboard). At a port that only this machine reaches, that address must
+be a name of this machine as well, or any site could call itself so by its DNS.
 """
 
 from __future__ import annotations
@@ -42,8 +43,17 @@ def parse_origin(text: str) -> Origin | None:
     return Origin(parts.scheme, host, _PORTS.get(parts.scheme, 0) if port is None else port)
 
 
-def is_allowed(origin: str | None, host: str, allowed: tuple[str, ...], *, local: bool = False) -> bool:
-    """Whether a page may connect; ``host`` is the request's Host, ``local`` that only this machine reaches the port."""
+def is_allowed(
+    origin: str | None,
+    host: str,
+    allowed: tuple[str, ...],
+    *,
+    local: bool = False,
+    dashboard: tuple[str, int] | None = None,
+) -> bool:
+    """Whether a page may connect; ``host`` is the request's Host, ``local`` that only this machine reaches the port,
+    ``dashboard`` the scheme and port that the node serves pages at.
+    """
     if origin is None or ANY in allowed:
         return True
     if origin == OPAQUE:
@@ -54,7 +64,8 @@ def is_allowed(origin: str | None, host: str, allowed: tuple[str, ...], *, local
     if allowed:
         return any(page == parse_origin(each) for each in allowed)
     here = parse_origin(f"{page.scheme}://{host}")
-    return here == page and (not local or _is_local(page.host))
+    own = here is not None and here.host == page.host and (page.scheme, page.port) == dashboard
+    return (own or here == page) and (not local or _is_local(page.host))
 
 
 def _is_local(host: str) -> bool:

@@ -93,6 +93,36 @@ def bad_names(broker: BrokerProcess) -> Iterator[str]:
 
 
 @contextmanager
+def traffic(broker: BrokerProcess, publisher: Plain, name: str) -> Iterator[dict[str, Any]]:
+    """A message that was larger than its receiver takes, a group of two, and a session that is away while three come.
+
+    Gives what the journeys look for. ``publisher`` publishes, and is called ``name``.
+    """
+    small, away = "terminal-small", "logger-of-hall-3"
+    group = {"name": "evaluation", "topics": "shared/#", "members": ["worker-1", "worker-2"]}
+    kept = {"client": away, "filter": "hall/3/#", "payloads": ["21.25", "21.5", "21.75"]}
+    with ExitStack() as stack:
+        terminal = stack.enter_context(Plain(broker.ports["mqtt"], version=5))
+        most = b"\x27" + (64).to_bytes(4, "big")
+        terminal.send(wire.connect(small, version=5, properties=most))
+        assert terminal.expect(wire.CONNACK).reason() == 0
+        terminal.subscribe(("camera/#", 0))
+        publisher.publish("camera/large", b"x" * 200)
+        for member in group["members"]:
+            stack.enter_context(client(broker, member)).subscribe((f"$share/{group['name']}/{group['topics']}", 0))
+        for number in range(8):
+            publisher.publish(f"shared/{number}", b"work")
+        with Plain(broker.ports["mqtt"], version=5) as logger:
+            logger.connect(away, clean=False, expiry=3600)
+            logger.subscribe((str(kept["filter"]), 1))
+        for number, payload in enumerate(kept["payloads"]):
+            publisher.publish("hall/3/temperature", payload.encode(), qos=1, packet_id=100 + number)
+        dropped = {"client": small, "topic": "camera/large"}
+        wait_until(lambda: call(broker, "GET", "dropped?reason=too_large")[1]["items"])
+        yield {"dropped": {**dropped, "publisher": name}, "group": group, "kept": kept}
+
+
+@contextmanager
 def example_gateway(broker: BrokerProcess, name: str) -> Iterator[None]:
     """The example in Node: eight devices that know one command."""
     program = ROOT / "examples" / "gateway-node" / "gateway.mjs"

@@ -68,6 +68,31 @@ def test_a_page_runs_nothing_and_is_framed_by_nobody_but_us(folder: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost:18083", "'self' ws://localhost:8083 wss://localhost:8084"),
+        ("[::1]:18083", "'self' ws://[::1]:8083 wss://[::1]:8084"),
+        ("broker.plant.example", "'self' ws://broker.plant.example:8083 wss://broker.plant.example:8084"),
+        ("evil.example; script-src *", "'self'"),
+        ("a b", "'self'"),
+        ("*", "'self'"),
+        ("", "'self'"),
+    ],
+)
+def test_the_page_may_be_a_client_of_its_own_node_only(folder: Path, host: str, expected: str) -> None:
+    """By the name that it was asked for; a name that is none adds nothing to the policy. Files get no such right."""
+    dashboard = Dashboard(folder, sockets=lambda: [(False, 8083), (True, 8084)])
+
+    def connects(path: str) -> str:
+        page = dashboard.page(path.split("/"), "", "", host)
+        assert page is not None
+        return dict(one.split(" ", 1) for one in page.headers["content-security-policy"].split("; "))["connect-src"]
+
+    assert connects("") == expected
+    assert connects("assets/index-abc.js") == "'self'"
+
+
+@pytest.mark.parametrize(
     "path",
     ["nothing", "assets", "assets/", ".setup", "../secret.js", "assets/../../secret.js", "assets/index-abc.js.gz"],
 )

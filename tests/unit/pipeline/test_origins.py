@@ -42,6 +42,13 @@ CASES = [
     ("https://a.example", "a.example", ("https://b.example",), False, False),
     ("nonsense", "a.example", ("*",), False, True),
     ("nonsense", "nonsense", (), False, False),
+    ("http://a.example:18083", "a.example:8083", (), False, True),
+    ("http://a.example:18084", "a.example:8083", (), False, False),
+    ("https://a.example:18083", "a.example:8083", (), False, False),
+    ("http://b.example:18083", "a.example:8083", (), False, False),
+    ("http://a.example:18083", "a.example:8083", (), True, False),
+    ("http://localhost:18083", "localhost:8083", (), True, True),
+    ("http://a.example:18083", "a.example:8083", ("https://b.example",), False, False),
 ]
 
 
@@ -53,5 +60,10 @@ def test_origins_have_one_form(text: str) -> None:
 
 @pytest.mark.parametrize(("origin", "host", "allowed", "local", "expected"), CASES)
 def test_who_is_allowed(origin: str | None, host: str, allowed: tuple[str, ...], local: bool, expected: bool) -> None:
-    """Same origin unless sites are listed, and nobody is asked who is no page."""
-    assert is_allowed(origin, host, allowed, local=local) is expected
+    """Same origin, or the node's own pages, unless sites are listed; nobody is asked who is no page."""
+    assert is_allowed(origin, host, allowed, local=local, dashboard=("http", 18083)) is expected
+
+
+def test_a_node_without_pages_of_its_own_lets_in_those_of_its_port_only() -> None:
+    """Its admin port is closed."""
+    assert not is_allowed("http://a.example:18083", "a.example:8083", ())

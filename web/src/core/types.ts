@@ -183,3 +183,106 @@ export interface TopicWhy {
   subscribers: { client_id: string; filter: string; qos: number }[];
   publishers: { client_id: string; at: number }[];
 }
+
+/** What did not arrive: of one client, for one reason, with one topic. */
+export interface DroppedItem {
+  kind: string;
+  code: string;
+  client_id: string;
+  publisher: string;
+  topic: string;
+  count: number;
+  first: number;
+  last: number;
+  detail: string;
+  user: string | null;
+  peer: string;
+  node: string;
+}
+
+/** schema: Dropped */
+export interface Dropped {
+  items: DroppedItem[];
+  totals: Record<"dropped" | "refused" | "denied" | "connect", Record<string, number>>;
+}
+
+/** schema: SharedGroup */
+export interface SharedGroup {
+  filter: string;
+  group: string;
+  topics: string;
+  members: number;
+  connected: number;
+  waiting: number;
+  node?: string;
+}
+
+/** schema: Log */
+export interface LogFigures {
+  end: number;
+  messages: number;
+  bytes: number;
+  generations: number;
+  streams: number;
+  messages_appended: number;
+  damaged_pages: number;
+  disk_level: string;
+  disk_used: number;
+  disk_limit: number;
+  disk_free: number;
+  uncommitted_bytes: number;
+  trouble: string | null;
+  node?: string;
+}
+
+/** schema: LogGeneration */
+export interface Generation {
+  generation: number;
+  began_at: number;
+  messages: number;
+  bytes: number;
+  streams: number;
+  closed: boolean;
+  node?: string;
+}
+
+/** schema: LogStream */
+export interface Stream {
+  generation: number;
+  stream: number;
+  shard: number;
+  structure: string;
+  pages: number;
+  messages: number;
+  bytes: number;
+  node?: string;
+}
+
+/** schema: Backlog */
+export interface Backlog {
+  messages: number | null;
+  bytes: number;
+  complete: boolean;
+  claims: Claim[];
+}
+
+export interface Claim {
+  filter: string;
+  kind: string;
+  since: number | null;
+  until: number | null;
+  position: number;
+  messages: number | null;
+}
+
+/** schema: Listener */
+export interface Listener {
+  name: string;
+  open: boolean;
+  protocol: string;
+  host: string;
+  port: number;
+  tls: boolean;
+  path: string | null;
+  node?: string;
+}

@@ -13,9 +13,10 @@ import { logIn } from "./login.mjs";
 import { namesAreText, searchedNameIsText } from "./names.mjs";
 import { photographed } from "./photographs.mjs";
 import { topicTree } from "./topics.mjs";
+import { droppedIsFound, groupShares, lastHourIsReplayed, publishedFromThePage } from "./traffic.mjs";
 
 const settings = JSON.parse(process.argv[2]);
-const { client, gateway, command } = settings;
+const { client, gateway, command, group, kept } = settings;
 const of = encodeURIComponent;
 /** What a person does, one after the other, with one login. */
 const JOURNEYS = [
@@ -28,6 +29,10 @@ const JOURNEYS = [
   namesAreText,
   searchedNameIsText,
   topicTree,
+  droppedIsFound,
+  groupShares,
+  lastHourIsReplayed,
+  publishedFromThePage,
 ];
 /** Each is opened, held against axe, and photographed: where, and what is there when it has been drawn. */
 const PAGES = [
@@ -36,6 +41,11 @@ const PAGES = [
   ["subscriptions", "#/subscriptions", ".list .count"],
   ["retained", "#/retained", ".list .count"],
   ["topics", "#/topics?topic=hall-9%2Fpress%2Ftemp", "pre.said"],
+  ["dropped", "#/dropped", ".dropped tbody tr"],
+  ["groups", "#/groups", ".body [role=row]"],
+  ["group", `#/groups/${of(`$share/${group.name}/${group.topics}`)}`, ".members tbody tr"],
+  ["log", `#/log?client=${of(kept.client)}`, ".generations tbody tr"],
+  ["mqtt", "#/mqtt", "select"],
   ["client", `#/clients/${of(client)}`, ".findings li"],
   ["devices", "#/devices", ".body [role=row]"],
   ["gateway", `#/devices/${of(gateway)}`, ".body [role=row]"],

@@ -38,7 +38,16 @@ class FakePorts:
     def infos(self, config: Config, layer_of: Callable[[str], str]) -> list[ListenerInfo]:
         return [
             ListenerInfo(
-                name, one.enabled, one.protocol, one.host, one.port, one.secure, one.codec, layer_of(name), *([0] * 5)
+                name,
+                one.enabled,
+                one.protocol,
+                one.host,
+                one.port,
+                one.secure,
+                None,
+                one.codec,
+                layer_of(name),
+                *([0] * 5),
             )
             for name, one in sorted(config.listeners.items())
         ]
