@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
 from iot_mqtt.admin.call import Call, whole
-from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.callers import Role
+from iot_mqtt.admin.errors import ApiError, bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, post
-from iot_mqtt.admin.schemas import Schemas, body_of, schema_of
+from iot_mqtt.admin.schemas import Schemas, body_of, items_of, maybe, object_of, schema_of
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.devices.link import CaptureError, CaptureInfo, Captures
 
 SECONDS = 60
+#: Bytes of a frame that are shown.
+SHOWN = 2048
+_DIGITS = 10
 LIMIT = 64 * 1024 * 1024
 
 
@@ -44,6 +52,26 @@ class CaptureResources(Resource):
         except CaptureError as error:
             raise bad_request(str(error)) from error
 
+    @get(
+        "captures/{id}/frames",
+        "What was written down, from a place in the file on: bytes in hex, and what the codec made of them.",
+        "CapturedFrames",
+        query=("from_byte",),
+        role=Role.OPERATOR,
+        spread="find",
+    )
+    def _frames(self, call: Call) -> Json:
+        text = call.query.get("from_byte", "0")
+        if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
+            raise bad_request(f"from_byte must be a number, not {text!r}")
+        try:
+            capture, lines, end = self._captures.read(call.path["id"], int(text))
+        except CaptureError as error:
+            raise not_found(str(error)) from error
+        if capture.gateway is None and (call.caller is None or call.caller.role < Role.ADMIN):
+            raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", "logins are in a capture of all gateways: for admins")
+        return {"capture": capture, "items": [_shown(one) for one in lines if "kind" in one], "next": end}
+
     @delete("captures/{id}", "End a capture; its file stays.", spread="find")
     def _stop(self, call: Call) -> None:
         try:
@@ -58,4 +86,23 @@ class CaptureResources(Resource):
             "seconds": {"type": "integer", "minimum": 1},
             "limit": {"type": "integer", "minimum": 1, "description": "Bytes of the file, at most."},
         }
-        return {"Capture": schema_of(CaptureInfo), "CaptureOrder": body_of(order, "codec")}
+        frame = {
+            "ms": maybe("integer"),
+            "connection": maybe("integer"),
+            "kind": {"type": "string"},
+            "text": maybe("string"),
+        }
+        frame |= {"hex": maybe("string"), "cut": {"type": "boolean"}, "event": {"type": ["object", "null"]}}
+        frames = {"capture": schema_of(CaptureInfo), "items": items_of(object_of(frame)), "next": {"type": "integer"}}
+        return {
+            "Capture": schema_of(CaptureInfo),
+            "CaptureOrder": body_of(order, "codec"),
+            "CapturedFrames": object_of(frames),
+        }
+
+
+def _shown(line: Mapping[str, Any]) -> Json:
+    """One line, with the beginning of a long frame."""
+    told = {name: line.get(name) for name in ("ms", "connection", "kind", "text", "event")}
+    data = line.get("hex")
+    return {**told, "hex": None if data is None else data[: 2 * SHOWN], "cut": len(data or "") > 2 * SHOWN}

@@ -60,6 +60,10 @@ _PARAMETERS: dict[str, Json] = {
         " clients that were not let in.",
         "schema": {"type": "string", "enum": ["dropped", "refused", "denied", "connect"]},
     },
+    "from_byte": {
+        "description": "A place in the file: `next` of the answer before.",
+        "schema": {"type": "integer", "minimum": 0, "maximum": 9_999_999_999, "default": 0},
+    },
     "reason": {"description": "Only for this reason.", "schema": {"type": "string"}},
     "GET dropped?topic": {"description": "A part of the topic.", "schema": {"type": "string"}},
     "GET dropped?client": {"description": "A part of the receiver's client id.", "schema": {"type": "string"}},

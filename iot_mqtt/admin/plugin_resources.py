@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import TypeVar
@@ -12,7 +13,7 @@ from iot_mqtt.admin.errors import ApiError, bad_request, not_found
 from iot_mqtt.admin.routes import Resource, get, listing, post
 from iot_mqtt.admin.schemas import Schemas, body_of, flag_of, items_of, object_of, schema_of
 from iot_mqtt.admin.shapes import Json
-from iot_mqtt.plugins.info import PluginError, PluginInfo, PluginPart
+from iot_mqtt.plugins.info import CheckReport, PluginError, PluginInfo, PluginPart
 
 T = TypeVar("T")
 
@@ -44,6 +45,40 @@ class PluginResources(Resource):
         if not sha256:
             raise bad_request("sha256 must be the hash of the wheel that may be installed")
         return {"items": await _told(self._plugins.install(path, sha256))}
+
+    @post(
+        "plugins/wheels",
+        "Take in a wheel that is sent, if it has this hash; nothing that runs is changed.",
+        "Installed",
+        "PluginWheel",
+        role=Role.ADMIN,
+        spread="one",
+    )
+    async def _take_in(self, call: Call) -> Json:
+        fields = call.json()
+        filename, sha256, content = fields.text("filename"), fields.text("sha256"), fields.text("content_base64")
+        fields.finish()
+        if not filename or not sha256 or not content:
+            raise bad_request("filename, sha256 and content_base64 must be given")
+        try:
+            wheel = b64decode(content, validate=True)
+        except ValueError as error:
+            raise bad_request(f"content_base64 is no base64: {error}") from error
+        return {"items": await _told(self._plugins.take_in(wheel, filename, sha256))}
+
+    @post(
+        "plugins/{name}/check",
+        "Hold a version, or the one that came last, against the codec kit, in a sandbox; takes up to some minutes.",
+        "CheckReport",
+        "PluginVersion",
+        role=Role.ADMIN,
+        spread="one",
+    )
+    async def _check(self, call: Call) -> CheckReport:
+        fields = call.json()
+        label = fields.text("label")
+        fields.finish()
+        return await _told(self._plugins.check(call.path["name"], label))
 
     @get("plugins/{name}", "One plugin.", "Plugin", spread="find")
     def _show(self, call: Call) -> PluginInfo:
@@ -100,6 +135,18 @@ class PluginResources(Resource):
             "Plugin": schema_of(PluginInfo),
             "Installed": object_of({"items": items_of(schema_of(PluginInfo))}),
             "PluginPath": body_of(path, "path", "sha256"),
+            "PluginWheel": body_of(
+                {
+                    "filename": {"type": "string", "pattern": r"\.whl$"},
+                    "sha256": path["sha256"],
+                    "content_base64": {"type": "string", "contentEncoding": "base64"},
+                },
+                "filename",
+                "sha256",
+                "content_base64",
+            ),
+            "PluginVersion": body_of({"label": {"type": "string", "description": "Of `versions`."}}),
+            "CheckReport": schema_of(CheckReport),
             "PluginIsolation": body_of(
                 {"isolation": {"type": ["string", "null"], "enum": ["inline", "process", None]}}
             ),

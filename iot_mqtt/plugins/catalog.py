@@ -6,6 +6,7 @@ A plugin that cannot be loaded is a state and a reason, never an exception of ``
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredList
 
 from iot_mqtt.plugins import installing
-from iot_mqtt.plugins.info import PluginError, PluginInfo, VersionInfo
+from iot_mqtt.plugins.examining import examine
+from iot_mqtt.plugins.info import CheckReport, PluginError, PluginInfo, VersionInfo
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process.bridge import Reactor
 from iot_mqtt.plugins.process.version import ProcessVersion
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 Reread = Callable[[], Awaitable[Mapping[str, PluginSettings]]]
 
 ISOLATIONS = ("inline", "process")
+_WHEEL = re.compile(r"[A-Za-z0-9._+-]{1,200}\.whl")
 #: Of those that are held off, in ``PluginInfo``.
 _SHOWN = 64
 #: Seconds between two connections that are asked to close.
@@ -94,6 +97,8 @@ class Plugins:
         self._stock = Stock(reactor, self._shelf, bundled, version)
         self._plugins: dict[str, _Plugin] = {}
         self._stopped = False
+        #: One version at a time is held against the kit.
+        self._examining = False
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -151,6 +156,39 @@ class Plugins:
         await self._scan()
         await self._save()
         return [self._info(self._plugins[name]) for name in names]
+
+    async def take_in(self, wheel: bytes, filename: str, sha256: str) -> list[PluginInfo]:
+        def kept() -> Path:
+            folder = self._shelf.workplace()
+            (folder / filename).write_bytes(wheel)
+            return folder
+
+        if not _WHEEL.fullmatch(filename):
+            raise PluginError("refused", f"{filename!r} is not what a wheel is called")
+        try:
+            folder = await self._stock.aside(kept, lambda found: found)
+        except OSError as error:
+            raise PluginError("refused", f"{filename} could not be kept: {error}") from error
+        try:
+            return await self.install(str(folder / filename), sha256)
+        finally:
+            self._shelf.discard(folder)
+
+    async def check(self, name: str, label: str | None = None) -> CheckReport:
+        plugin = await self._get(name)
+        place = self._newest(plugin) if label is None else plugin.places.get(label)
+        if place is None:
+            raise PluginError(
+                "unknown", f"there is no version {label!r} of {name}" if label else f"{name} is not there"
+            )
+        if self._examining:
+            raise PluginError("busy", "another version is being checked")
+        self._examining = True
+        try:
+            settings = await self._settings(plugin)
+            return await examine(self._reactor, place, settings, self._shelf.folder)
+        finally:
+            self._examining = False
 
     async def enable(self, name: str, isolation: str | None = None) -> PluginInfo:
         if isolation is not None and isolation not in ISOLATIONS:

@@ -60,6 +60,29 @@ class PluginInfo:
     counters: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckScore:
+    """One line of the codec kit's score card."""
+
+    name: str
+    #: "pass", "fail", or "none" where it does not apply.
+    verdict: str
+    figure: str
+    complaints: list[str]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """A version of a plugin, held against the codec kit by the node that keeps it."""
+
+    name: str
+    label: str
+    version: str
+    ok: bool
+    checks: list[CheckScore]
+
+
 class PluginError(Exception):
     """What was asked cannot be done, and why. ``kind``: "unknown", "busy" or "refused"."""
 
@@ -76,6 +99,14 @@ class PluginPart(Protocol):
 
     async def install(self, path: str, sha256: str) -> list[PluginInfo]:
         """Take in a wheel that has this hash. It changes nothing that runs: ``enable`` or ``reload`` do."""
+        ...
+
+    async def take_in(self, wheel: bytes, filename: str, sha256: str) -> list[PluginInfo]:
+        """The same of a wheel that was sent."""
+        ...
+
+    async def check(self, name: str, label: str | None = None) -> CheckReport:
+        """Hold a version, or the one that came last, against the codec kit, in a sandbox; one at a time."""
         ...
 
     async def enable(self, name: str, isolation: str | None = None) -> PluginInfo: ...

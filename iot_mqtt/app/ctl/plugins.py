@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,6 +129,25 @@ def plugins_disable(node: Node, as_json: bool, name: str) -> None:
     _print(node.post("plugins", name, "disable", body={}), as_json)
 
 
+@plugins.command("check")
+@click.argument("name")
+@click.option("--label", help="Of a version; without it, the one that came last.")
+@on_node
+def plugins_check(node: Node, as_json: bool, name: str, label: str | None) -> None:
+    """Have the node hold a version that it keeps against the codec kit, in a sandbox. Exit code 1 if a check fails."""
+    found = node.post("plugins", name, "check", body={"label": label}, patience=_INSTALLING)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(f"{plain(found['name'])} {plain(found['label'])}\n")
+        for one in found["checks"]:
+            click.echo(f"{plain(one['name']):<16}{_VERDICTS[one['verdict']]:<6}{plain(one['figure'])}".rstrip())
+            for text in one["complaints"]:
+                click.echo(f"{'':<22}! {plain(text)}")
+    sys.exit(not found["ok"])
+
+
+_VERDICTS = {"pass": "PASS", "fail": "FAIL", "none": "-"}
 _drain_option = click.option("--drain", is_flag=True, help="Ask connections on other versions to close, one by one.")
 
 

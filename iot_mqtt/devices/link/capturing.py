@@ -7,11 +7,12 @@ its size, when it is stopped, or with the node. The format is ``iot_mqtt.sdk.cap
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from iot_mqtt.pipeline import Batch, Context, Stage
 from iot_mqtt.ports.clock import Clock, Timer
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 MOST: Final = 8
 LONGEST_SECONDS: Final = 24 * 3600.0
 LARGEST_BYTES: Final = 1 << 30
+#: Of a file, that are read in one go.
+READ_BYTES: Final = 256 * 1024
 
 
 class CaptureError(Exception):
@@ -63,6 +66,10 @@ class _Capture:
     def write(self, line: bytes) -> None:
         self.bytes += len(line)
         self._file.write(line)
+
+    def flush(self) -> None:
+        if self.state == "running":
+            self._file.flush()
 
     def close(self) -> None:
         self._file.close()
@@ -193,6 +200,24 @@ class Captures:
         """Those that run, and the last ones that did."""
         return [capture.info() for capture in self._captures.values()]
 
+    def read(self, id: str, after: int) -> tuple[CaptureInfo, list[Mapping[str, Any]], int]:
+        """Lines of a capture from a place in its file on, those that fit into a part of it, and the place behind them.
+        Raises ``CaptureError``.
+        """
+        capture = self._captures.get(id)
+        if capture is None:
+            raise CaptureError(f"there is no capture {id!r}")
+        try:
+            capture.flush()
+            with capture.path.open("rb") as file:
+                file.seek(after)
+                found = file.read(READ_BYTES)
+                # Of a line that is longer than that the beginning is shown, and it is passed over.
+                end = found.rfind(b"\n") + 1 or (len(found) if len(found) == READ_BYTES else 0)
+        except OSError as error:
+            raise CaptureError(f"the capture cannot be read: {error}") from error
+        return capture.info(), [_line(one) for one in found[:end].splitlines()], after + end
+
     def close(self) -> None:
         """The node ends."""
         for capture in self._captures.values():
@@ -238,3 +263,12 @@ class Captures:
         tap = Tap(self, capture, capture.connections)
         if link.tap(tap):
             capture.writer.opened(capture.connections, link.peer)
+
+
+def _line(line: bytes) -> Mapping[str, Any]:
+    """What stands in it; the rest of a line that was passed over is no JSON."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -226,10 +226,14 @@ class _Command(ProcessProtocol):
             self.done.errback(CommandFailed(f"{'it took too long' if self.late else _how(reason.value)}: {text}"))
 
 
-def run_command(reactor: Reactor, arguments: Sequence[str], folder: Path, within: float) -> Deferred[str]:
-    """Run a program to its end; answers with what it wrote, or fails with ``CommandFailed``."""
+def run_command(
+    reactor: Reactor, arguments: Sequence[str], folder: Path, within: float, known: Mapping[str, str] | None = None
+) -> Deferred[str]:
+    """Run a program to its end; answers with the end of what it wrote, or fails with ``CommandFailed``. ``known``: its
+    environment, if it is not to have ours.
+    """
     running = _Command(Deferred())
-    surroundings = {**os.environ, "PIP_NO_INPUT": "1"}
+    surroundings = {**os.environ, "PIP_NO_INPUT": "1"} if known is None else dict(known)
     process: Any = reactor.spawnProcess(running, arguments[0], list(arguments), env=surroundings, path=str(folder))
 
     def stop() -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from iot_mqtt.app.ctl.cli import ctl
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.plugins.info import PluginError, PluginInfo, VersionInfo
+from iot_mqtt.plugins.info import CheckReport, CheckScore, PluginError, PluginInfo, VersionInfo
 from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import MemoryOpener
 
@@ -49,6 +49,14 @@ class FakePlugins:
     async def install(self, path: str, sha256: str) -> list[PluginInfo]:
         self._ask("install", path, sha256)
         return [self.one]
+
+    async def take_in(self, wheel: bytes, filename: str, sha256: str) -> list[PluginInfo]:
+        return [self._ask("take in", wheel, filename, sha256)]
+
+    async def check(self, name: str, label: str | None = None) -> CheckReport:
+        self._ask("check", name, label)
+        scores = [CheckScore("fits", "pass", "SDK 1", [], 0.1), CheckScore("cut", "fail", "", ["cut at 3"], 0.2)]
+        return CheckReport(name, label or "2.0-bb", "2.0", ok=False, checks=scores)
 
     async def enable(self, name: str, isolation: str | None = None) -> PluginInfo:
         return self._ask("enable", name, isolation)
@@ -174,3 +182,25 @@ def test_bodies_are_read_strictly(case: Case, path: str, body: bytes) -> None:
 def test_a_node_without_plugins_has_no_such_resource() -> None:
     """A view without them serves the rest."""
     assert make_browser(FakeView()).request("GET", "/api/v1/plugins").status == 404
+
+
+def test_a_wheel_is_sent_with_the_hash_that_is_allowed(case: Case) -> None:
+    """As base64; what is no such thing is a bad request."""
+    body = {"filename": "acme-2.0-py3-none-any.whl", "sha256": "ab" * 32, "content_base64": "UEs="}
+    assert case.browser.post("/api/v1/plugins/wheels", body).json["items"][0]["name"] == "acme"
+    assert case.plugins.asked == [("take in", b"PK", "acme-2.0-py3-none-any.whl", "ab" * 32)]
+    for wrong in ({**body, "content_base64": "?"}, {**body, "sha256": ""}, {"filename": "a.whl"}):
+        assert case.browser.post("/api/v1/plugins/wheels", wrong).status == 400
+
+
+def test_a_version_is_checked_and_the_report_is_shown(case: Case) -> None:
+    """Line by line; a check that fails is no error of the call."""
+    answer = case.browser.post("/api/v1/plugins/acme/check", {"label": "1.0-aa"})
+    assert (answer.status, answer.json["label"], answer.json["ok"]) == (200, "1.0-aa", False)
+    assert answer.json["checks"][1]["complaints"] == ["cut at 3"]
+    case.plugins.failure = PluginError("busy", "another version is being checked")
+    assert case.browser.post("/api/v1/plugins/acme/check", {}).status == 409
+    case.plugins.failure = None
+    text = case.ctl("check", "acme").output
+    assert "cut at 3" in text and "FAIL" in text
+    assert case.ctl("check", "acme").exit_code == 1

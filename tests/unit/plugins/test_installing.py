@@ -147,3 +147,52 @@ def test_a_project_that_cannot_be_built_is_told_by_ctl(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(click.ClickException, match=r"no pyproject\.toml"), wheel_of(tmp_path / "empty"):
         pass
+
+
+def test_a_wheel_that_is_sent_is_as_good_as_one_that_lies_there(here: House, tmp_path: Path) -> None:
+    """With the same hash to name, and nothing left of it beside the version."""
+    path, sha256 = wheel(project(tmp_path / "one", "1.0"), tmp_path / "w")
+    content, plugins = Path(path).read_bytes(), here.start()
+    for filename, hashed, reason in (
+        ("../evil.whl", sha256, "not what a wheel is called"),
+        ("evil.txt", sha256, "not what a wheel is called"),
+        (Path(path).name, "0" * 64, f"has the hash {sha256}"),
+    ):
+        with pytest.raises(PluginError, match=reason):
+            run(plugins.take_in(content, filename, hashed))
+    assert [one.name for one in run(plugins.take_in(content, Path(path).name, sha256))] == ["vendor"]
+    assert sorted(one.name for one in here.folder.iterdir()) == ["state.json", "vendor_codec"]
+
+
+def test_a_version_that_is_kept_is_held_against_the_kit(here: House, tmp_path: Path) -> None:
+    """Each line of the card but the one that would need another process; what is not there is said."""
+    plugins = here.start()
+    run(plugins.install(*wheel(project(tmp_path / "one", "1.0"), tmp_path / "w")))
+    report = run(plugins.check("vendor"))
+    assert (report.name, report.label.partition("-")[0]) == ("vendor", "1.0")
+    verdicts = {one.name: one.verdict for one in report.checks}
+    assert verdicts["fits"] == "pass"
+    assert "isolated" not in verdicts
+    assert report.ok is ("fail" not in verdicts.values())
+    with pytest.raises(PluginError, match="there is no version '9'"):
+        run(plugins.check("vendor", "9"))
+
+
+def test_a_check_runs_a_codec_without_rights(here: House, tmp_path: Path) -> None:
+    """It may write no file, and knows nothing of the node's surroundings."""
+    there, target = project(tmp_path / "one", "1.0"), tmp_path / "written"
+    code = f"""
+import os
+try:
+    open({str(target)!r}, "w")
+except OSError as error:
+    raise ImportError(f"{{type(error).__name__}}, {{sorted(os.environ)}}")
+"""
+    (there / "src" / "vendor_codec" / "__init__.py").write_text(code)
+    plugins = here.start()
+    (found,) = run(plugins.install(*wheel(there, tmp_path / "w")))
+    with pytest.raises(PluginError, match="cannot be imported") as refused:
+        run(plugins.check("vendor", found.versions[-1].label if found.versions else None))
+    assert not target.exists()
+    assert "PermissionError" in refused.value.detail
+    assert "IOT_MQTT" not in refused.value.detail and "HOME" not in refused.value.detail

@@ -286,3 +286,73 @@ export interface Listener {
   path: string | null;
   node?: string;
 }
+
+export interface PluginVersion {
+  label: string;
+  version: string;
+  current: boolean;
+  loaded: boolean;
+  connections: number;
+}
+
+/** schema: Plugin */
+export interface Plugin {
+  name: string;
+  state: string;
+  reason: string | null;
+  isolation: string;
+  bundled: boolean;
+  version: string | null;
+  schema_version: number | null;
+  connections: number;
+  versions: PluginVersion[];
+  faults: Record<string, number>;
+  quarantine: number | null;
+  quarantines: number;
+  restarts: number;
+  pid: number | null;
+  unconfined: Record<string, string>;
+  turned_away: Record<string, number>;
+  slow: Record<string, number>;
+  slowest: number;
+  held_off: { kind: string; name: string; seconds: number; reason: string }[];
+  counters: Record<string, number>;
+  node?: string;
+}
+
+/** schema: CheckReport */
+export interface CheckReport {
+  name: string;
+  label: string;
+  version: string;
+  ok: boolean;
+  checks: { name: string; verdict: string; figure: string; complaints: string[]; seconds: number }[];
+}
+
+/** schema: Capture */
+export interface Capture {
+  id: string;
+  codec: string;
+  gateway: string | null;
+  bytes: number;
+  connections: number;
+  state: string;
+  node?: string;
+}
+
+export interface CapturedFrame {
+  ms: number | null;
+  connection: number | null;
+  kind: string;
+  text: string | null;
+  hex: string | null;
+  cut: boolean;
+  event: Record<string, unknown> | null;
+}
+
+/** schema: CapturedFrames */
+export interface CapturedFrames {
+  capture: Capture;
+  items: CapturedFrame[];
+  next: number;
+}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iot_mqtt.devices.link import CaptureError
+from iot_mqtt.devices.link import CaptureError, capturing
 from iot_mqtt.sdk.capture import read_header, read_records
 from tests.unit.devices.link.linkkit import World
 
@@ -70,3 +70,26 @@ def test_there_are_bounds(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no capture"):
         world.captures.stop("x")
     world.captures.close()
+
+
+def test_a_capture_is_read_while_it_is_written(tmp_path: Path) -> None:
+    """From where one has read to, whole lines only; a line that is too long is passed over, and nothing behind it."""
+    world = World(captures=tmp_path)
+    begun = world.captures.start("lines", None, 60, 1 << 20)
+    gateway = world.gateway("line-1")
+    _, first, place = world.captures.read(begun.id, 0)
+    assert next(one["kind"] for one in first if "kind" in one) == "opened"
+    gateway.say("beat")
+    info, more, end = world.captures.read(begun.id, place)
+    assert info.state == "running" and end > place
+    assert {one["kind"] for one in more} == {"up", "event", "down"}
+    assert world.captures.read(begun.id, end)[1:] == ([], end)
+    gateway.say("beat " + "x" * capturing.READ_BYTES, "beat")
+    found = list(more)
+    while end < Path(info.file).stat().st_size:
+        _, more, end = world.captures.read(begun.id, end)
+        found += more
+    assert found[-1]["kind"] in ("event", "closed", "down", "up")
+    assert {} in found, "the rest of the long line"
+    with pytest.raises(CaptureError, match="there is no capture"):
+        world.captures.read("nothing", 0)
