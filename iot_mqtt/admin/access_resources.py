@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iot_mqtt.admin.audit import Wanted
 from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing
 from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import MadeToken, Role, TokenInfo, Tokens, role_of
@@ -67,12 +68,14 @@ class AuditResources(Resource):
         "audit",
         "What was changed through all nodes that answer, the last first.",
         "AuditPage",
-        query=("node", *PAGE),
+        query=("node", "who", "contains", "refused", *PAGE),
         role=Role.ADMIN,
     )
     async def _list(self, call: Call) -> AuditPage:
+        query = call.query
+        wanted = Wanted(query.get("who", ""), query.get("contains", ""), call.flag("refused") or False)
         try:
-            return await self._audit.page(call.after, call.limit, call.query.get("node"))
+            return await self._audit.page(call.after, call.limit, call.query.get("node"), wanted)
         except ValueError as error:
             raise bad_request("after must be what the page before gave") from error
 

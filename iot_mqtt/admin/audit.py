@@ -23,7 +23,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -36,6 +36,10 @@ FILE_BYTES = 4 * 1024 * 1024
 FILES = 16
 #: Bytes that the file system must have left after it was full.
 _ROOM = 1024 * 1024
+#: Records that one search looks at: it goes on where it has ended.
+LOOKED_AT = 20_000
+#: The first status of an answer that is a refusal.
+_REFUSED = 400
 
 Record = dict[str, Any]
 Found = TypeVar("Found")
@@ -55,6 +59,39 @@ class Verified:
     fault: str
     #: Whether the hash is there that was asked for; None: none was.
     found: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records; an empty text: any."""
+
+    #: Of whom.
+    who: str = ""
+    #: A part of the path or of the body, whatever the case of its letters.
+    contains: str = ""
+    #: Only what was refused.
+    refused: bool = False
+
+    def fits(self, record: Record) -> bool:
+        """Whether it is one of these."""
+        text = self.contains.casefold()
+        return (
+            self.who in ("", record.get("who"))
+            and (not self.refused or int(record.get("status", 0)) >= _REFUSED)
+            and (not text or text in f"{record.get('path')}\n{record.get('body')}".casefold())
+        )
+
+
+ANYTHING: Final = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Records that were found, the last first."""
+
+    records: list[Record]
+    #: The number down to which all records were looked at; None: all there are.
+    down_to: int | None
 
 
 class AuditLog:
@@ -89,9 +126,9 @@ class AuditLog:
         """Append a record; returns when it is on the disk. Raises ``Unavailable``."""
         await self._writing(lambda: self._append(told))
 
-    async def latest(self, before: int | None, limit: int) -> list[Record]:
-        """Up to ``limit`` records, the last first; those with numbers below ``before``."""
-        return await self._aside(lambda: list(islice(backwards(self._folder, before), limit)))
+    async def latest(self, before: int | None, limit: int, wanted: Wanted = ANYTHING) -> Latest:
+        """Up to ``limit`` records that are wanted, the last first; those with numbers below ``before``."""
+        return await self._aside(lambda: _latest(backwards(self._folder, before), limit, wanted))
 
     async def verify(self, expected: str | None = None) -> Verified:
         """Read all of it. ``expected``: a hash that was the last one once, perhaps of another node's log."""
@@ -195,6 +232,16 @@ def backwards(folder: Path, before: int | None = None) -> Iterator[Record]:
         for record in _records(path, reversed(path.read_bytes().splitlines())):
             if before is None or record["seq"] < before:
                 yield record
+
+
+def _latest(records: Iterable[Record], limit: int, wanted: Wanted) -> Latest:
+    found: list[Record] = []
+    for number, record in enumerate(records, 1):
+        if wanted.fits(record):
+            found.append(record)
+        if len(found) == limit or number == LOOKED_AT:
+            return Latest(found, int(record["seq"]))
+    return Latest(found, None)
 
 
 def _records(path: Path, lines: Iterable[bytes]) -> Iterator[Record]:

@@ -13,12 +13,12 @@ did not answer is named beside the records: its are missing, not there.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from iot_mqtt.admin.audit import AuditLog, Record, Verified
+from iot_mqtt.admin.audit import ANYTHING, AuditLog, Record, Verified, Wanted
 from iot_mqtt.broker.facade import MemberInfo
 
 Answer = TypeVar("Answer")
@@ -83,6 +83,8 @@ class _Part:
     node: str
     records: list[Record]
     more: bool
+    #: Where it is to go on once all of the records are shown: there is nothing else down to this number.
+    down_to: int | None = None
 
 
 class AuditEverywhere:
@@ -99,13 +101,20 @@ class AuditEverywhere:
             asking.later[PAGE] = self._answer_page
             asking.later[VERIFY] = self._answer_verify
 
-    async def page(self, cursor: str | None, limit: int, node: str | None = None) -> AuditPage:
-        """Records before those that were shown. ``node``: only its. ``ValueError`` for no cursor of ours."""
+    async def page(
+        self, cursor: str | None, limit: int, node: str | None = None, wanted: Wanted = ANYTHING
+    ) -> AuditPage:
+        """Records before those that were shown. ``node``: only its. ``ValueError`` for no cursor of ours.
+
+        Of what is searched for, a page may have fewer than there are behind it, and none at all.
+        """
         shown = _read_cursor(cursor)
-        question = json.dumps({"before": shown, "limit": limit, "node": node}).encode()
+        asked = {"before": shown, "limit": limit, "node": node, "wanted": asdict(wanted)}
+        question = json.dumps(asked).encode()
         parts, missing = await self._ask(PAGE, question, PAGE_WITHIN, _read_part, node)
-        items, more = merged([await self._part(question), *parts], limit)
-        shown |= {str(item["node"]): int(item["seq"]) for item in items}
+        parts = [await self._part(question), *parts]
+        items, more = merged(parts, limit)
+        shown |= _places(parts, items)
         return AuditPage(tuple(items), urlencode(shown) if more else None, missing)
 
     async def verify(self, expected: str | None) -> AllVerified:
@@ -126,7 +135,9 @@ class AuditEverywhere:
         limit, before = int(asked["limit"]), asked["before"].get(self._node)
         if asked["node"] not in (None, self._node):
             return _Part(self._node, [], more=False)
-        found = await self._log.latest(None if before is None else int(before), limit + 1)
+        wanted = Wanted(**asked.get("wanted", {}))
+        latest = await self._log.latest(None if before is None else int(before), limit + 1, wanted)
+        found = latest.records
         records: list[Record] = []
         size = 0
         for record in found[:limit]:
@@ -135,7 +146,9 @@ class AuditEverywhere:
                 break
             # A copied data directory may name another node; the cursor goes by ours.
             records.append({**record, "node": self._node})
-        return _Part(self._node, records, more=len(found) > len(records))
+        if len(found) > len(records):
+            return _Part(self._node, records, more=True)
+        return _Part(self._node, records, more=latest.down_to is not None, down_to=latest.down_to)
 
     async def _verified(self, expected: str | None) -> NodeVerified:
         return NodeVerified(**asdict(await self._log.verify(expected)), node=self._node)
@@ -185,9 +198,22 @@ def merged(parts: Iterable[_Part], limit: int) -> tuple[list[Record], bool]:
     return items, any(records or part.more for part, records in waiting)
 
 
+def _places(parts: Iterable[_Part], items: Sequence[Record]) -> dict[str, int]:
+    """Where each node's records go on: behind the last one shown, or behind all that were looked at."""
+    shown = {str(item["node"]): int(item["seq"]) for item in items}
+    ends = {part.node: part for part in parts if part.down_to is not None}
+    for node, part in ends.items():
+        last = int(part.records[-1]["seq"]) if part.records else None
+        if last is None or shown.get(node) == last:
+            assert part.down_to is not None
+            shown[node] = part.down_to
+    return shown
+
+
 def _read_part(said: Any) -> _Part:
     records = [{**record, "seq": int(record["seq"]), "node": str(said["node"])} for record in said["records"]]
-    return _Part(str(said["node"]), records, bool(said["more"]))
+    down_to = said.get("down_to")
+    return _Part(str(said["node"]), records, bool(said["more"]), None if down_to is None else int(down_to))
 
 
 def _read_verified(said: Any) -> NodeVerified:

@@ -35,6 +35,7 @@ _KEY: Json = {
     "live": {**_FLAG, "description": "It may change while the node runs."},
     "restart": {**_FLAG, "description": "It is written otherwise, and will be so after a restart."},
     "written": {},
+    "default": {},
 }
 #: The keys below ``listeners.<name>``.
 _LISTENER: Json = {
@@ -72,7 +73,7 @@ class ConfigResources(Resource):
     @get("config/{key}", "One key, with what each layer says of it.", "KeyDetail", role=Role.OPERATOR, spread="one")
     def _one(self, call: Call) -> Json:
         found = existing(self._desk.key(call.path["key"]), f"there is no key {call.path['key']!r}")
-        return {**asdict(found.info), "default": found.default, "means": found.means, "layers": found.layers}
+        return {**asdict(found.info), "means": found.means, "layers": found.layers}
 
     @post(
         "config/reload",
@@ -107,7 +108,7 @@ class ConfigResources(Resource):
     def schemas(self) -> Schemas:
         changed = object_of({"key": _TEXT, "before": {}, "now": {}})
         layer = object_of({"layer": _TEXT, "where": _TEXT, "value": {}})
-        detail = {"default": {}, "means": _TEXT, "layers": items_of(layer)}
+        detail = {"means": _TEXT, "layers": items_of(layer)}
         names = items_of(_TEXT)
         values: Json = {"type": "object", "description": "Keys, such as log.level, with their values."}
         return {

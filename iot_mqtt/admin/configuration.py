@@ -40,6 +40,8 @@ class KeyInfo:
     restart: bool
     #: What is written.
     written: object
+    #: What it is if nobody says anything.
+    default: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,6 @@ class KeyDetail:
     """All that is said of a key, the lowest layer first."""
 
     info: KeyInfo
-    default: object
     means: str
     layers: Sequence[LayerInfo]
 

@@ -72,6 +72,16 @@ _PARAMETERS: dict[str, Json] = {
         "description": "Has subscribed to exactly that; a shared group's begins with $share/.",
         "schema": {"type": "string", "minLength": 1},
     },
+    "GET audit?contains": {
+        "description": "A part of the path or of the body, whatever the case of its letters.",
+        "schema": {"type": "string"},
+    },
+    "GET users?contains": {
+        "description": "A part of the name, whatever the case of its letters.",
+        "schema": {"type": "string"},
+    },
+    "who": {"description": "Only what this one changed.", "schema": {"type": "string"}},
+    "refused": {"description": "Only what was refused.", "schema": {"type": "boolean", "default": False}},
     "user": {"description": "Only of this user.", "schema": {"type": "string"}},
     "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
     "listener": {"description": "Only by this listener.", "schema": {"type": "string"}},

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from iot_mqtt.admin.call import Call, Fields, Page
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
+from iot_mqtt.admin.desks import checked, delete_of, one_of
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.limit_schemas import limits_object, said_limit, shown
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
@@ -37,9 +37,10 @@ class UserResources(Resource):
     def __init__(self, desk: UserDesk) -> None:
         self._desk = desk
 
-    @listing("users", "Users of the grid.", "User", role=Role.ADMIN)
+    @listing("users", "Users of the grid.", "User", "contains", role=Role.ADMIN)
     def _users(self, call: Call) -> Page:
-        return page_of(self._desk, call)
+        found = self._desk.page(call.after, call.limit + 1, call.query.get("contains", ""))
+        return call.page(found, lambda one: one.name)
 
     @get("users/{name}", "One user of the grid.", "User", role=Role.ADMIN)
     def _user(self, call: Call) -> UserInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from typing import Any
 
 from iot_mqtt.auth import argon, kinds, scram_keys
@@ -64,9 +65,13 @@ class UserDesk:
         self._asked = asked
         self._generations = Generations(directory)
 
-    def page(self, after: str | None, limit: int) -> list[UserInfo]:
-        """By name."""
-        return [self._info(one) for one in self._directory.page(USERS, after or "", limit)]
+    def page(self, after: str | None, limit: int, contains: str = "") -> list[UserInfo]:
+        """By name. ``contains``: a part of it, whatever the case of its letters."""
+        if not contains:
+            return [self._info(one) for one in self._directory.page(USERS, after or "", limit)]
+        part, known = contains.casefold(), self._directory.of(USERS)
+        named = (name for name in known if name > (after or "") and part in name.casefold())
+        return [self._info(known[name]) for name in nsmallest(limit, named)]
 
     def find(self, name: str) -> UserInfo | None:
         found = self._directory.get(USERS, name)

@@ -423,6 +423,8 @@ class ClusterInfo:
     #: Parts of the grid that have fewer copies than they should: until it is 0, no server of it may be taken away.
     #: None: not known now, or the grid is this node's own.
     copies_missing: int | None = None
+    #: Servers of the grid. None: not known now, or the grid is this node's own.
+    grid_servers: int | None = None
     members: list[MemberInfo] = field(default_factory=list)
     #: Filters that this node wants of the others.
     routes: int = 0

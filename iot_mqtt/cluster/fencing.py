@@ -22,6 +22,11 @@ class SharedGrid(Grid, Protocol):
         """Parts of it that have fewer copies than they should; None: not known now."""
         ...
 
+    @property
+    def servers(self) -> int | None:
+        """How many servers it has; None: not known now."""
+        ...
+
     async def identify(self, node: int, boot: int) -> None:
         """Write as this life of this node from now on."""
         ...

@@ -393,6 +393,7 @@ class ClusterNode:
             registry=self._registry.state.value,
             registry_trouble=self._registry.trouble,
             copies_missing=self._grid.copies_missing,
+            grid_servers=self._grid.servers,
             routes=len(ours.digest),
             routes_version=ours.version,
             draining=self._entry.draining,

@@ -60,6 +60,8 @@ class ClusterStatus:
     registry_trouble: str | None
     #: Parts of the grid that have fewer copies than they should; None: not known now.
     copies_missing: int | None
+    #: Servers of the grid; None: not known now.
+    grid_servers: int | None
     routes: int
     routes_version: int
     draining: bool

@@ -54,6 +54,7 @@ class GridDoor:
     def __init__(self, grid: SharedGrid, clock: NodeClock) -> None:
         self.speed = Speed()
         self.copies_missing: int | None = 0
+        self.servers: int | None = 3
         #: Nothing gets through; what is under way may or may not have had its effect.
         self.shut = False
         self.on_fenced: Callable[[str], None] = lambda _: None

@@ -9,6 +9,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -120,9 +121,15 @@ def hidden(problems: Iterable[Problem], settings: Iterable[Setting]) -> list[Pro
     return [dataclasses.replace(problem, text=without(problem.text, secrets)) for problem in problems]
 
 
+@cache
+def _unsaid() -> Config:
+    """What there is where nobody says anything; it never changes, and is looked at once for each key of a list."""
+    return Config()
+
+
 def default_of(key: str) -> object:
     """The default of an existing key, no other key considered."""
-    value: object = Config()
+    value: object = _unsaid()
     for name in key.split("."):
         value = value.get(name, ListenerConfig()) if isinstance(value, Mapping) else getattr(value, name)
     return value

@@ -95,10 +95,16 @@ def audit() -> None:
 @audit.command("list")
 @limit_option
 @click.option("--node", "of", help="Only what was asked of this one.")
+@click.option("--who", default="", help="Only what this one changed.")
+@click.option("--contains", default="", help="Only with this part of the path or of the body.")
+@click.option("--refused", is_flag=True, help="Only what was refused.")
 @on_node
-def audit_list(node: Node, as_json: bool, limit: int | None, of: str | None) -> None:
+def audit_list(
+    node: Node, as_json: bool, limit: int | None, of: str | None, who: str, contains: str, refused: bool
+) -> None:
     """List changes at all nodes, the last first; refused ones, too. Who does not answer is named on standard error."""
-    query = {} if of is None else {"node": of}
+    wanted = {"node": of, "who": who, "contains": contains, "refused": "true" if refused else ""}
+    query = {name: value for name, value in wanted.items() if value}
     print_items(_RECORDS, node.items("audit", query=query, limit=limit), as_json)
 
 

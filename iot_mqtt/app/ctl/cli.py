@@ -14,6 +14,7 @@ _COMMANDS = (
         "admins:admins",
         "Users of the admin port, with a role: they log in with a browser.",
     ),
+    ("alarms", "alarms:alarms", "What an operator should know: what goes on, since when, what was, and what helps."),
     ("audit", "access:audit", "What was changed through the nodes, and by whom."),
     ("auth", "auth:auth", "Who is let in, and why."),
     ("bans", "bans:bans", "Who is not let in, whoever he is: known on every node, seen within a second."),

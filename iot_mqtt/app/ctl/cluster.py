@@ -130,6 +130,7 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
         yield "node", f"{plain(found['node_id'])}, not clustered"
         return
     yield "node", f"{plain(found['node_id'])} (number {found['number']}, boot {found['boot']})"
+    yield "grid servers", plain(found["grid_servers"])
     yield "copies", _copies(found["copies_missing"])
     trouble = found["registry_trouble"]
     yield "registry", found["registry"] if trouble is None else f"{found['registry']}: {trouble}"

@@ -38,11 +38,13 @@ def users() -> None:
 
 
 @users.command("list")
+@click.option("--contains", help="Only names with this part.")
 @limit_option
 @on_node
-def users_list(node: Node, as_json: bool, limit: int | None) -> None:
+def users_list(node: Node, as_json: bool, limit: int | None, contains: str | None) -> None:
     """List users. PASSWORD: the kind of its hash; the hash itself is never shown."""
-    print_items(_USERS, node.items("users", query={}, limit=limit), as_json)
+    query = {"contains": contains} if contains else {}
+    print_items(_USERS, node.items("users", query=query, limit=limit), as_json)
 
 
 @users.command("show")

@@ -116,7 +116,7 @@ class Configuration:
                 LayerInfo(_WORDS[one.origin.layer], str(one.origin), masked(name, one.value))
                 for one in self.loaded.written.get(key, ())
             ]
-        return KeyDetail(self._info(key), masked(name, default), document(key), layers)
+        return KeyDetail(self._info(key), document(key), layers)
 
     def listeners(self) -> Sequence[ListenerInfo]:
         return [] if self.ports is None else self.ports.infos(self._live.config, self._layer_of)
@@ -131,7 +131,8 @@ class Configuration:
             layer, where = _WORDS[origin.layer], str(origin)
         name = key.rpartition(".")[2]
         restart = written != value and not (key.endswith(".port") and written == 0)
-        return KeyInfo(key, masked(name, value), layer, where, is_live(key), restart, masked(name, written))
+        default = masked(name, default_of(key))
+        return KeyInfo(key, masked(name, value), layer, where, is_live(key), restart, masked(name, written), default)
 
     def _layer_of(self, listener: str) -> str:
         found = [] if self.loaded is None else [one for one in self.loaded.written if _is_of(one, listener)]

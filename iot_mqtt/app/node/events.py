@@ -27,6 +27,7 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
+from iot_mqtt.metrics.alarms import AlarmBook
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.events import ALARM_CLEARED, ALARM_RAISED, KEPT, Event, Events
@@ -90,7 +91,7 @@ class EventDesk:
         self._clock = clock
         self._of: Sources | None = None
         self._listeners: dict[Stream, _Listener] = {}
-        self._alarms: frozenset[str] = frozenset()
+        self.alarms = AlarmBook()
         self._counted: tuple[int, ...] | None = None
         self._rates: dict[str, object] = {}
         #: Questions of other nodes that wait for an event; of them those that want the rates as well.
@@ -123,12 +124,11 @@ class EventDesk:
         """Once a second: alarms that are new or gone, the rates, nodes that are new."""
         of = self._of
         assert of is not None
-        alarms = frozenset(of.alarms())
-        for alarm in sorted(alarms - self._alarms):
-            of.events.publish(ALARM_RAISED, {"text": alarm[:500]})
-        for alarm in sorted(self._alarms - alarms):
-            of.events.publish(ALARM_CLEARED, {"text": alarm[:500]})
-        self._alarms = alarms
+        raised, over = self.alarms.look(of.alarms(), self._clock.wall())
+        for alarm in raised:
+            of.events.publish(ALARM_RAISED, {"text": alarm.text})
+        for alarm in over:
+            of.events.publish(ALARM_CLEARED, {"text": alarm.text})
         self._measure(of)
         for listener in tuple(self._listeners.values()):
             if listener.here:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from iot_mqtt.admin.alarm_resources import AlarmResources
 from iot_mqtt.admin.event_resources import EventResources
 from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.packet_resources import PacketResources
@@ -72,6 +73,7 @@ class Watching:
             FiguresResources(self._figures),
             PacketResources(self.packets),
             EventResources(self._events),
+            AlarmResources(self._events.alarms),
             TraceResources(self._traces, self._events.streams),
         ]
 

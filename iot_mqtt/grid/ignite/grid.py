@@ -159,6 +159,11 @@ class IgniteGrid:
         """
         return self.gateway.missing
 
+    @property
+    def servers(self) -> int | None:
+        """How many servers there are, as the gateway in use has said last. None: no gateway says so now."""
+        return self.gateway.servers if self.gateway.connected else None
+
     def room_use(self) -> DiskUse:
         """Bytes of the fullest server: used, what was put since it said so included, and what it has to offer yet."""
         room = self.gateway.room

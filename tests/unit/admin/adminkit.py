@@ -259,6 +259,7 @@ CLUSTER = ClusterInfo(
     registry_trouble=None,
     grid_trouble=None,
     copies_missing=0,
+    grid_servers=3,
     members=[MEMBER, PEER],
     routes=11,
     routes_version=12,

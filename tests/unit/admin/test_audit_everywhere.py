@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.admin import audit_everywhere
+from iot_mqtt.admin import audit, audit_everywhere
 from iot_mqtt.admin.access_resources import AuditResources
-from iot_mqtt.admin.audit import AuditLog
+from iot_mqtt.admin.audit import ANYTHING, AuditLog, Wanted
 from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.app.ctl.node import Node
@@ -70,11 +70,11 @@ class Cluster:
         self.now += 1
         outcome(start(self.auditors[number - 1].note("ann", "admin", "::1", "POST", path, 200)))
 
-    def pages(self, limit: int, node: str | None = None) -> list[Any]:
+    def pages(self, limit: int, node: str | None = None, wanted: Wanted = ANYTHING) -> list[Any]:
         found: list[Any] = []
         after = None
         while not found or after is not None:
-            page = outcome(start(self.logs[0].page(after, limit, node)))
+            page = outcome(start(self.logs[0].page(after, limit, node, wanted)))
             found.append(page)
             after = page.after
         return found
@@ -107,6 +107,20 @@ def test_one_node_s_records_can_be_asked_for(cluster: Cluster) -> None:
         cluster.change(number, f"of-{number}")
     for name, count in (("n1", 1), ("n2", 2), ("nobody", 0)):
         assert [one["node"] for page in cluster.pages(10, name) for one in page.items] == [name] * count
+
+
+def test_changes_are_found_by_who_and_by_a_part(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all nodes, however many records lie between; a search that looks at few at a time goes on where it ended."""
+    monkeypatch.setattr(audit, "LOOKED_AT", 4)
+    for at in range(30):
+        cluster.change(at % 3 + 1, "Bans" if at % 7 == 0 else "users")
+    outcome(start(cluster.auditors[1].note("bob", "viewer", "::1", "POST", "bans", 403)))
+    found = {
+        wanted: [one["path"] for page in cluster.pages(3, wanted=wanted) for one in page.items]
+        for wanted in (Wanted(contains="bANs"), Wanted(who="bob"), Wanted(refused=True), Wanted(who="eve"))
+    }
+    assert list(map(len, found.values())) == [6, 1, 1, 0]
+    assert found[Wanted(contains="bANs")].count("Bans") == 5
 
 
 def test_who_does_not_answer_is_named(cluster: Cluster) -> None:
@@ -161,4 +175,7 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     cluster.questions[1].instead = {2: "node 2 gave no answer in time"}
     assert "! without n2: node 2 gave no answer in time" in ctl.run("audit", "list").stderr
     assert ctl.run("audit", "verify").exit_code == 1
+    assert [line.split()[1] for line in ctl.lines("audit", "list", "--contains", "of-2", "--who", "ann")] == ["NODE"]
+    cluster.questions[1].instead = {}
+    assert [line.split()[1] for line in ctl.lines("audit", "list", "--contains", "of-2")] == ["NODE", "n2"]
     assert browser.request("GET", "/api/v1/audit?after=n1", headers={"Authorization": f"Bearer {TOKEN}"}).status == 400

@@ -112,6 +112,17 @@ def test_what_is_wrong_is_said(site: Site, path: str, body: dict[str, object], s
     assert "secret'" not in answer.json["detail"]
 
 
+def test_users_are_found_by_a_part_of_their_name(site: Site) -> None:
+    """Whatever the case of its letters, in pages."""
+    for name in ("Press-1", "press-2", "pump-1", "my-press"):
+        site.post("users", name=name, hash=HASH)
+    first = site.browser.get("/api/v1/users?contains=PRESS&limit=2").json
+    rest = site.browser.get(f"/api/v1/users?contains=PRESS&limit=2&after={first['after']}").json
+    assert [one["name"] for one in (*first["items"], *rest["items"])] == ["Press-1", "my-press", "press-2"]
+    assert rest["after"] is None
+    assert [line.split()[0] for line in site.ctl.lines("users", "list", "--contains", "pump")] == ["USER", "pump-1"]
+
+
 def test_ctl_does_all_of_it(site: Site) -> None:
     """The password comes from standard input."""
     ctl = site.ctl

@@ -105,6 +105,7 @@ class Cluster(ClusterStatus):
     registry: str = "connected"
     registry_trouble: str | None = None
     copies_missing: int | None = 0
+    grid_servers: int | None = 3
     routes: int = 4002
     routes_version: int = 7
     draining: bool = False

@@ -26,6 +26,7 @@ def test_status_is_a_form_a_table_and_what_is_wrong(ctl: Ctl) -> None:
     assert {name: text.strip() for name, text in pairs.items()} == {
         "state": "DEGRADED, see below",
         "grid": "takes writes",
+        "grid servers": "3",
         "copies": "complete",
         "node": "n1 (number 1, boot 4)",
         "registry": "connected",

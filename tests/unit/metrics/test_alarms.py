@@ -1,0 +1,67 @@
+"""Alarms by their texts: new, going on with other figures, over, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from iot_mqtt.metrics.alarms import KEPT, LONGEST, MOST, AlarmBook
+
+
+def test_figures_that_change_are_the_same_alarm() -> None:
+    """It began when it was first seen, and its text is the last one."""
+    book = AlarmBook()
+    raised, over = book.look(["disk alarm: 85 of 100 bytes used (85 %)"], 10.0)
+    assert ([one.code for one in raised], over) == (["room"], [])
+    assert book.look(["disk alarm: 90 of 100 bytes used (90 %)"], 11.0) == ([], [])
+    (found,) = book.items()
+    assert (found.since, found.until, found.text) == (10.0, None, "disk alarm: 90 of 100 bytes used (90 %)")
+    assert found.helps is not None
+
+
+def test_an_alarm_that_is_over_stays_with_its_end() -> None:
+    """Behind those that go on; the same one may come again."""
+    book = AlarmBook()
+    book.look(["the node is busy"], 1.0)
+    _, (ended,) = book.look([], 2.0)
+    book.look(["the node is busy"], 3.0)
+    assert (ended.since, ended.until) == (1.0, 2.0)
+    assert [(one.since, one.until) for one in book.items()] == [(3.0, None), (1.0, 2.0)]
+
+
+def test_names_with_digits_are_different_alarms() -> None:
+    """press-7 is not press-8."""
+    book = AlarmBook()
+    raised, _ = book.look(["codec press-7 takes no connections: x", "codec press-8 takes no connections: x"], 1.0)
+    assert [one.code for one in raised] == ["codec", "codec"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("the grid does not take writes: no space left", "grid"),
+        ("7000 bytes wait for a commit: publishers are held off", "commit"),
+        ("the node is busy: its loop is later than 0.5 s, and newcomers are refused", "busy"),
+        ("the uplink does not take messages: refused; 5 wait in the log", "uplink_trouble"),
+        ("the uplink falls behind: 7 messages wait in the log, and more every second", "uplink_behind"),
+        ("the uplink has lost 5 messages: the log's retention was over before they were taken", "uplink_lost"),
+        ("the platform has rejected 3 records that could not be put among its dead letters", "uplink_rejected"),
+        ("listener mqtts goes on with its certificates of before: the files of now cannot be used", "certificate"),
+        ("commands do not come from Kafka: no route", "commands"),
+        ("webhook 1 (127.0.0.1) does not take events as fast as they come: the oldest are dropped", "webhook"),
+        ("something else", "other"),
+    ],
+)
+def test_what_helps_is_known_by_the_text(text: str, code: str) -> None:
+    """Each has a hint but those that nobody knows."""
+    ((found,), _) = AlarmBook().look([text], 1.0)
+    assert (found.code, found.helps is None) == (code, code == "other")
+
+
+def test_neither_texts_nor_their_number_grow_without_end() -> None:
+    """However many alarms there are, and however long they are."""
+    book = AlarmBook()
+    book.look([f"a{number} {'x' * 1000}" for number in range(2 * MOST)], 1.0)
+    assert len(book.items()) == MOST
+    assert all(len(one.text) == LONGEST for one in book.items())
+    book.look([], 2.0)
+    assert len(book.items()) == KEPT
