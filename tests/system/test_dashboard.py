@@ -56,9 +56,11 @@ def test_the_sources_are_as_they_should_be(check: list[str]) -> None:
 def test_what_pages_read_is_what_the_api_describes(shared_broker: BrokerProcess) -> None:
     """Each field of an interface with ``schema:`` above it stands in that schema."""
     schemas = call(shared_broker, "GET", "openapi.json")[1]["components"]["schemas"]
-    text = (WEB / "src" / "core" / "types.ts").read_text(encoding="utf-8")
-    found = re.findall(r"/\*\* schema: (\w+) \*/\nexport interface \w+ \{\n(.*?)\n\}", text, re.DOTALL)
-    assert len(found) >= 7
+    files = [path.read_text(encoding="utf-8") for path in (WEB / "src").rglob("types.ts")]
+    assert len(files) >= 5
+    pattern = r"/\*\* schema: (\w+) \*/\nexport interface \w+ \{\n(.*?)\n\}"
+    found = [one for text in files for one in re.findall(pattern, text, re.DOTALL)]
+    assert len(found) >= 25
     for name, body in found:
         fields = re.findall(r"^  (\w+)\??:", body, re.MULTILINE)
         assert fields

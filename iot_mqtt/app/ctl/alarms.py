@@ -17,7 +17,7 @@ _ALARMS = (
 
 @click.group()
 def alarms() -> None:
-    """What an operator should know."""
+    """What an operator should know: what goes on, since when, what was, and what helps."""
 
 
 @alarms.command("list")

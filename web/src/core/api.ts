@@ -85,5 +85,6 @@ export const api = {
   get: <Answer>(path: string, query?: Query, signal?: AbortSignal) =>
     call<Answer>("GET", url(path, query), undefined, signal),
   post: <Answer>(path: string, body?: unknown, query?: Query) => call<Answer>("POST", url(path, query), body),
+  patch: <Answer>(path: string, body?: unknown, query?: Query) => call<Answer>("PATCH", url(path, query), body),
   delete: <Answer>(path: string, query?: Query) => call<Answer>("DELETE", url(path, query)),
 };

@@ -16,7 +16,7 @@ export interface Page {
   /** A key of the page's words. */
   title: string;
   /** Where it stands in the menu; without it, it is only reached by links. */
-  menu?: { group: "now" | "traffic" | "devices" | "system"; order: number };
+  menu?: { group: "now" | "traffic" | "devices" | "access" | "system"; order: number };
   /** Who may not is not shown it. Without it, everybody may. */
   role?: Role;
   view: ComponentType<Record<string, string>>;

@@ -16,11 +16,13 @@ interface Props {
   danger?: boolean;
   run: () => Promise<unknown>;
   done?: () => void;
+  /** Before it is asked: fields are set as they should begin. */
+  opened?: () => void;
   /** Fields of the question. */
   children?: ComponentChildren;
 }
 
-export function Action({ label, question, role, danger = false, run, done, children }: Props) {
+export function Action({ label, question, role, danger = false, run, done, opened, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
@@ -41,6 +43,7 @@ export function Action({ label, question, role, danger = false, run, done, child
   };
   const open = () => {
     setProblem(undefined);
+    opened?.();
     dialog.current?.showModal();
   };
   return (

@@ -9,7 +9,7 @@ import { type Page, pages } from "../pages";
 import { Login, NewPassword } from "./login";
 import { Palette } from "./palette";
 
-const GROUPS = ["now", "traffic", "devices", "system"] as const;
+const GROUPS = ["now", "traffic", "devices", "access", "system"] as const;
 
 effect(() => {
   document.documentElement.lang = language.value;

@@ -28,6 +28,8 @@ interface Props<Row> {
   id: (row: Row) => string;
   empty: string;
   every?: number;
+  /** Grows when something was changed: it is asked for again at once. */
+  turn?: number;
   /** Filters and the like, above the list. */
   children?: ComponentChildren;
 }
@@ -36,7 +38,8 @@ const ROW = 34;
 const OVER = 12;
 const PHONE = "(max-width: 46rem)";
 
-export function DataTable<Row>({ label, path, query = {}, columns, id, empty, every = 5000, children }: Props<Row>) {
+export function DataTable<Row>(props: Props<Row>) {
+  const { label, path, query = {}, columns, id, empty, every = 5000, turn = 0, children } = props;
   const key = JSON.stringify([path, query]);
   const [chunks, setChunks] = useState(() => new Chunks<Row>());
   const [, show] = useState(0);
@@ -71,6 +74,9 @@ export function DataTable<Row>({ label, path, query = {}, columns, id, empty, ev
     return () => poll.stop();
   }, [key, every]);
   const refill = useRef(() => {});
+  useEffect(() => {
+    if (turn > 0) refill.current();
+  }, [turn]);
 
   useEffect(() => {
     const element = box.current;

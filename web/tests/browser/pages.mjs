@@ -5,13 +5,11 @@
 //
 // A journey is a function of a module beside this one; it gets `ui` (see kit.mjs) and stands in JOURNEYS. A page stands in
 // PAGES. They wait for conditions, never for times. Ends with 1 and words where something is not as it should be.
-import assert from "node:assert/strict";
 import { findByPart, whyAndDisconnect } from "./clients.mjs";
 import { commandsEnd, gatewayAndDevice, retainedAndSubscriptions } from "./devices.mjs";
-import { opened } from "./kit.mjs";
 import { logIn } from "./login.mjs";
 import { namesAreText, searchedNameIsText } from "./names.mjs";
-import { photographed } from "./photographs.mjs";
+import { run } from "./run.mjs";
 import { topicTree } from "./topics.mjs";
 import { droppedIsFound, groupShares, lastHourIsReplayed, publishedFromThePage } from "./traffic.mjs";
 
@@ -54,23 +52,4 @@ const PAGES = [
   ["command", `#/commands/${command}`, ".panels .said"],
 ];
 
-const ui = await opened(settings);
-let at = "";
-let status = 0;
-try {
-  for (const journey of JOURNEYS) {
-    at = journey.name;
-    await journey(ui);
-  }
-  at = "photographed";
-  await photographed(ui, PAGES);
-  assert.deepEqual(ui.faults, []);
-  console.log("ok");
-} catch (error) {
-  await ui.shot("failed").catch(() => {});
-  console.error(at, error, ui.faults);
-  status = 1;
-} finally {
-  await ui.close();
-}
-process.exit(status);
+await run(settings, JOURNEYS, PAGES);

@@ -1,0 +1,41 @@
+"""The dashboard's pages about rights, the configuration and the cluster, as an admin uses them; and a viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from systemkit.dashboard import CHROMIUM, XSS, browse, buildable, person
+from systemkit.process import MOSQUITTO, BrokerProcess
+from systemkit.starting import brokers
+from systemkit.users import call, put_user
+
+pytestmark = [
+    pytest.mark.skipif(MOSQUITTO, reason="it has no dashboard"),
+    pytest.mark.skipif(not buildable(), reason="Node.js is not there, or scripts/setup.sh web has not run"),
+    pytest.mark.skipif(CHROMIUM is None, reason="apt-get install chromium"),
+]
+
+
+@pytest.fixture
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One that asks for users and rules of the grid: with these, clients of other tests could do nothing."""
+    with brokers(tmp_path_factory.mktemp("access")) as start:
+        yield start(settings={"auth.chain": '["grid", "anonymous"]', "auth.acl_grid": "true"})
+
+
+def test_an_admin_gives_and_takes_and_a_viewer_is_offered_nothing(broker: BrokerProcess) -> None:
+    """All that ``web/tests/browser/access.mjs`` does, among names that would be scripts where names are not text."""
+    settings, viewer = person(broker, "ada", "admin"), person(broker, "vera", "viewer")
+    put_user(broker, XSS, new=True, groups=[XSS], client_ids=[XSS])
+    for path, body in (
+        ("auth/rules/bad", {"text": f"# {XSS}\n[group {XSS}]\nallow subscribe {XSS}\n"}),
+        ("limits/bad", {"user": XSS, "connections": 5}),
+        ("bans", {"client": XSS, "user": XSS, "reason": XSS}),
+        ("tokens", {"name": XSS, "role": "viewer", "scope": [XSS]}),
+    ):
+        status, answer = call(broker, "POST", path, body)
+        assert status == 200, answer
+    node = call(broker, "GET", "nodes")[1]["items"][0]["node_id"]
+    told = {"viewer": {one: viewer[one] for one in ("name", "password")}, "mqtt": broker.ports["mqtt"], "node": node}
+    browse("access", {**settings, **told})

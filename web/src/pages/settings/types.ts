@@ -1,0 +1,80 @@
+/** What the API answers about the configuration, and about what was changed. */
+
+/** schema: Key */
+export interface Key {
+  key: string;
+  value: unknown;
+  layer: string;
+  where: string;
+  live: boolean;
+  restart: boolean;
+  written: unknown;
+  default: unknown;
+  node?: string;
+}
+
+/** schema: KeyDetail */
+export interface KeyDetail {
+  key: string;
+  value: unknown;
+  layer: string;
+  where: string;
+  live: boolean;
+  restart: boolean;
+  written: unknown;
+  default: unknown;
+  means: string;
+  layers: { layer: string; where: string; value: unknown }[];
+  node?: string;
+}
+
+/** schema: Changes */
+export interface Changes {
+  changed: { key: string; before: unknown; now: unknown }[];
+  opened: string[];
+  closed: string[];
+  restart: string[];
+  notes: string[];
+  node?: string;
+}
+
+export interface AuditRecord {
+  seq: number;
+  time: string;
+  node: string;
+  who: string;
+  role: string;
+  address: string;
+  method: string;
+  path: string;
+  status: number;
+  body: string;
+  hash: string;
+}
+
+export interface NodeVerified {
+  node: string;
+  whole: boolean;
+  records: number;
+  first: number;
+  last: number;
+  head: string;
+  fault: string;
+}
+
+/** schema: AuditVerified */
+export interface Verified {
+  whole: boolean;
+  fault: string;
+  items: NodeVerified[];
+  missing: { node: string; reason: string }[];
+}
+
+export interface Alarm {
+  code: string;
+  text: string;
+  since: number;
+  until: number | null;
+  helps: string | null;
+  node: string;
+}
