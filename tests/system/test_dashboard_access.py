@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from systemkit.certificates import Authority
 from systemkit.dashboard import CHROMIUM, XSS, browse, buildable, person
-from systemkit.process import MOSQUITTO, BrokerProcess
+from systemkit.process import MOSQUITTO, BrokerProcess, ServerTls
 from systemkit.starting import brokers
 from systemkit.users import call, put_user
 
@@ -18,13 +21,23 @@ pytestmark = [
 
 
 @pytest.fixture
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One that asks for users and rules of the grid: with these, clients of other tests could do nothing."""
+def authority(tmp_path: Path) -> Authority:
+    """Of the broker's certificate."""
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def broker(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One that asks for users and rules of the grid: with these, clients of other tests could do nothing. Its
+    certificate ends in three days, which is an alarm.
+    """
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3)
+    tls = ServerTls(*authority.server(not_after=soon))
     with brokers(tmp_path_factory.mktemp("access")) as start:
-        yield start(settings={"auth.chain": '["grid", "anonymous"]', "auth.acl_grid": "true"})
+        yield start(tls=tls, settings={"auth.chain": '["grid", "anonymous"]', "auth.acl_grid": "true"})
 
 
-def test_an_admin_gives_and_takes_and_a_viewer_is_offered_nothing(broker: BrokerProcess) -> None:
+def test_an_admin_gives_and_takes_and_a_viewer_is_offered_nothing(broker: BrokerProcess, authority: Authority) -> None:
     """All that ``web/tests/browser/access.mjs`` does, among names that would be scripts where names are not text."""
     settings, viewer = person(broker, "ada", "admin"), person(broker, "vera", "viewer")
     put_user(broker, XSS, new=True, groups=[XSS], client_ids=[XSS])
@@ -37,5 +50,12 @@ def test_an_admin_gives_and_takes_and_a_viewer_is_offered_nothing(broker: Broker
         status, answer = call(broker, "POST", path, body)
         assert status == 200, answer
     node = call(broker, "GET", "nodes")[1]["items"][0]["node_id"]
-    told = {"viewer": {one: viewer[one] for one in ("name", "password")}, "mqtt": broker.ports["mqtt"], "node": node}
+    assert broker.options.tls is not None
+    old = (broker.options.tls.cert, broker.options.tls.key)
+    told = {
+        "viewer": {one: viewer[one] for one in ("name", "password")},
+        "mqtt": broker.ports["mqtt"],
+        "node": node,
+        "renewal": [[str(fresh), str(file)] for fresh, file in zip(authority.server("fresh"), old, strict=True)],
+    }
     browse("access", {**settings, **told})

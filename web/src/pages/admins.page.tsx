@@ -16,8 +16,8 @@ const ROLES = ["viewer", "operator", "admin"];
 
 function columns(changed: () => void): Column<Admin>[] {
   return [
-    { key: "name", title: t("admins.name"), width: "minmax(7rem, 2fr)", cell: (one) => <Name of={one} /> },
-    { key: "role", title: t("tokens.role"), width: "8rem", cell: (one) => t(`role.${one.role}`) },
+    { key: "name", title: t("admins.name"), width: "minmax(5rem, 2fr)", cell: (one) => <Name of={one} /> },
+    { key: "role", title: t("tokens.role"), width: "6.5rem", cell: (one) => t(`role.${one.role}`) },
     {
       key: "must",
       title: t("admins.password"),
@@ -29,7 +29,7 @@ function columns(changed: () => void): Column<Admin>[] {
     {
       key: "acts",
       title: "",
-      width: "minmax(8.5rem, 16rem)",
+      width: "minmax(10.8rem, 16rem)",
       end: true,
       cell: (one) => (
         <span class="row-actions">

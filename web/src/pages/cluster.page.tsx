@@ -51,10 +51,10 @@ function ClusterPage() {
           />
         </Panel>
         <GridPanel clusters={seen} />
-        <IdentityPanel identity={identity.data} />
         <Panel title={t("cluster.links")} wide>
           {linksOf(seen).length ? <Links of={linksOf(seen)} /> : <Empty text={t("cluster.alone")} />}
         </Panel>
+        <IdentityPanel identity={identity.data} />
         {may("operator") && <PortsPanel />}
       </div>
     </>
@@ -242,35 +242,37 @@ const TERMS = [
 
 function IdentityPanel({ identity }: { identity: (Identity & { missing?: Missing[] }) | undefined }) {
   return (
-    <Panel title={t("cluster.identity")}>
+    <Panel title={t("cluster.identity")} wide>
       {identity && (
         <>
           <MissingNote missing={identity.missing} />
-          <Facts
-            of={[
-              [
-                t("identity.unexplained"),
-                <Badge
-                  key="sum"
-                  level={identity.unexplained === 0 ? "ok" : "bad"}
-                  text={number(identity.unexplained)}
-                />,
-              ],
-              ...TERMS.map((name): Fact => [t(`identity.${name}`), number(identity[name])]),
-              [
-                t("identity.lives"),
-                t("identity.killed", { lives: number(identity.lives), killed: number(identity.killed) }),
-              ],
-              ...(identity.estimated.length
-                ? [
-                    [
-                      t("identity.estimated"),
-                      identity.estimated.map((one) => tOr(`identity.${one}`, one)).join(", "),
-                    ] as Fact,
-                  ]
-                : []),
-            ]}
-          />
+          <div class="across">
+            <Facts
+              of={[
+                [
+                  t("identity.unexplained"),
+                  <Badge
+                    key="sum"
+                    level={identity.unexplained === 0 ? "ok" : "bad"}
+                    text={number(identity.unexplained)}
+                  />,
+                ],
+                ...TERMS.map((name): Fact => [t(`identity.${name}`), number(identity[name])]),
+                [
+                  t("identity.lives"),
+                  t("identity.killed", { lives: number(identity.lives), killed: number(identity.killed) }),
+                ],
+                ...(identity.estimated.length
+                  ? [
+                      [
+                        t("identity.estimated"),
+                        identity.estimated.map((one) => tOr(`identity.${one}`, one)).join(", "),
+                      ] as Fact,
+                    ]
+                  : []),
+              ]}
+            />
+          </div>
           <h3>{t("identity.dropped")}</h3>
           <Counts of={identity.dropped} names={(key) => tOr(`reason.${key}`, key)} empty={t("identity.nothing")} />
         </>

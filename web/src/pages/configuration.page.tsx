@@ -107,7 +107,7 @@ function KeyRow({ row }: { row: Row }) {
   const said = row.differs ? row.of : row.of.slice(0, 1);
   return (
     <tr>
-      <td class="key">
+      <td>
         <a class="mono" href={href(["configuration", row.key])}>
           {row.key}
         </a>

@@ -10,7 +10,7 @@ import { MissingNote, ProblemNote } from "../ui/notes";
 import { Facts, Head, Panel } from "../ui/parts";
 import type { Page } from ".";
 import { ChangesNote } from "./settings/changes";
-import { text, typed } from "./settings/keys";
+import { MASK, text, typed } from "./settings/keys";
 import type { Changes, KeyDetail } from "./settings/types";
 
 type Body = { set: Record<string, unknown> } | { unset: string[] };
@@ -101,17 +101,15 @@ function Layers({ of }: { of: KeyDetail }) {
         ]}
       />
       <h3>{t("config.layers")}</h3>
-      <table class="small">
-        <tbody>
-          {[...of.layers].reverse().map((one, at) => (
-            <tr key={`${one.layer} ${one.where}`}>
-              <td>{t(`layer.${one.layer}`)}</td>
-              <td class={at === 0 ? "mono" : "mono dim"}>{text(one.value)}</td>
-              <td class="dim">{one.layer === "default" ? "" : one.where}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Facts
+        of={[...of.layers].reverse().map((one, at): [string, preact.ComponentChildren] => [
+          t(`layer.${one.layer}`),
+          <div key={one.where}>
+            <span class={at === 0 ? "mono" : "mono dim"}>{text(one.value)}</span>{" "}
+            <small>{one.layer === "default" ? "" : one.where}</small>
+          </div>,
+        ])}
+      />
     </Panel>
   );
 }
@@ -121,7 +119,7 @@ function Change({ of, change }: { of: KeyDetail[]; change: (nodes: string[], bod
   const form = useTexts({ value: text(first.value), node: "*" });
   const { value, node } = form.texts;
   const all = of.map((one) => one.node ?? "");
-  const secret = first.value === "***";
+  const secret = first.value === MASK;
   return (
     <Action
       role="admin"
@@ -131,7 +129,7 @@ function Change({ of, change }: { of: KeyDetail[]; change: (nodes: string[], bod
       run={() => change(node === "*" ? all : [node], { set: { [first.key]: typed(value) } })}
     >
       <Field label={t("config.value")}>
-        <input class="mono" {...form.of("value")} />
+        <input class="mono" type={secret ? "password" : "text"} autocomplete="off" {...form.of("value")} />
       </Field>
       {all.length > 1 && (
         <Field label={t("config.where_to")}>

@@ -1,8 +1,8 @@
 // Who may do what, what a node goes by, and how the cluster is: an admin's pages; tests/system/test_dashboard_access.py.
 //
 //   node access.mjs '{"base": …, "name": …, "password": …, "viewer": {"name": …, "password": …}, "mqtt": port,
-//                   "chromium": …, "shots": …}'
-import { alarmsAreCalm, drainAndResume } from "./cluster.mjs";
+//                   "node": …, "renewal": [[file, in place of]], "chromium": …, "shots": …}'
+import { alarmBeginsAndEnds, drainAndResume } from "./cluster.mjs";
 import { logIn } from "./login.mjs";
 import { banAndLift, limitsHold, tokenForTheApi, userRuleAndQuestion } from "./rights.mjs";
 import { run } from "./run.mjs";
@@ -19,11 +19,11 @@ const JOURNEYS = [
   settingInDiffAndAudit,
   listenerOpenedAndClosed,
   drainAndResume,
-  alarmsAreCalm,
+  alarmBeginsAndEnds,
 ];
 const ROW = "[role=table] .body [role=row]";
 const PAGES = [
-  ["alarms", "#/alarms", ".calm"],
+  ["alarms", "#/alarms", "table.past tbody tr"],
   ["users", "#/users", ROW],
   ["user", "#/users/ann", ".facts"],
   ["rules", "#/rules", ".rules-text li"],

@@ -1,5 +1,6 @@
 // The cluster's page, and alarms.
 import assert from "node:assert/strict";
+import { copyFileSync } from "node:fs";
 import { press, submit } from "./rights.mjs";
 
 /** A node is found by `/`, sends its clients away, and lets them in again; nothing is unexplained. */
@@ -25,8 +26,15 @@ export async function drainAndResume({ page, open, node }) {
   await page.locator(".facts .badge.ok", { hasText: /^0$/ }).waitFor();
 }
 
-/** Nothing goes on. */
-export async function alarmsAreCalm({ page, open }) {
-  await open("#/alarms", ".calm");
-  assert.equal(await page.locator(".findings li").count(), 0);
+/** A certificate that ends soon is an alarm with what helps; with new files it is over, and stays with its times. */
+export async function alarmBeginsAndEnds({ page, open, shot, accessible, renewal }) {
+  await open("#/alarms", ".findings li");
+  const alarm = page.locator(".findings li");
+  assert.equal(await alarm.count(), 1);
+  await alarm.getByText("Helps: put new files in place of the old ones").waitFor();
+  await shot("alarm");
+  await accessible("alarm");
+  for (const [fresh, old] of renewal) copyFileSync(fresh, old);
+  await page.locator(".calm").waitFor();
+  await page.locator("table.past tbody tr", { hasText: "certificate" }).waitFor();
 }

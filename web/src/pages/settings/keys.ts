@@ -1,6 +1,9 @@
 /** Keys of several nodes beside each other. */
 import type { Key } from "./types";
 
+/** What stands where a secret is. */
+export const MASK = "******";
+
 export interface Row {
   key: string;
   live: boolean;
