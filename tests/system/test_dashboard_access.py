@@ -37,9 +37,10 @@ def broker(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> It
         yield start(tls=tls, settings={"auth.chain": '["grid", "anonymous"]', "auth.acl_grid": "true"})
 
 
-def test_an_admin_gives_and_takes_and_a_viewer_is_offered_nothing(broker: BrokerProcess, authority: Authority) -> None:
+def test_each_role_is_offered_what_it_may_do_and_it_counts(broker: BrokerProcess, authority: Authority) -> None:
     """All that ``web/tests/browser/access.mjs`` does, among names that would be scripts where names are not text."""
-    settings, viewer = person(broker, "ada", "admin"), person(broker, "vera", "viewer")
+    settings = person(broker, "ada", "admin")
+    others = {role: person(broker, f"the-{role}", role) for role in ("operator", "viewer")}
     put_user(broker, XSS, new=True, groups=[XSS], client_ids=[XSS])
     for path, body in (
         ("auth/rules/bad", {"text": f"# {XSS}\n[group {XSS}]\nallow subscribe {XSS}\n"}),
@@ -53,7 +54,7 @@ def test_an_admin_gives_and_takes_and_a_viewer_is_offered_nothing(broker: Broker
     assert broker.options.tls is not None
     old = (broker.options.tls.cert, broker.options.tls.key)
     told = {
-        "viewer": {one: viewer[one] for one in ("name", "password")},
+        **{role: {one: other[one] for one in ("name", "password")} for role, other in others.items()},
         "mqtt": broker.ports["mqtt"],
         "node": node,
         "renewal": [[str(fresh), str(file)] for fresh, file in zip(authority.server("fresh"), old, strict=True)],

@@ -176,6 +176,7 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     assert "! without n2: node 2 gave no answer in time" in ctl.run("audit", "list").stderr
     assert ctl.run("audit", "verify").exit_code == 1
     assert [line.split()[1] for line in ctl.lines("audit", "list", "--contains", "of-2", "--who", "ann")] == ["NODE"]
+    assert ctl.run("audit", "list", "--refused", "--json").stdout.strip() == "[]"
     cluster.questions[1].instead = {}
     assert [line.split()[1] for line in ctl.lines("audit", "list", "--contains", "of-2")] == ["NODE", "n2"]
     assert browser.request("GET", "/api/v1/audit?after=n1", headers={"Authorization": f"Bearer {TOKEN}"}).status == 400

@@ -5,14 +5,16 @@ import type { Problem } from "../core/api";
 import { api, type Missing, type Paged } from "../core/api";
 import { number } from "../core/format";
 import { t } from "../core/i18n";
-import { Poll, problemOf } from "../core/live";
+import { Poll, problemOf, useLive } from "../core/live";
 import { href, place, refine } from "../core/router";
 import { Action } from "../ui/action";
+import { Field } from "../ui/fields";
 import { Filter } from "../ui/filter";
 import { Badge } from "../ui/icons";
 import { MissingNote, ProblemNote } from "../ui/notes";
 import { Head } from "../ui/parts";
 import type { Hit, Page } from ".";
+import type { Node } from "./cluster/types";
 import { ChangesNote } from "./settings/changes";
 import { type Row, rowsOf, shownRows, text, VIEWS, type View } from "./settings/keys";
 import type { Changes, Key } from "./settings/types";
@@ -34,6 +36,7 @@ async function allKeys(node: string, signal: AbortSignal): Promise<{ keys: Key[]
 
 function Configuration() {
   const { node = "*", view = "changed", contains = "" } = place.value.query;
+  const known = useLive<Paged<Node>>("nodes", {}, 60_000).data;
   const [keys, setKeys] = useState<Key[]>();
   const [missing, setMissing] = useState<Missing[]>();
   const [problem, setProblem] = useState<Problem>();
@@ -77,6 +80,16 @@ function Configuration() {
           ))}
         </fieldset>
         <Filter name="contains" label={t("config.contains")} />
+        {(known?.items.length ?? 0) > 1 && (
+          <Field label={t("cluster.node")}>
+            <select value={node} onChange={(event) => refine({ node: event.currentTarget.value })}>
+              <option value="*">{t("config.all_nodes")}</option>
+              {known?.items.map((one) => (
+                <option key={one.node_id}>{one.node_id}</option>
+              ))}
+            </select>
+          </Field>
+        )}
         <span class="count" role="status">
           {keys ? t("table.rows", { count: number(shown.length) }) : t("table.loading")}
         </span>

@@ -1,13 +1,13 @@
 // Who may do what, what a node goes by, and how the cluster is: an admin's pages; tests/system/test_dashboard_access.py.
 //
-//   node access.mjs '{"base": …, "name": …, "password": …, "viewer": {"name": …, "password": …}, "mqtt": port,
+//   node access.mjs '{"base": …, "name": …, "password": …, "operator" and "viewer": {"name": …, "password": …}, "mqtt": port,
 //                   "node": …, "renewal": [[file, in place of]], "chromium": …, "shots": …}'
 import { alarmBeginsAndEnds, drainAndResume } from "./cluster.mjs";
 import { logIn } from "./login.mjs";
 import { banAndLift, limitsHold, tokenForTheApi, userRuleAndQuestion } from "./rights.mjs";
 import { run } from "./run.mjs";
 import { listenerOpenedAndClosed, settingInDiffAndAudit } from "./settings.mjs";
-import { viewerIsOfferedNothing } from "./viewer.mjs";
+import { namesOfRightsAreText, operatorIsOfferedHis, viewerIsOfferedNothing } from "./viewer.mjs";
 
 const settings = JSON.parse(process.argv[2]);
 const JOURNEYS = [
@@ -40,4 +40,4 @@ const PAGES = [
   ["audit", "#/audit", ROW],
 ];
 
-await run(settings, JOURNEYS, PAGES, [viewerIsOfferedNothing]);
+await run(settings, JOURNEYS, PAGES, [namesOfRightsAreText, operatorIsOfferedHis, viewerIsOfferedNothing]);

@@ -16,7 +16,7 @@ from iot_mqtt.app.config.changed import file_of
 from iot_mqtt.app.config.comparing import value_of
 from iot_mqtt.app.config.limits import KEYS, is_live
 from iot_mqtt.app.config.reading import LoadedConfig, read_config
-from iot_mqtt.app.config.sections import known_listeners
+from iot_mqtt.app.config.sections import Config, known_listeners
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.broker.allowance import allowance_of
 from iot_mqtt.codec import Connack, Connect, Decoder, Disconnect, Role, encode
@@ -223,6 +223,14 @@ def test_a_wrong_file_changes_nothing_at_all(running: Running) -> None:
     with pytest.raises(ConfigRefused, match=r"did you mean doors\.max_connections"):
         running.run(running.desk.reload())
     assert running.service.broker.settings.max_sessions == 100
+
+
+def test_a_list_of_keys_says_each_default(running: Running) -> None:
+    """What differs from it is seen without asking for each key by itself."""
+    keys = {one.key: one for one in running.desk.all_keys()}
+    assert (keys["mqtt.max_sessions"].value, keys["mqtt.max_sessions"].default) == (100, Config().mqtt.max_sessions)
+    assert keys["mqtt.max_inflight"].default == keys["mqtt.max_inflight"].value
+    assert keys["listeners.mqtt.port"].default == Config().listeners["mqtt"].port
 
 
 def test_a_changed_key_counts_at_once_and_after_a_restart_until_it_is_taken_back(running: Running) -> None:

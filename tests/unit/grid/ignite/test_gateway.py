@@ -103,6 +103,14 @@ def test_a_lost_connection_is_made_again_at_once(pump: FakePump, grid: IgniteGri
     assert (grid.gateway.connects, grid.gateway.losses) == (2, 1)
 
 
+def test_how_many_servers_there_are_is_known_while_one_says_so(pump: FakePump, grid: IgniteGrid) -> None:
+    """Of servers that cannot be reached nobody knows."""
+    assert grid.servers == len(pump.servers.gateways) == 2
+    pump.servers.down.update(pump.servers.gateways)
+    pump.servers.cut()
+    assert grid.servers is None
+
+
 def test_a_new_identity_is_no_loss(pump: FakePump, grid: IgniteGrid, caplog: pytest.LogCaptureFixture) -> None:
     """Every start of a node has one, and operators look for what was lost."""
     pump.run(grid.identify(3, 1))
