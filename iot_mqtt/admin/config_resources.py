@@ -62,12 +62,14 @@ class ConfigResources(Resource):
         "Keys, in force and as they are written; secrets are masked.",
         "Key",
         "under",
+        "contains",
         role=Role.OPERATOR,
         spread="one",
     )
     def _list(self, call: Call) -> Page:
-        under = call.query.get("under", "")
-        found = (one for one in self._desk.all_keys() if not under or f"{one.key}.".startswith(f"{under}."))
+        under, part = call.query.get("under", ""), call.query.get("contains", "").casefold()
+        keys = (one for one in self._desk.all_keys() if part in one.key)
+        found = (one for one in keys if not under or f"{one.key}.".startswith(f"{under}."))
         return call.page_of(found, lambda one: one.key)
 
     @get("config/{key}", "One key, with what each layer says of it.", "KeyDetail", role=Role.OPERATOR, spread="one")

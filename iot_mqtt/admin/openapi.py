@@ -76,6 +76,10 @@ _PARAMETERS: dict[str, Json] = {
         "description": "A part of the path or of the body, whatever the case of its letters.",
         "schema": {"type": "string"},
     },
+    "GET config?contains": {
+        "description": "A part of the key, whatever the case of its letters.",
+        "schema": {"type": "string"},
+    },
     "GET users?contains": {
         "description": "A part of the name, whatever the case of its letters.",
         "schema": {"type": "string"},

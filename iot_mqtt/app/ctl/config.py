@@ -34,11 +34,13 @@ def config() -> None:
 @config.command("list")
 @click.argument("under", default="")
 @click.option("--all", "everything", is_flag=True, help="Defaults, too.")
+@click.option("--contains", default="", help="Only keys with this part.")
 @limit_option
 @on_node
-def config_list(node: Node, as_json: bool, under: str, everything: bool, limit: int | None) -> None:
+def config_list(node: Node, as_json: bool, under: str, everything: bool, contains: str, limit: int | None) -> None:
     """List what is not the default: all, or the keys below UNDER (such as mqtt or listeners.mqtt)."""
-    found = node.items("config", query={"under": under} if under else {}, limit=None)
+    query = {name: text for name, text in (("under", under), ("contains", contains)) if text}
+    found = node.items("config", query=query, limit=None)
     shown = (item for item in found if everything or item["layer"] != "default" or item["restart"])
     print_items(_KEYS, (item for number, item in enumerate(shown) if limit is None or number < limit), as_json)
 

@@ -44,7 +44,7 @@ function Configuration() {
   useEffect(() => {
     const poll = new Poll(
       (signal) => allKeys(node, signal),
-      10_000,
+      30_000,
       (found, failed) => {
         setProblem(failed);
         if (!found) return;
@@ -184,10 +184,8 @@ function Reload({
 }
 
 async function search(part: string, signal: AbortSignal): Promise<Hit[]> {
-  const found = await api.get<Paged<Key>>("config", { limit: 1000 }, signal);
-  return found.items
-    .filter((one) => one.key.includes(part.toLocaleLowerCase()))
-    .map((one) => ({ text: one.key, more: text(one.value), parts: ["configuration", one.key] }));
+  const found = await api.get<Paged<Key>>("config", { contains: part, limit: 5 }, signal);
+  return found.items.map((one) => ({ text: one.key, more: text(one.value), parts: ["configuration", one.key] }));
 }
 
 export default {

@@ -35,7 +35,7 @@ function OneKey({ key_: key = "" }: Record<string, string>) {
   return (
     <>
       <Head title={t("config.one")} of={key}>
-        {first && <Change key={key} of={found} change={(where, body) => change(where, body)} />}
+        {first?.live && <Change key={key} of={found} change={(where, body) => change(where, body)} />}
         {kept.length > 0 && (
           <Action
             role="admin"
@@ -124,7 +124,7 @@ function Change({ of, change }: { of: KeyDetail[]; change: (nodes: string[], bod
     <Action
       role="admin"
       label={t("config.change")}
-      question={t(first.live ? "config.change_now" : "config.change_later", { key: first.key })}
+      question={t("config.change_now", { key: first.key })}
       opened={() => form.again({ value: secret ? "" : text(first.value), node: "*" })}
       run={() => change(node === "*" ? all : [node], { set: { [first.key]: typed(value) } })}
     >

@@ -99,6 +99,8 @@ def test_a_key_is_set_shown_and_taken_back(site: Site) -> None:
     ]
     listed = {item["key"]: item for item in site.json("config", "list", "mqtt")}
     assert (list(listed), listed["mqtt.max_sessions"]["layer"]) == (["mqtt.max_sessions"], "changed")
+    found = {item["key"] for item in site.json("config", "list", "--all", "--contains", "SESSIONS")}
+    assert "mqtt.max_sessions" in found and all("sessions" in key for key in found)
     assert site.ctl.lines("config", "unset", "log.level", "mqtt.max_sessions")[-1] == "log.level: debug -> info"
     refused = site.ctl.run("config", "set", "mqtt.max_qos=1")
     assert refused.exit_code == 1 and "with a restart only" in refused.output
