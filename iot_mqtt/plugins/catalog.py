@@ -155,7 +155,11 @@ class Plugins:
         names = await installing.install(self._reactor, self._shelf, self._stock, path, sha256, self._allowed)
         await self._scan()
         await self._save()
-        return [self._info(self._plugins[name]) for name in names]
+        brought = [self._plugins[name] for name in names]
+        for plugin in brought:
+            if plugin.enabled and plugin.current is None:
+                plugin.trouble = f"{plugin.name} has arrived; `ctl plugins enable {plugin.name}` loads it"
+        return list(map(self._info, brought))
 
     async def take_in(self, wheel: bytes, filename: str, sha256: str) -> list[PluginInfo]:
         def kept() -> Path:

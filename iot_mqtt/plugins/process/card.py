@@ -25,8 +25,8 @@ from iot_mqtt.plugins.settings import OFF, REQUIRED
 from iot_mqtt.sdk.fitting import DoesNotFit
 from iot_mqtt.sdk.kit import CHECKS, QUICK, ScoreCard, Unfit, check_one, subject_of
 
-#: Needs a worker of its own, which this process may not start; and a node runs the codec in one anyway.
-_NOT_HERE: Final = "isolated"
+#: Needs a worker of its own, which this process may not start; and looks for what is open in /proc, which it may not.
+_NOT_HERE: Final = frozenset({"isolated", "quiet"})
 
 
 def main(order: dict[str, Any]) -> None:
@@ -50,5 +50,5 @@ def _answer(order: Mapping[str, Any], place: Place) -> dict[str, Any]:
         subject = subject_of(codec, order["config"], QUICK)
     except (DoesNotFit, Unfit) as error:
         return {"refused": str(error)}
-    scores = tuple(check_one(name, subject, QUICK) for name in CHECKS if name != _NOT_HERE)
+    scores = tuple(check_one(name, subject, QUICK) for name in CHECKS if name not in _NOT_HERE)
     return {"card": ScoreCard(place.name, codec.version, scores).as_json()}

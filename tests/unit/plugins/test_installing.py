@@ -165,7 +165,7 @@ def test_a_wheel_that_is_sent_is_as_good_as_one_that_lies_there(here: House, tmp
 
 
 def test_a_version_that_is_kept_is_held_against_the_kit(here: House, tmp_path: Path) -> None:
-    """Each line of the card but the one that would need another process; what is not there is said."""
+    """Each line of the card but those that need more rights than a codec has; what is not there is said."""
     plugins = here.start()
     run(plugins.install(*wheel(project(tmp_path / "one", "1.0"), tmp_path / "w")))
     report = run(plugins.check("vendor"))
