@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iot_mqtt.ports.uplink import Rejected
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
@@ -111,3 +113,5 @@ class UplinkInfo:
     #: Records that the platform rejected: those among its dead letters, and those that are nowhere.
     dead: int
     dropped: int
+    #: The last of them, the newest first.
+    rejected: tuple[Rejected, ...] = ()

@@ -14,11 +14,15 @@ are together the id of a message, the same however often it is sent.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import LogRun
+
+#: Rejected records that are remembered one by one.
+MAX_REJECTED = 50
 
 #: Called once in the reactor's thread: None: the records are safe; else why they are not.
 Done = Callable[[BaseException | None], None]
@@ -61,6 +65,23 @@ class Place(NamedTuple):
     recorded_bytes: int = 0
     taken: int = 0
     taken_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record that the platform will never take."""
+
+    #: Of its message: ``spool-position``.
+    id: str
+    #: Where it should have gone.
+    topic: str
+    reason: str
+    #: Bytes of its value.
+    size: int
+    #: When its message came, in seconds since 1970.
+    came_at: float
+    #: The topic of dead letters that has it; None: nothing has.
+    kept_in: str | None
 
 
 class Places(Protocol):
@@ -111,6 +132,11 @@ class Sink(Protocol):
     dropped: int
     #: Set by the reader: there is room again.
     ready: Callable[[], None]
+
+    @property
+    def rejected(self) -> Sequence[Rejected]:
+        """The last of what is ``dead`` or ``dropped``, the newest first; at most ``MAX_REJECTED``."""
+        ...
 
     def open(self, place: Place) -> Awaitable[int]:
         """Make ready to take what comes from ``place`` on. Returns the position to begin at: ``place.position`` or, if

@@ -20,7 +20,7 @@ from functools import partial
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.uplink import Done, Place, Record
+from iot_mqtt.ports.uplink import Done, Place, Record, Rejected
 from iot_mqtt.thread_bridge import Cross, Finish, TurnBridge
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class ThreadSink(ABC):
         self.ready: Callable[[], None] = _nobody
         #: Records that the platform did not take and that are in the dead letters, and those that are nowhere.
         self.dead = self.dropped = 0
+        self.rejected: tuple[Rejected, ...] = ()
         #: No more is to be sent until ``ready`` is called.
         self.is_full = False
         #: Batches that are not safe, oldest first, with the bytes that are then off the account.

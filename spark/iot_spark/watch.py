@@ -100,6 +100,8 @@ class Watch:
         try:
             told = _summary(judged)
             batch.count(raised=told["raised"], cleared=told["cleared"], skipped=told["skipped"])
+            if told["raised"]:
+                batch.count_named("raised", _raised(runs))
             if told["raised"] or told["cleared"]:
                 batch.table(TABLE, with_commands(judged.changes, self._rules, now).coalesce(1))
             levels = self._kept.write("levels", number, judged.known.levels)
@@ -127,12 +129,21 @@ def _outs(spark: SparkSession, settings: Settings) -> list[tuple[str, Out]]:
     return [*found, (LETTERS, letters)] if letters is not None else found
 
 
+#: Runs that a batch raises an alarm for.
+_IS_RAISED: Final = "held and not raised"
+
+
+def _raised(runs: DataFrame) -> dict[str, int]:
+    """Alarms by the rule that raises them: there are as many names as rules."""
+    return {row["rule"]: row["count"] for row in runs.where(_IS_RAISED).groupBy("rule").count().collect()}
+
+
 def _summary(judged: Judged) -> Row:
     """Counts of a batch, and when silence, or a run's hold, will have lasted long enough."""
     is_cleared = F.col("held") & (F.col("ends").isNotNull() | F.col("retired"))
     stands = F.col("ends").isNull() & ~F.col("retired")
     return judged.runs.agg(
-        F.count(F.when(F.col("held") & ~F.col("raised"), 1)).alias("raised"),
+        F.count_if(F.expr(_IS_RAISED)).alias("raised"),
         F.count(F.when(is_cleared, 1)).alias("cleared"),
         F.coalesce(F.sum("skipped"), F.lit(0)).alias("skipped"),
         F.count(F.when(stands & F.col("held"), 1)).alias("active"),

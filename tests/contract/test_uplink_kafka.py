@@ -312,6 +312,10 @@ def test_a_record_that_is_too_large_goes_to_the_dead_letters_and_the_rest_goes_o
     assert (headers["node"], headers["id"]) == (b"n1", b"0.0a1b2c3d-30")
     assert 3000 < len(letter.value or b"") < 5000
     assert (kit.sinks[0].dead, kit.sinks[0].dropped) == (1, 0)
+    (rejected,) = kit.sinks[0].rejected
+    assert (rejected.id, rejected.topic, rejected.size) == ("0.0a1b2c3d-30", kit.topic("t"), 30_000)
+    assert (rejected.came_at, rejected.kept_in) == (CAME / 1000, kit.topic("dead"))
+    assert "too large" in rejected.reason
 
 
 def test_what_not_even_the_dead_letters_take_is_counted_and_told(
@@ -330,6 +334,9 @@ def test_what_not_even_the_dead_letters_take_is_counted_and_told(
         flow.until_safe()
     assert "which is lost" in caplog.text
     assert (kit.sinks[0].dead, kit.sinks[0].dropped) == (0, 1)
+    (rejected,) = kit.sinks[0].rejected
+    assert rejected.kept_in is None
+    assert "does not take it either" in rejected.reason
 
 
 def test_a_batch_that_is_rejected_for_one_record_is_sent_again_in_order(make_kit: Callable[..., KafkaKit]) -> None:

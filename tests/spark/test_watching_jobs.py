@@ -155,6 +155,8 @@ def test_a_command_that_could_not_leave_leaves_once_when_it_can(spark: SparkSess
         planned(tmp_path, number)
         watch(nothing, number)
         assert sink.state.totals["raised"] == (1 if second < 22.5 else 2)
+        assert sum(sink.state.named["raised"].values()) == sink.state.totals["raised"]
+    assert set(sink.state.named["raised"]) == {rule["name"] for rule in RULES}
     sink.close()
 
 

@@ -11,6 +11,9 @@ from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.rules import COMMANDS
 from iot_mqtt.app.terminal import Json, plain, print_screen, size, span
 
+#: Rejected records that the status names; the API has more.
+_REJECTED = 5
+
 
 @click.group()
 def uplink() -> None:
@@ -66,4 +69,6 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "failures", plain(found["failures"])
     yield "lost", f"{found['lost']} messages"
     yield "rejected", f"{found['dead']} are dead letters, {found['dropped']} are nowhere"
+    for one in found["rejected"][:_REJECTED]:
+        yield "  record", f"{plain(one['id'])} to {plain(one['topic'])}, {size(one['size'])}: {plain(one['reason'])}"
     yield "place", f"{found['position']} of {found['end']} in spool {plain(found['spool'])}"

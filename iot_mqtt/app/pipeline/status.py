@@ -148,7 +148,7 @@ def _text(value: object) -> str | None:
 
 
 #: Totals by name, as they are called on the screen.
-_NAMED = (("duplicate", "duplicates of"), ("invalid", "dead letters"))
+_NAMED = (("duplicate", "duplicates of"), ("invalid", "dead letters"), ("raised", "alarms raised by"))
 
 
 def screen(jobs: Sequence[Mapping[str, Any]], now: float) -> Iterator[tuple[str, str]]:

@@ -87,4 +87,5 @@ class Watch:
             lost=ledger.lost,
             dead=sink.dead,
             dropped=sink.dropped,
+            rejected=tuple(sink.rejected),
         )

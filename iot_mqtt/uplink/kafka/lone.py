@@ -7,12 +7,13 @@ reasons than the record itself is ``wrong``, and for the outlet to tell.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from iot_mqtt.ports.uplink import Record
+from iot_mqtt.ports.uplink import MAX_REJECTED, Record, Rejected
 from iot_mqtt.uplink.kafka.client import Report, error_of, let_go, make_producer
 from iot_mqtt.uplink.kafka.dead import letter
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
@@ -53,6 +54,12 @@ class Lone:
         #: Records that were answered, well or not, since the last ``drop``.
         self.sent = 0
         self.dead = self.dropped = 0
+        self._rejected: deque[Rejected] = deque(maxlen=MAX_REJECTED)
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        """The last ones, the newest first."""
+        return tuple(self._rejected)
 
     def poll(self) -> None:
         """Hear what became of it."""
@@ -105,13 +112,13 @@ class Lone:
     def _bury(self, producer: Producer, record: Record, spool: str, reason: str) -> Steps:
         topic = self._settings.dead_letters
         if not topic:
-            self._drop_record(record, reason, "uplink.kafka.dead_letters names no topic")
+            self._drop_record(record, spool, reason, "uplink.kafka.dead_letters names no topic")
             return
         began = self._now()
         while topic not in self._topics.limits:
             absent = self._asked(topic)
             if absent is not None and absent.for_good and self._now() - began >= MAKING_SECONDS:
-                self._drop_record(record, reason, absent.why)
+                self._drop_record(record, spool, reason, absent.why)
                 return
             again = self._now() + MAKING_AGAIN_SECONDS
             while absent is not None and self._now() < again:
@@ -121,13 +128,20 @@ class Lone:
             problem = yield from self._sent(producer, letter(record, spool, topic, reason, limit // part))
             if problem is None:
                 self.dead += 1
+                self._rejected.appendleft(_rejected(record, spool, reason, topic))
                 log.error("Kafka does not take a record, it is in %s now: %s", topic, reason, extra=_where(record))
                 return
-        self._drop_record(record, reason, f"{topic} does not take it either: {problem}")
+        self._drop_record(record, spool, reason, f"{topic} does not take it either: {problem}")
 
-    def _drop_record(self, record: Record, reason: str, why: str) -> None:
+    def _drop_record(self, record: Record, spool: str, reason: str, why: str) -> None:
         self.dropped += 1
+        self._rejected.appendleft(_rejected(record, spool, f"{reason}; {why}", None))
         log.error("Kafka does not take a record, which is lost: %s; %s", reason, why, extra=_where(record))
+
+
+def _rejected(record: Record, spool: str, reason: str, kept_in: str | None) -> Rejected:
+    size = len(record.value)
+    return Rejected(f"{spool}-{record.position}", record.topic, reason, size, record.timestamp / 1000, kept_in)
 
 
 def _where(record: Record) -> dict[str, object]:

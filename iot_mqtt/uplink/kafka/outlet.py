@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from iot_mqtt.ports.uplink import Place, Record
+from iot_mqtt.ports.uplink import Place, Record, Rejected
 from iot_mqtt.uplink.kafka.client import Report, error_of, let_go, make_producer
 from iot_mqtt.uplink.kafka.lone import REJECTED, TOO_LARGE, Lone, Steps
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
@@ -119,6 +119,11 @@ class Outlet:
     def dropped(self) -> int:
         """Records that could not even go there."""
         return self._lone.dropped
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        """The last of both."""
+        return self._lone.rejected
 
     @property
     def busy(self) -> bool:

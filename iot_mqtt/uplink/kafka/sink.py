@@ -13,7 +13,7 @@ from functools import partial
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.uplink import Done, Place, Record
+from iot_mqtt.ports.uplink import Done, Place, Record, Rejected
 from iot_mqtt.thread_bridge import Cross
 from iot_mqtt.uplink.kafka.outlet import Outlet, Turn, Unready
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
@@ -49,9 +49,9 @@ class KafkaSink(ThreadSink):
         size = sum([len(record.value) for record in records]) + BESIDE * len(records)
         return self._sent(partial(self._send, records), done, size, size)
 
-    def _moved(self, turn: Turn, trouble: str | None, dead: int, dropped: int) -> None:
+    def _moved(self, turn: Turn, trouble: str | None, dead: int, dropped: int, rejected: tuple[Rejected, ...]) -> None:
         """The outlet has something to tell."""
-        self.dead, self.dropped = dead, dropped
+        self.dead, self.dropped, self.rejected = dead, dropped, rejected
         self._note(trouble)
         self._safe(turn.safe)
         if turn.failed is not None:
@@ -60,7 +60,7 @@ class KafkaSink(ThreadSink):
             self._look_for_room()
 
     def _closed(self, closing: Deferred[None], turn: Turn) -> None:
-        self._moved(turn, self.trouble, self._outlet.dead, self._outlet.dropped)
+        self._moved(turn, self.trouble, self._outlet.dead, self._outlet.dropped, self._outlet.rejected)
         closing.callback(None)
 
     # In the sink's own thread.
@@ -102,7 +102,7 @@ class KafkaSink(ThreadSink):
         if not turn.safe and turn.failed is None and told == self._told:
             return None
         self._told = told
-        return partial(self._moved, turn, *told)
+        return partial(self._moved, turn, *told, outlet.rejected)
 
     def _close(self, closing: Deferred[None]) -> After:
         # There is no sense in waiting long for what is known to be away.

@@ -41,6 +41,7 @@ from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Damage
 from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
+from iot_mqtt.ports.uplink import Rejected
 from iot_mqtt.topics import matches
 from iot_mqtt.values import Message, Subscription
 
@@ -66,8 +67,9 @@ UPLINK = UplinkInfo(
     safe=100,
     failures=0,
     lost=0,
-    dead=0,
+    dead=1,
     dropped=0,
+    rejected=(Rejected("0.0a1b2c3d-7", "iot.readings", "too large", 3_000_000, 900.0, "iot.dead"),),
 )
 
 CLIENT = ClientInfo(

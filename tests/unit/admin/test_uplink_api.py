@@ -14,7 +14,8 @@ from tests.unit.admin.deskkit import RELOAD, RULES, TRIAL, FakeDesk
 def test_the_uplink_in_one_look() -> None:
     """Every figure, under its own name."""
     found = make_browser(FakeView()).get("/api/v1/uplink").json
-    assert found == {**asdict(UPLINK), "alarms": [], "node": "n1"}
+    rejected = [asdict(one) for one in UPLINK.rejected]
+    assert found == {**asdict(UPLINK), "alarms": [], "rejected": rejected, "node": "n1"}
 
 
 def test_without_an_uplink_there_is_none() -> None:

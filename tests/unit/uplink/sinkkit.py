@@ -12,7 +12,7 @@ from iot_mqtt.codec.runs import run_of
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.places import GridPlaces
 from iot_mqtt.ports.log import LogRun, Reference
-from iot_mqtt.ports.uplink import Done, Place, Places, Plan, Record, Sink
+from iot_mqtt.ports.uplink import Done, Place, Places, Plan, Record, Rejected, Sink
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rules, rule_of
 from tests.unit.broker.harness import Node, run
@@ -33,6 +33,7 @@ class MemorySink:
         self.kept = [] if kept is None else kept
         self.trouble: str | None = None
         self.dead = self.dropped = 0
+        self.rejected: list[Rejected] = []
         #: Batches that wait for ``settle``.
         self.sent: deque[tuple[Sequence[Record], Done]] = deque()
         self.at_once = True

@@ -9,6 +9,7 @@ from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.ports.uplink import Rejected
 from tests.unit.broker.harness import run
 from tests.unit.uplink.sinkkit import UplinkedNode
 
@@ -304,6 +305,11 @@ def test_what_the_platform_rejects_is_told() -> None:
     """Dead letters are a figure; a record that is nowhere is an alarm."""
     it = UplinkedNode()
     it.sink.dead = 2
+    it.sink.rejected = [
+        Rejected("s-2", "t", "too large", 9, 1.0, "iot.dead"),
+        Rejected("s-1", "t", "old", 9, 1.0, None),
+    ]
     assert (it.uplink.info().dead, it.uplink.info().alarms) == (2, ())
+    assert it.uplink.info().rejected == tuple(it.sink.rejected)
     it.sink.dropped = 1
     assert any("rejected 1 records" in alarm for alarm in it.uplink.info().alarms)

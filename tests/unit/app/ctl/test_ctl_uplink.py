@@ -32,6 +32,8 @@ def test_status_is_a_form(ctl: Ctl) -> None:
     assert found["state"] == "ok"
     assert found["waiting"] == "40 messages, 4.0 kB, the oldest for 3 s"
     assert found["of these"] == "30 in the log only, 10 with the sink"
+    assert found["rejected"] == "1 are dead letters, 0 are nowhere"
+    assert "0.0a1b2c3d-7 to iot.readings, 3.0 MB: too large" in ctl.run("uplink", "status").stdout
     assert json.loads(ctl.run("uplink", "status", "--json").stdout)["lag_messages"] == 40
 
 
