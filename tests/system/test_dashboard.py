@@ -35,6 +35,7 @@ def test_the_dashboard_as_a_person_uses_it(shared_broker: BrokerProcess) -> None
         conveyor.publish("hall/9/state", b"runs", qos=1, packet_id=1, retain=True)
         value = b'{"celsius": 21.5, "name": "<img src=x onerror=alert(1)>"}'
         conveyor.publish("hall-9/press/temp", value, qos=1, packet_id=2, retain=True)
+        conveyor.publish("up/hall-9/<img src=x onerror=alert(1)>", value, qos=1, packet_id=3)
         with (
             traffic(shared_broker, conveyor, CONVEYOR) as found,
             example_gateway(shared_broker, "press-hall"),

@@ -12,6 +12,7 @@ import { namesAreText, searchedNameIsText } from "./names.mjs";
 import { run } from "./run.mjs";
 import { topicTree } from "./topics.mjs";
 import { droppedIsFound, groupShares, lastHourIsReplayed, publishedFromThePage } from "./traffic.mjs";
+import { ruleIsTried, rulesAreReloaded } from "./uplink.mjs";
 
 const settings = JSON.parse(process.argv[2]);
 const { client, gateway, command, group, kept } = settings;
@@ -31,6 +32,8 @@ const JOURNEYS = [
   groupShares,
   lastHourIsReplayed,
   publishedFromThePage,
+  ruleIsTried,
+  rulesAreReloaded, // after ruleIsTried
 ];
 /** Each is opened, held against axe, and photographed: where, and what is there when it has been drawn. */
 const PAGES = [
@@ -44,6 +47,7 @@ const PAGES = [
   ["group", `#/groups/${of(`$share/${group.name}/${group.topics}`)}`, ".members tbody tr"],
   ["log", `#/log?client=${of(kept.client)}`, ".generations tbody tr"],
   ["mqtt", "#/mqtt", "select"],
+  ["uplink", "#/uplink", "textarea[name=rules]"],
   ["client", `#/clients/${of(client)}`, ".findings li"],
   ["devices", "#/devices", ".body [role=row]"],
   ["gateway", `#/devices/${of(gateway)}`, ".body [role=row]"],
