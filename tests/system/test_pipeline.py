@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from systemkit import wire
+from systemkit.dashboard import CHROMIUM, browse, buildable, person
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
-from systemkit.starting import StartBroker
+from systemkit.starting import StartBroker, brokers
 from systemkit.waiting import wait_until
 
 from tests.enginekit.jvm import QUICK
@@ -71,16 +72,27 @@ def publish(broker: BrokerProcess, client_id: str, *payloads: bytes) -> None:
             assert client.expect(wire.PUBACK).reason() == 0
 
 
-def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(start_broker: StartBroker) -> None:
-    """No key of the uplink or the pipeline is set but the time to a file; nothing is installed but Java."""
-    broker = start_broker(settings={"uplink.file.rotate_seconds": 0.2})
-    evil = '</script><img src=x onerror="alert(1)">'
+#: A value that would be a script where values are not text.
+EVIL = '</script><img src=x onerror="alert(1)">'
+
+
+@pytest.fixture(scope="module")
+def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, str]]:
+    """A broker after the job ``clean`` has read what was published, and what the job said."""
+    with brokers(tmp_path_factory.mktemp("cleaned")) as start:
+        broker = start(settings={"uplink.file.rotate_seconds": 0.2})
+        _publish_all(broker)
+        wait_until(lambda: sum(len(path.read_bytes().splitlines()) for path in files(broker)) == 70, 20)
+        yield broker, pipeline(broker, "run", "clean", "--once")
+
+
+def _publish_all(broker: BrokerProcess) -> None:
     publish(
         broker,
         "press-7",
-        *(json.dumps({"seq": number, "t": 20 + number, "door": evil}).encode() for number in range(50)),
+        *(json.dumps({"seq": number, "t": 20 + number, "door": EVIL}).encode() for number in range(50)),
         # What it had said last, once more.
-        json.dumps({"seq": 49, "t": 69, "door": evil}).encode(),
+        json.dumps({"seq": 49, "t": 69, "door": EVIL}).encode(),
         b"\xff not JSON",
     )
     # It begins to count again; its times and numbers are texts; one of its messages is nothing but nulls.
@@ -92,9 +104,11 @@ def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(start_broker: 
         b'{"seq": 7, "t": 1, "ts": "2026-09-21T16:13:20"}',
         json.dumps({f"channel_{number}": None for number in range(3000)}).encode(),
     )
-    wait_until(lambda: sum(len(path.read_bytes().splitlines()) for path in files(broker)) == 70, 20)
 
-    said = pipeline(broker, "run", "clean", "--once")
+
+def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(cleaned: tuple[BrokerProcess, str]) -> None:
+    """No key of the uplink or the pipeline is set but the time to a file; nothing is installed but Java."""
+    broker, said = cleaned
     assert "clean: read 70, written 116, invalid 3, duplicate 1, late " in said
     assert rows(broker, "seq, value, epoch_ms(ts)", where="device LIKE '%press-9%' AND value = 99") == [
         (6, 99.0, 1_790_000_000_000)
@@ -123,12 +137,20 @@ def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(start_broker: 
     pipeline(broker, "report", "--out", "page.html")
     page = (broker.folder / "page.html").read_text()
     assert "press-7" in page
-    assert evil not in page
+    assert EVIL not in page
     assert "not JSON" in page
 
     # Again, with nothing new, is nothing new.
     pipeline(broker, "run", "clean", "--once")
     assert len(rows(broker, "seq")) == 116
+
+
+@pytest.mark.skipif(CHROMIUM is None or not buildable(), reason="no Chromium, or scripts/setup.sh web has not run")
+def test_the_dashboard_shows_what_became_of_rows(cleaned: tuple[BrokerProcess, str]) -> None:
+    """The job, its dead letters by reason, its duplicates by device."""
+    broker, _ = cleaned
+    reasons = {"payload is not JSON": 1, "ts has no time zone": 1, "value is null": 1}
+    browse("pipeline", {**person(broker, "eve", "viewer"), "reasons": reasons, "device": "press-7"})
 
 
 @pytest.fixture

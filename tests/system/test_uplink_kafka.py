@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from systemkit import wire
+from systemkit.dashboard import CHROMIUM, browse, buildable, person
 from systemkit.durable import DurableClient
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, Options
@@ -224,6 +225,36 @@ def test_topics_have_the_partitions_that_were_said(start_broker: StartBroker, ka
     assert len(kafka.partitions(old)) == 2 and len(kafka.read_all(old)) == 1
     told = [line for line in broker.log_text().splitlines() if "uplink.kafka.partitions" in line]
     assert len(told) == 1 and f"topic {old} has 2 partitions" in told[0]
+
+
+@pytest.mark.skipif(CHROMIUM is None or not buildable(), reason="no Chromium, or scripts/setup.sh web has not run")
+def test_the_dashboard_shows_what_kafka_rejects_and_that_it_hangs(
+    start_broker: StartBroker, kafka: KafkaServer
+) -> None:
+    """The record with its reason, and the alarm."""
+    topic = kafka.make_topic(f"small-{time.time_ns()}", 1, max_message_bytes=20_000)
+    dead = kafka.make_topic(f"dead-{time.time_ns()}", 1)
+    broker = start_broker(settings=settings(kafka, topic) | {"uplink.kafka.dead_letters": dead})
+    # What cannot be compressed below the topic's limit.
+    _published(broker, b"1", random.Random(1).randbytes(40_000), b"2")
+    wait_until(lambda: int(status(broker)["dead"]) == 1, TELL_SECONDS)
+    seen = {**person(broker, "eve"), "topic": topic, "dead": dead}
+    kafka.stop()
+    try:
+        _published(broker, b"3")
+        wait_until(lambda: status(broker)["state"] != "ok", TELL_SECONDS)
+        browse("kafka", seen)
+    finally:
+        kafka.cont()
+
+
+def _published(broker: BrokerProcess, *payloads: bytes) -> None:
+    """At QoS 1, each acknowledged."""
+    with Plain(broker.ports["mqtt"], version=5) as client:
+        client.connect("w")
+        for payload in payloads:
+            client.publish("up/w", payload, qos=1, packet_id=1)
+            assert client.expect(wire.PUBACK).reason() == 0
 
 
 @pytest.fixture
