@@ -14,6 +14,20 @@ import "./uplink/uplink.css";
 
 /** What is counted by name, and what it is a count of. */
 const NAMED = ["invalid", "duplicate", "raised"];
+/** From what comes to what becomes of it. */
+const TOTALS = [
+  "in",
+  "rows",
+  "valid",
+  "dead",
+  "invalid_tags",
+  "duplicate",
+  "late",
+  "out",
+  "invalid",
+  "raised",
+  "cleared",
+];
 
 function Pipeline() {
   const live = useLive<Paged<Job>>("pipeline", {}, 3000);
@@ -46,15 +60,27 @@ function levelOf(state: string): Level {
 /** What is known of its last batch. */
 function factsOf(job: Job): [string, string][] {
   const batch = { number: number(job.batch), took: seconds(job.batch_seconds) };
+  const took = job.batch_seconds === null ? batch.number : t("pipeline.batch_took", batch);
   const facts: [string, string | null][] = [
-    [t("pipeline.since"), job.started_at && time(job.started_at)],
-    [t("pipeline.batch"), job.batch_seconds === null ? job.batch && batch.number : t("pipeline.batch_took", batch)],
+    [t("pipeline.since"), job.started_at === null ? null : time(job.started_at)],
+    [t("pipeline.batch"), job.batch === null ? null : took],
     [t("pipeline.come"), rate(job.input_rows_per_second)],
     [t("pipeline.done"), rate(job.processed_rows_per_second)],
     [t("pipeline.lag"), job.lag === null ? null : number(job.lag)],
-    [t("pipeline.watermark"), job.watermark && time(Date.parse(job.watermark) / 1000)],
-  ].map(([name, value]) => [String(name), value === null ? null : String(value)]);
+    [t("pipeline.watermark"), job.watermark === null ? null : time(Date.parse(job.watermark) / 1000)],
+  ];
   return facts.filter((one): one is [string, string] => one[1] !== null);
+}
+
+/** Rows, messages and values: not one measure, so without bars. */
+function totalsOf(job: Job): [string, string][] {
+  const found = Object.entries(job.totals).sort(([a], [b]) => placeOf(a) - placeOf(b));
+  return found.map(([key, count]) => [tOr(`pipeline.total_${key}`, key), number(count)]);
+}
+
+function placeOf(key: string): number {
+  const at = TOTALS.indexOf(key);
+  return at < 0 ? TOTALS.length : at;
 }
 
 function OneJob({ job }: { job: Job }) {
@@ -90,7 +116,8 @@ function OneJob({ job }: { job: Job }) {
         />
       )}
       <h3>{t("pipeline.totals")}</h3>
-      <Counts of={job.totals} names={(key) => tOr(`pipeline.total_${key}`, key)} empty={t("pipeline.no_totals")} />
+      {Object.keys(job.totals).length === 0 && <Empty text={t("pipeline.no_totals")} />}
+      <Facts of={totalsOf(job)} />
       {named.map((what) => (
         <div key={what}>
           <h3>{t(`pipeline.named_${what}`)}</h3>

@@ -85,6 +85,7 @@ function Tiles({ nodes, answer }: { nodes: Uplink[]; answer: unknown }) {
     safe: sum((one) => one.safe),
   }));
   const waiting = sum((one) => one.lag_messages);
+  const [sent, sentBytes, safe] = [last(trail, "sent"), last(trail, "bytes"), last(trail, "safe")];
   return (
     <div class="tiles">
       <Tile label={t("uplink.waiting")} value={short(waiting)} more={bytes(sum((one) => one.lag_bytes))} />
@@ -100,14 +101,14 @@ function Tiles({ nodes, answer }: { nodes: Uplink[]; answer: unknown }) {
       />
       <Tile
         label={t("uplink.sent")}
-        value={short(last(trail, "sent"))}
-        unit={t("unit.per_second")}
-        more={`${bytes(last(trail, "bytes"))}${t("unit.per_second")}`}
+        value={short(sent)}
+        unit={sent === null ? "" : t("unit.per_second")}
+        more={sentBytes === null ? "" : `${bytes(sentBytes)}${t("unit.per_second")}`}
       />
       <Tile
         label={t("uplink.safe")}
-        value={short(last(trail, "safe"))}
-        unit={t("unit.per_second")}
+        value={short(safe)}
+        unit={safe === null ? "" : t("unit.per_second")}
         more={t("overview.in_all", { count: short(sum((one) => one.safe)) })}
       />
       <Tile label={t("uplink.failures")} value={number(sum((one) => one.failures))} more={t("uplink.failures_more")} />

@@ -20,4 +20,12 @@ async function jobHasItsFigures({ page, open, reasons, device }) {
   await job.locator(".counts li", { hasText: device }).waitFor();
 }
 
-await run(settings, [logIn, jobHasItsFigures], [["pipeline", "#/pipeline", ".jobs .counts li"]]);
+/** Whoever may look only is offered neither a dry run nor a reload. */
+async function viewerOnlyLooks({ page, open }) {
+  await open("#/uplink", "table td.mono");
+  await page.getByRole("heading", { name: "Rules in force" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Reload rules" }).count(), 0);
+  assert.equal(await page.locator("textarea").count(), 0);
+}
+
+await run(settings, [logIn, jobHasItsFigures, viewerOnlyLooks], [["pipeline", "#/pipeline", ".jobs .counts li"]]);
