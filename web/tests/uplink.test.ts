@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { conditionsOf, entryOf, readRules, together, written } from "../src/pages/uplink/rules";
+import { conditions, entryOf, readRules, together, written } from "../src/pages/uplink/rules";
 import type { Rule, Rules } from "../src/pages/uplink/types";
 
 const rule = (more: Partial<Rule> = {}): Rule => ({
@@ -24,7 +24,7 @@ test("a rule is written as one would write it, and read again", () => {
   expect(entryOf(rule())).toEqual({ filter: "up/#" });
   expect(readRules(written([rule(), hot]))).toEqual([entryOf(rule()), entryOf(hot)]);
   expect(readRules(written([]))).toEqual([]);
-  expect(conditionsOf(hot)).toEqual(["gateway: line-*", "qos ≥ 1", "values.t > 80"]);
+  expect(conditions(hot)).toEqual(["gateway: line-*", "qos ≥ 1", "values.t > 80"]);
 });
 
 test("what is no list of rules is said", () => {

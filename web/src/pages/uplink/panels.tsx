@@ -8,7 +8,7 @@ import { Mark } from "../../ui/icons";
 import { Empty } from "../../ui/notes";
 import { Panel } from "../../ui/parts";
 import { Over } from "./parts";
-import { conditionsOf, together } from "./rules";
+import { conditions, together } from "./rules";
 import type { Reload, Rule, Rules } from "./types";
 
 export function RulesPanel({ nodes, refresh }: { nodes: Rules[]; refresh: () => void }) {
@@ -76,7 +76,7 @@ function Table({ rules }: { rules: Rule[] }) {
               <td class="end">{one.number}</td>
               <td class="mono">{one.filter}</td>
               <td class="mono">
-                {conditionsOf(one).map((text) => (
+                {conditions(one).map((text) => (
                   <div key={text}>{text}</div>
                 ))}
               </td>

@@ -15,7 +15,7 @@ function isDefault(key: unknown, value: unknown): boolean {
 }
 
 /** What must hold beside the filter, in words of the configuration. */
-export function conditionsOf(rule: Rule): string[] {
+export function conditions(rule: Rule): string[] {
   const fields = (["gateway", "device", "codec"] as const).filter((key) => rule[key] !== null);
   return [
     ...fields.map((key) => `${key}: ${rule[key]}`),
