@@ -79,6 +79,6 @@ function helpOf(one: Alarm): string {
 export default {
   path: "alarms",
   title: "alarms.title",
-  menu: { group: "now", order: 10 },
+  menu: { group: "now", order: 5 },
   view: Alarms,
 } satisfies Page;
