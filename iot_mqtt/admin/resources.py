@@ -142,6 +142,8 @@ class Resources(Resource):
         )
         if wanted.state not in (None, *STATES):
             raise bad_request(f"state must be one of {', '.join(STATES)}")
+        if wanted.filter == "":
+            raise bad_request("filter must be one that can be subscribed to")
         found = self._view.sessions(call.after, call.limit + 1, wanted)
         return call.page(found, lambda one: one.client_id, shapes.of_session, self._view.counting())
 

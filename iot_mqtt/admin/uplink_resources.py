@@ -56,11 +56,13 @@ class UplinkResources(Resource):
         listed, minutes = fields.take("rules", list), fields.take("minutes", object)
         messages = fields.number("messages", MAX_TRIED)
         fields.finish()
+        if messages == 0:
+            raise bad_request(f"messages must be a number from 1 to {MAX_TRIED}")
         if listed is not None and not all(isinstance(one, dict) for one in listed):
             raise bad_request("rules must be a list of objects, as in uplink.rules")
         span = None if minutes is None else _minutes(minutes)
         try:
-            return await desk.test(listed, TRIED if messages is None else max(1, messages), span)
+            return await desk.test(listed, messages or TRIED, span)
         except RulesRefused as error:
             raise _refused(error) from error
 

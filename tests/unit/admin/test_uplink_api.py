@@ -61,6 +61,7 @@ def test_rules_are_tried() -> None:
         (b'{"rules": "a"}', "rules must be a list"),
         (b'{"rules": ["a"]}', "rules must be a list of objects"),
         (b'{"messages": -1}', "messages must be a number from 0 to 50000"),
+        (b'{"messages": 0}', "messages must be a number from 1 to 50000"),
         (b'{"messages": 50001}', "messages must be a number"),
         (b'{"minutes": 0}', "minutes must be a number above 0"),
         (b'{"minutes": NaN}', "minutes must be a number above 0"),
