@@ -58,6 +58,8 @@ class Recorder:
         #: It is known whose a connection is, and who watches may put a tap on its ring; it is over.
         self.on_named: Callable[[Recorded], None] | None = None
         self.on_ended: Callable[[Recorded], None] = lambda _: None
+        #: A connection that was not let in is over.
+        self.on_refused: Callable[[Recorded], None] | None = None
         self._wall = wall
         self._most = max(1, settings.bytes // max(1024, settings.client_bytes)) if settings.enabled else 0
         #: In no order; the others in that of ending.
@@ -121,12 +123,15 @@ class Recorder:
             known = [one for one in own if one in self._ended]
             if len(known) > EACH:
                 self._forget(known[0])
-        elif refused:
-            recorded.client_id, recorded.peer = refused[:LONGEST], peer
+            return
+        recorded.client_id, recorded.peer = (refused or "")[:LONGEST], peer
+        if refused:
             self._refused[recorded] = None
             self._of.setdefault(recorded.client_id, []).append(recorded)
             if len(self._refused) > REFUSED:
                 self._forget(next(iter(self._refused)))
+        if self.on_refused is not None:
+            self.on_refused(recorded)
 
     def of(self, client_id: str) -> list[Recording]:
         """The connections of a client, the oldest first."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -202,3 +204,31 @@ def test_a_node_that_is_drained_is_not_ready(broker: BrokerProcess) -> None:
     status = _ask(broker, "status")
     assert (status["ready"], status["state"]) == (True, "serving")
     assert broker.http("/ready")
+
+
+def test_a_trace_shows_packets_as_they_come_and_go(broker: BrokerProcess) -> None:
+    """Of a client, described and without its payloads; and of who is not let in."""
+    over = threading.Event()
+
+    def publish() -> None:
+        with _client(broker, "traced") as client:
+            for number in itertools.count(1):
+                client.publish("hall/9/state", b"hidden-payload", qos=1, packet_id=number % 60_000 + 1)
+                assert client.expect(wire.PUBACK)
+                if over.wait(0.1):
+                    return
+
+    publishing = threading.Thread(target=publish)
+    publishing.start()
+    try:
+        text = _ctl(broker, "trace", "traced", "--seconds", "2")
+        one = json.loads(_ctl(broker, "trace", "--topic", "hall/+/state", "--seconds", "1", "--json").splitlines()[0])
+    finally:
+        over.set()
+        publishing.join(20)
+    assert "-> PUBLISH hall/9/state, QoS 1" in text
+    assert "<- PUBACK" in text
+    assert "[traced, node-1]" in text
+    assert "hidden-payload" not in text
+    assert (one["event"], one["client"], one["direction"]) == ("packet", "traced", "in")
+    assert "give one of" in _ctl(broker, "trace", code=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from iot_mqtt.app.ctl.command import on_node
@@ -34,13 +36,16 @@ def packets(node: Node, as_json: bool, client: str) -> None:
 @click.option("--seconds", type=click.IntRange(1, 600), default=60, show_default=True, help="How long.")
 @on_node
 def trace(node: Node, as_json: bool, client: str | None, topic: str | None, address: str | None, seconds: int) -> None:
-    """Show packets of a CLIENT, a topic or an address as they come and go, on all nodes."""
+    """Show packets of a CLIENT, a topic or an address as they come and go, on all nodes.
+
+    With --json each is one line.
+    """
     wanted = {name: text for name, text in (("client", client), ("filter", topic), ("address", address)) if text}
     if len(wanted) != 1:
         raise CtlError("give one of CLIENT, --topic and --address")
     for kind, event in node.events("trace", query={**wanted, "seconds": str(seconds)}):
         if as_json:
-            print_json({"event": kind, **event})
+            click.echo(json.dumps({"event": kind, **event}, ensure_ascii=False))
         elif kind == "packet":
             click.echo(f"{packet_line(event)}  [{plain(event['client'])}, {plain(event['node'])}]")
         elif kind == "lost":

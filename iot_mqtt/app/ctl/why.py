@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.errors import CtlError
-from iot_mqtt.app.ctl.node import Node, NoSuch
+from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.packets import packet_line
 from iot_mqtt.app.ctl.saying import said
 from iot_mqtt.app.ctl.topics import show_topic
@@ -53,14 +54,16 @@ def why(node: Node, as_json: bool, client: str | None, topic: str | None) -> Non
     unknown = any(one["code"] == "never_seen" for one in found["findings"])
     if as_json:
         print_json(found)
-    elif not unknown:
-        for line in (*findings, ""):
+    else:
+        for line in findings:
             click.echo(line)
-        print_form(screen(found, now))
-        for line in _packets(node, client):
-            click.echo(line)
-    if unknown:
-        raise NoSuch("\n".join(findings))
+        if not unknown:
+            click.echo("")
+            print_form(screen(found, now))
+            for line in _packets(node, client):
+                click.echo(line)
+    # As where something is asked for that is not there; what was found is an answer all the same.
+    sys.exit(int(unknown))
 
 
 def screen(found: Json, now: float) -> Rows:

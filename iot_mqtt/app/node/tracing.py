@@ -170,7 +170,7 @@ class TraceDesk:
         if not recorder.most:
             raise ValueError(f"{self._node} records nothing: recorder.enabled is false")
         trace = self._traces[id] = Trace(wanted, recorder, self._clock, self._node)
-        recorder.on_named = self._named
+        recorder.on_named, recorder.on_refused = self._named, self._refused
         for recorded in recorder.connections:
             if recorded.client_id and trace.concerns(recorded):
                 self._tap(trace, recorded)
@@ -181,7 +181,7 @@ class TraceDesk:
         self._traces.pop(id, None)
         recorder = self._recorder
         if recorder is not None and not self._traces:
-            recorder.on_named = None
+            recorder.on_named = recorder.on_refused = None
             for recorded in recorder.connections:
                 recorded.tap = None
 
@@ -203,6 +203,12 @@ class TraceDesk:
             if not is_over(recorded) and trace.concerns(recorded):
                 trace.begun(recorded)
                 self._tap(trace, recorded)
+
+    def _refused(self, recorded: Recorded) -> None:
+        """Whole, for it is over: what it sent, and how it was told."""
+        for trace in self._traces.values():
+            if trace.concerns(recorded):
+                trace.begun(recorded)
 
     def _tap(self, trace: Trace, recorded: Recorded) -> None:
         trace.tap(recorded)

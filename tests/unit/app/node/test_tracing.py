@@ -16,8 +16,10 @@ from iot_mqtt.app.node.events import Sources
 from iot_mqtt.app.node.tracing import A_SECOND, MOST, TraceDesk
 from iot_mqtt.broker.recorder import Recorded
 from iot_mqtt.codec import Publish, encode
+from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.addresses import host_of
 from tests.unit.app.node.test_events import Cluster, Wire
-from tests.unit.broker.harness import Node
+from tests.unit.broker.harness import V5, Node
 
 
 class World:
@@ -39,6 +41,10 @@ class World:
         self.node.clock.advance(1)
         self.node.turn()
         return [value["text"] for kind, value, _ in wire.events if kind == "packet"]
+
+    def peer(self) -> str:
+        """Where clients come from."""
+        return self.node.open(V5).wire.channel.peer
 
     def rings(self) -> Iterator[Recorded]:
         return self.broker.recorder.connections
@@ -106,6 +112,22 @@ def test_who_sends_too_much_is_told_in_part() -> None:
     client.wire.feed(b"\xc0\x00" * 600)
     assert len(world.lines(wire)) == A_SECOND
     assert sum(value["packets"] for kind, value, _ in wire.events if kind == "lost") >= 100
+
+
+def test_who_is_not_let_in_is_followed_by_its_name_and_by_its_address() -> None:
+    """Without its password; who said nothing of itself is found by its address only."""
+    world = World()
+    by_name, by_address = world.trace(client="eve"), world.trace(address=host_of(world.peer()))
+    other = world.trace(client="mallory")
+    world.broker.door.refusing = Refused("not now", ReasonCode.SERVER_BUSY)
+    world.node.connect("eve", username="eve", password=b"secret-1")
+    world.node.open(V5).wire.feed(b"\xff\xff\xff\xff\xff")
+    world.node.turn()
+    found = world.lines(by_name)
+    assert [text.split()[0] for text in found] == ["CONNECT", "CONNACK"]
+    assert not any("secret-1" in text for text in found)
+    assert len(world.lines(by_address)) >= 3
+    assert world.lines(other) == []
 
 
 def test_nothing_is_tapped_when_no_trace_runs() -> None:
