@@ -1,5 +1,5 @@
 /** The dry run: what rules would do with what has just come, and what would be different from now. Nothing is sent. */
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api, Problem } from "../../core/api";
 import { number, time } from "../../core/format";
 import { t } from "../../core/i18n";
@@ -13,48 +13,27 @@ import { readRules, together, written } from "./rules";
 import type { Example, Rules, RuleTrial, Trial } from "./types";
 
 const LAST = ["100", "1000", "10000", "50000"];
-/** Between two runs that follow the traffic, after the answer. */
-const AGAIN = 3000;
 
 export function DryRun({ nodes }: { nodes: Rules[] }) {
   const [text, setText] = useState(() => written(together(nodes).rules));
   const [messages, setMessages] = useState("1000");
   const [node, setNode] = useState(nodes[0]?.node ?? "");
-  const [follow, setFollow] = useState(false);
-  const [round, setRound] = useState(0);
   const [busy, setBusy] = useState(false);
   const [trial, setTrial] = useState<Trial>();
   const [problem, setProblem] = useState<Problem>();
-
-  useEffect(() => {
-    if (round === 0) return;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let over = false;
-    const run = async () => {
-      setBusy(true);
-      const [found, failed] = await tried(text, Number(messages), node);
-      if (over) return;
-      setBusy(false);
-      setProblem(failed);
-      if (found) setTrial(found);
-      if (follow && !failed) timer = setTimeout(run, AGAIN);
-    };
-    void run();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-    };
-  }, [round, follow]);
   if (!may("operator")) return null;
+  // By hand only: each run is a line of the audit log.
+  const run = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    const [found, failed] = await tried(text, Number(messages), node);
+    setBusy(false);
+    setProblem(failed);
+    if (found) setTrial(found);
+  };
   return (
     <Panel title={t("uplink.dry_run")} wide>
-      <form
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          setRound(round + 1);
-        }}
-      >
+      <form class="form" onSubmit={run}>
         <label>
           <span>{t("uplink.dry_rules")}</span>
           <textarea
@@ -80,10 +59,6 @@ export function DryRun({ nodes }: { nodes: Rules[] }) {
               chosen={setNode}
             />
           )}
-          <label class="tick">
-            <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} />
-            <span>{t("uplink.dry_follow")}</span>
-          </label>
           <button type="submit" class="primary" disabled={busy}>
             {t("uplink.dry_try")}
           </button>
