@@ -195,6 +195,17 @@ def test_one_node_s_can_be_asked_for(cluster: Cluster) -> None:
     assert cluster.get("clients/of-n2?node=n2")["node"] == "n2"
 
 
+def test_the_uplinks_of_all_nodes_are_beside_each_other(cluster: Cluster) -> None:
+    """With what each had rejected; a node without one is missing, and says so."""
+    cluster.views["n2"].uplink_info = None
+    found = cluster.get("uplink?node=*")
+    assert [(one["node"], one["rejected"][0]["reason"]) for one in found["items"]] == [
+        ("n1", "too large"),
+        ("n3", "too large"),
+    ]
+    assert [(one["node"], "uplink.kind" in one["reason"]) for one in found["missing"]] == [("n2", True)]
+
+
 @pytest.mark.parametrize("asked", NAMES)
 def test_what_one_node_has_is_found(cluster: Cluster, asked: str) -> None:
     """And acted on there."""
