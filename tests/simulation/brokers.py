@@ -10,7 +10,7 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.loss_ledger import LossLedger
 from iot_mqtt.broker.settings import LogUse, MqttSettings
-from iot_mqtt.broker.views.backlog import tally
+from iot_mqtt.broker.views.tally import tally
 from iot_mqtt.cluster.joining import Place, enter
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.errors import ReasonCode

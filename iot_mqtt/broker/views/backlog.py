@@ -1,4 +1,4 @@
-"""What waits: summed over a node for metrics, and in messages and bytes for one session, for people.
+"""What waits for one session, in messages and bytes, for people; ``tally`` has the sums over a node.
 
 How many messages wait is counted as they come. Their bytes are not: who asks for them has the log read.
 """
@@ -6,7 +6,7 @@ How many messages wait is counted as they come. Their bytes are not: who asks fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.facade import BacklogInfo, ClaimInfo
@@ -16,8 +16,9 @@ from iot_mqtt.broker.readers.cursors import SessionCursor
 from iot_mqtt.broker.readers.elsewhere import ElsewhereCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.broker.views.tally import Tally
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.log import TURN_BITS, Log, LogRun
+from iot_mqtt.ports.log import Log, LogRun
 
 #: Bytes of the log that are looked at for one answer, and how often a message is compared with a filter.
 LOOK_BYTES = 64 * 1024 * 1024
@@ -27,47 +28,6 @@ LIST_BYTES = 8 * 1024 * 1024
 LIST_COMPARISONS = 200_000
 #: Comparisons between two turns of others.
 STEP = 5000
-
-
-class Tally:
-    """Sums over all sessions and groups."""
-
-    __slots__ = ("queued", "in_memory", "inflight", "released", "backlog", "uncounted", "largest", "furthest")
-
-    def __init__(self) -> None:
-        self.queued = self.inflight = self.released = self.in_memory = 0
-        self.backlog = self.uncounted = self.largest = self.furthest = 0
-
-    def add(self, cursor: LogCursor) -> None:
-        """A reader that is behind."""
-        waiting = cursor.owed
-        if cursor.backlog is None:
-            self.uncounted += 1
-        elif not waiting:
-            return
-        self.backlog += waiting
-        self.largest = max(self.largest, waiting)
-        self.furthest = max(self.furthest, (cursor.log.end >> TURN_BITS) - (cursor.position >> TURN_BITS))
-
-
-def tally(sessions: Iterable[Session], groups: SharedGroups) -> Tally:
-    """One pass over everything; a session for which nothing waits costs a few comparisons."""
-    found = Tally()
-    for session in sessions:
-        found.queued += len(session.queue)
-        if session.outbound.entries:
-            found.inflight += len(session.outbound)
-            found.released += session.outbound.released
-        if not session.durable:
-            found.in_memory += session.waiting
-        if session.replays or session.__class__ is not Session:
-            for cursor in session.cursors():
-                if not cursor.live:
-                    found.add(cursor)
-    for group in groups.parts():
-        if not group.live:
-            found.add(group)
-    return found
 
 
 def lag_of(session: Session) -> int:

@@ -9,8 +9,8 @@ from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
-from iot_mqtt.broker.views.backlog import tally
 from iot_mqtt.broker.views.cluster_view import Clients
+from iot_mqtt.broker.views.tally import tally
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo
 from iot_mqtt.topics import Routes
