@@ -82,6 +82,13 @@ def failed(request: WebRequest, error: Exception) -> bytes:
     return _write_json(request, error.status, error.problem(), {"content-type": _PROBLEM, **error.headers})
 
 
+def without_body(request: WebRequest, body: bytes) -> bytes:
+    """The answer to HEAD: the headers of GET. Twisted would drop it as well, with a warning in the log."""
+    if body:
+        request.setHeader("content-length", str(len(body)))
+    return b""
+
+
 def _write_page(request: WebRequest, page: Page) -> bytes:
     request.setResponseCode(page.status)
     for name, text in page.headers.items():

@@ -20,7 +20,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from iot_mqtt.admin import errors
-from iot_mqtt.admin.answers import answer_later, failed, status_of, write
+from iot_mqtt.admin.answers import answer_later, failed, status_of, without_body, write
 from iot_mqtt.admin.auditing import Auditor, Change
 from iot_mqtt.admin.call import Call, path_segments, read_query
 from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken
@@ -203,6 +203,10 @@ class _Root(Resource):
 
     def render(self, request: WebRequest) -> bytes | int:
         """Answer at once, or later where the broker has to commit first."""
+        body = self._render(request)
+        return without_body(request, body) if request.method == b"HEAD" and isinstance(body, bytes) else body
+
+    def _render(self, request: WebRequest) -> bytes | int:
         try:
             outcome = self._answer(request)
             if isinstance(outcome, Stream):

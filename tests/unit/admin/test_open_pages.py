@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from twisted.logger import capturedLogs
 
 from tests.unit.admin.adminkit import FakeView, make_browser
 
@@ -44,10 +45,16 @@ def test_metrics_come_with_their_own_content_type() -> None:
     assert (answer.headers["content-type"], answer.body) == ("text/plain; version=1", b"up 1\n")
 
 
-def test_head_answers_without_a_body() -> None:
-    """HEAD is GET without the body."""
-    answer = make_browser(FakeView()).request("HEAD", "/health")
-    assert (answer.status, answer.body) == (200, b"")
+@pytest.mark.parametrize("path", ["/", "/health", "/ready", "/metrics", "/nothing", "/api/v1/status", "/api/v1/users"])
+def test_head_answers_without_a_body(path: str) -> None:
+    """HEAD is GET without the body, with the length that it would have, and no line of the log."""
+    browser = make_browser(FakeView())
+    with capturedLogs() as lines:
+        answer = browser.request("HEAD", path)
+    got = browser.get(path)
+    assert (answer.status, answer.body) == (got.status, b"")
+    assert answer.headers["content-length"] == str(len(got.body))
+    assert not [line for line in lines if "HEAD" in str(line.get("log_format"))]
 
 
 def test_other_methods_are_405_and_name_those_that_work() -> None:
