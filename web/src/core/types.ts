@@ -106,6 +106,8 @@ export interface Finding {
 /** schema: Why */
 export interface Why {
   client_id: string;
+  /** Which has the client, or its session; any, if none has. */
+  node?: string;
   findings: Finding[];
   slowest_hop: string | null;
   client: Client | null;

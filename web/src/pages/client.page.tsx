@@ -142,13 +142,14 @@ function TopicField({ ask }: { ask: (topic: string) => void }) {
   );
 }
 
-function Connection({ why: { client } }: { why: Why }) {
+function Connection({ why: { client, node } }: { why: Why }) {
   return (
     <Panel title={t("client.connection")}>
       {!client && <Empty text={t("client.away")} />}
       {client && (
         <Facts
           of={[
+            [t("clients.node"), node],
             [t("clients.peer"), client.peer],
             [t("clients.user"), client.username ?? "–"],
             [t("clients.listener"), `${client.listener}, MQTT ${client.protocol}`],

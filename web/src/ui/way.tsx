@@ -30,12 +30,12 @@ function unknown(name: PlaceName, { client, session }: Why): boolean {
   return (name === "connection" || name === "client") && client === null;
 }
 
-function said(name: PlaceName, { client, session }: Why): string {
+function said(name: PlaceName, { client, session, node }: Why): string {
   if (name === "session" && session) return t("way.kept", { count: number(session.queued + session.backlog) });
   if (name === "window" && session) return t("way.unacknowledged", { count: number(session.inflight) });
   if (name === "subscription" && session) return t("way.filters", { count: number(session.subscriptions) });
   if (name === "connection" && client) return client.listener;
   if (name === "client" && client) return client.peer;
-  if (name === "node") return client?.node ?? session?.node ?? "";
+  if (name === "node" && (client || session)) return node ?? "";
   return "";
 }
