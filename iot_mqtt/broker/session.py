@@ -62,8 +62,13 @@ class ClientConnection(Protocol):
         """None: it takes none."""
         ...
 
-    def aliases(self, count: int) -> bool:
-        """Whether so many messages are sent with an alias for their topic."""
+    @property
+    def takes_bytes(self) -> bool:
+        """False: it takes packets as values, one by one."""
+        ...
+
+    def one_by_one(self, count: int) -> bool:
+        """Whether so many messages are sent each by itself."""
         ...
 
     def may_receive(self, topic: bytes) -> bool: ...
@@ -86,7 +91,7 @@ class ClientConnection(Protocol):
         """Returns the packet ids of messages that are larger than the client takes."""
         ...
 
-    def send_pubrel(self, ids: list[int]) -> None: ...
+    def send_acks(self, type: PacketType, ids: list[int]) -> None: ...
 
     def answer(self, type: PacketType, ids: list[int], ticket: int = 0) -> None:
         """Acknowledge once ``ticket`` is committed."""
