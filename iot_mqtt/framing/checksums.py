@@ -36,13 +36,11 @@ SIZES: Final[dict[str, int]] = {
 
 
 def checksum_of(kind: ChecksumKind) -> Callable[[bytes], int]:
-    """The function for a kind. Tables are made when a kind is asked for and kept for the process."""
+    """The function for a kind. Tables are made with its first sum and kept for the process."""
     if kind == "crc8":
-        table = _crc8_table()
-        return lambda data: _crc8(data, table)
+        return lambda data: _crc8(data, _crc8_table())
     if kind == "crc16-modbus":
-        bytewise, pairwise = _modbus_tables()
-        return lambda data: _crc16_modbus(data, bytewise, pairwise)
+        return lambda data: _crc16_modbus(data, *_modbus_tables())
     return _READY[kind]
 
 

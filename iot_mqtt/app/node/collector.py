@@ -52,10 +52,12 @@ class Collector:
         self._kilobytes = kilobytes
         self._most_blocks = self._most_kilobytes = 0.0
 
-    def begin(self) -> None:
-        """What was loaded stays. With a threshold of 0 everything else is as Python has it."""
-        if gc.get_freeze_count():
-            gc.unfreeze()  # an earlier life of the node is over, and nobody is served yet
+    def begin(self, *, again: bool = False) -> None:
+        """What was loaded stays. With a threshold of 0 everything else is as Python has it. ``again``: an earlier life of
+        the node is over, whose objects are looked at, for nobody is served yet.
+        """
+        if again:
+            gc.unfreeze()
             gc.collect()
         gc.freeze()
         if self._threshold:

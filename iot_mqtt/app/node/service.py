@@ -173,7 +173,7 @@ class Service:
         self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
         await self._store.settled()
         collector = Collector(self._config.node.gc_threshold, self.clock)
-        collector.begin()
+        collector.begin(again=before_listening is not None)
         keep_freed()
         self._repeat(LOOK_SECONDS, collector.look)
         self._repeat(DISK_SECONDS, self.broker.budget.measure)

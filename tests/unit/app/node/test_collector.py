@@ -32,10 +32,10 @@ def _as_before() -> Iterator[None]:
     gc.set_threshold(*threshold)
 
 
-def collector(memory: Memory, threshold: int = 1_000) -> Collector:
+def collector(memory: Memory, threshold: int = 1_000, *, again: bool = False) -> Collector:
     """One that has begun."""
     it = Collector(threshold, ManualClock(), lambda: memory.blocks, lambda: memory.kilobytes)
-    it.begin()
+    it.begin(again=again)
     return it
 
 
@@ -102,8 +102,20 @@ def test_an_earlier_life_of_the_node_leaves_nothing() -> None:
     collector(memory)
     earlier = weakref.ref(node)
     del node
-    collector(memory)
+    collector(memory, again=True)
     assert earlier() is None
+
+
+def test_a_first_life_does_not_look_at_what_was_imported() -> None:
+    """It was frozen while it came; to look at all of it is a tenth of a start."""
+    seen = []
+    gc.freeze()
+    gc.callbacks.append(lambda phase, info: seen.append(info["generation"]))
+    try:
+        Collector(1_000, ManualClock()).begin()
+    finally:
+        gc.callbacks.pop()
+    assert 2 not in seen
 
 
 def test_python_s_own_setting_is_kept_if_that_is_asked_for() -> None:
