@@ -12,7 +12,7 @@ NOX := .venv/bin/nox --session
 
 .PHONY: help setup run test fmt lint type unit wire system bench docs docs-check lock changelog clean
 .PHONY: sbom audit pipeline wheel deb chart dashboard
-.PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse
+.PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse powercut
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ abuse: setup ## 8,000 connections at all ports at once, half of them silent (ARG
 sim: setup ## Whole brokers in a simulated cluster (SEEDS=1000)
 	@scripts/setup.sh tests
 	@.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(ARGS)
+
+powercut: setup ## Power cuts of a real broker (POINTS=5000, of which 100 with a whole broker)
+	@.venv/bin/python -m tests.powercut --points $(or $(POINTS),5000) $(ARGS)
 
 wire: setup ## Wire cases, at our broker or at ARGS='--broker HOST:PORT'
 	@scripts/setup.sh tests
