@@ -214,7 +214,7 @@ def test_a_trace_shows_packets_as_they_come_and_go(broker: BrokerProcess) -> Non
         with _client(broker, "traced") as client:
             for number in itertools.count(1):
                 client.publish("hall/9/state", b"hidden-payload", qos=1, packet_id=number % 60_000 + 1)
-                assert client.expect(wire.PUBACK)
+                client.expect(wire.PUBACK)
                 if over.wait(0.1):
                     return
 

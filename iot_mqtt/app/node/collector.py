@@ -53,8 +53,8 @@ class Collector:
         self._most_blocks = self._most_kilobytes = 0.0
 
     def begin(self, *, again: bool = False) -> None:
-        """What was loaded stays. With a threshold of 0 everything else is as Python has it. ``again``: an earlier life of
-        the node is over, whose objects are looked at, for nobody is served yet.
+        """What was loaded stays. With a threshold of 0 everything else is as Python has it. ``again``: an earlier life
+        of the node is over, whose objects are looked at, for nobody is served yet.
         """
         if again:
             gc.unfreeze()

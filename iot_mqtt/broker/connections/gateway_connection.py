@@ -6,7 +6,8 @@
     GatewayConnection  values ─▶ ``DeviceStage``    which is the client
 
 Its messages go one by one, each as a ``Publish``: a gateway gets commands, and few of them. Acknowledgements of one
-kind that follow each other are one run. The flight recorder keeps bytes, so they are written for it, and for nobody else.
+kind that follow each other are one run. The flight recorder keeps bytes, so they are written for it, and for nobody
+else.
 """
 
 from __future__ import annotations
