@@ -1,9 +1,12 @@
 """What the dashboard costs messages, and how it feels.
 
     python -m benchmarks dashboard                     20 browsers on the overview beside mixed messages
+    python -m benchmarks dashboard --rounds 0 --retained 100000    only the page, and how lists feel
     python -m benchmarks dashboard --clients 100000    and a list of so many clients (wants that many descriptors)
 
-A Chromium opens the overview once and what it asks is recorded: calls and the stream of events. Then its like is asked
+A Chromium opens the overview once and what it asks is recorded: calls and the stream of events. It scrolls through the
+lists of clients and of retained messages to their ends, over them again, and filters them: ``slow`` are frames of more
+than 50 ms, ``work_ms`` is the time of the page's thread for a frame. Then its like is asked
 as by 20 browsers, each over connections of its own, beside 20,000 messages/s of all kinds; quiet phases and phases with
 browsers take turns. ``ratio`` is that of the medians; ``for the browsers`` is what the node took more, of a core.
 
@@ -31,7 +34,7 @@ from typing import Any
 
 from benchmarks.api import LOADS, MESSAGES, Phase, grounds, phase
 from benchmarks.durable import Node, say
-from benchmarks.flood import take
+from benchmarks.flood import dial, packet, take, text
 from benchmarks.logins import connect
 from benchmarks.whole import cpu_seconds
 
@@ -70,8 +73,20 @@ def _headers(node: Node) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
 
-def recorded(node: Node) -> dict[str, Any]:
-    """What ``costs.mjs`` says."""
+def retain(node: Node, count: int) -> None:
+    """Messages that lists show, a thousand of a line."""
+    topics = [f"hall/line-{number // 1000}/press-{number % 1000}/temperature" for number in range(count)]
+    with dial(node.port) as sock:
+        sock.sendall(connect("line-recorder"))
+        take(sock, 4)
+        for begin in range(0, count, 1000):
+            sock.sendall(b"".join(packet(0x31, text(one) + b"21.5") for one in topics[begin : begin + 1000]))
+        sock.sendall(b"\xc0\0")
+        take(sock, 2)
+
+
+def recorded(node: Node, lists: Sequence[tuple[str, int, Sequence[str]]]) -> dict[str, Any]:
+    """What ``costs.mjs`` says; of each list its address, its rows, and a filter: field, words, what is found."""
     password = "of-viewer-1234"
     status, said = ask(node, "POST", "admins", {"name": "viewer-1", "role": "viewer", "password": password})
     assert status == 200, said
@@ -85,9 +100,11 @@ def recorded(node: Node) -> dict[str, Any]:
         "chromium": chromium,
         "shots": str(node.folder / "shots"),
         "seconds": RECORDED,
+        "lists": lists,
     }
     command = ["node", "tests/browser/costs.mjs", json.dumps(settings)]
-    found: dict[str, Any] = json.loads(subprocess.check_output(command, cwd=WEB, text=True, timeout=300))
+    said_last = subprocess.check_output(command, cwd=WEB, text=True, timeout=300).splitlines()[-1]
+    found: dict[str, Any] = json.loads(said_last)
     return found
 
 
@@ -149,6 +166,22 @@ def lists(node: Node, count: int, times: int = 20) -> None:
         say(path.format(after="…"), clients=float(count), p50_ms=1e3 * median(took), cpu_ms=1e3 * worked)
 
 
+def show(address: str, felt: dict[str, Any]) -> None:
+    """How a list feels."""
+    for what, step in (("to the end", felt["down"]), ("all of it there", felt["over"])):
+        frames = {"p50_ms": step["p50"], "p99_ms": step["p99"], "longest_ms": step["longest"], "work_ms": step["work"]}
+        say(
+            f"{address} {what}",
+            rows=float(step["rows"]),
+            frames=float(step["frames"]),
+            slow=float(step["slow"]),
+            **frames,
+        )
+    down, filtered = felt["down"], felt["filtered"]
+    say(f"{address} pages", seconds=down["seconds"], pages=float(down["pages"]), calls=float(down["calls"]))
+    say(f"{address} filtered", after_ms=filtered["after"], long_tasks=float(filtered["long_tasks"]))
+
+
 def report(quiet: Sequence[Phase], busy: Sequence[Phase], browsers: Sequence[Browser]) -> None:
     """Both kinds of phases side by side."""
     for name in [name for name, _ in LOADS]:
@@ -176,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--browsers", type=int, default=20)
     parser.add_argument("--clients", type=int, default=10_000, help="that only stay")
+    parser.add_argument("--retained", type=int, default=10_000, help="messages, for their list")
     parser.add_argument("--scale", type=float, default=1.0, help="of the messages")
     parser.add_argument("--rounds", type=int, default=3, help="phases of each kind; 0: only the page and its list")
     parser.add_argument("--seconds", type=float, default=20.0, help="of a phase")
@@ -184,9 +218,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     rate = MESSAGES * options.scale
     with grounds(1) as ((node,), processes), connected(node, options.clients):
-        page = recorded(node)
+        retain(node, options.retained)
+        last = f"{options.clients - 1:06}"
+        page = recorded(
+            node,
+            [
+                ("#/clients", options.clients, ("contains", last, f"machine-{last}")),
+                ("#/retained", options.retained, ("filter", "hall/+/press-7/#", "/press-7/")),
+            ],
+        )
         say("page", first_paint_ms=page["paint"], figures_ms=page["shown"], calls_20_s=float(len(page["asked"])))
-        say("scrolling", **{name: float(value) for name, value in page["scrolled"].items()})
+        for address, felt in page["lists"].items():
+            show(address, felt)
         lists(node, options.clients)
         quiet: list[Phase] = []
         busy: list[Phase] = []

@@ -7,7 +7,18 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from systemkit.dashboard import CHROMIUM, WEB, bad_names, browse, buildable, client, example_gateway, person, traffic
+from systemkit.dashboard import (
+    CHROMIUM,
+    WEB,
+    bad_names,
+    browse,
+    buildable,
+    client,
+    example_gateway,
+    person,
+    retained,
+    traffic,
+)
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import brokers
 from systemkit.users import call
@@ -42,6 +53,15 @@ def test_the_dashboard_as_a_person_uses_it(shared_broker: BrokerProcess) -> None
         ):
             seen = {"client": CONVEYOR, "gateway": "press-hall", "command": command, **found}
             browse("pages", {**settings, **seen})
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="apt-get install chromium")
+def test_a_long_list_is_scrolled_to_its_end(shared_broker: BrokerProcess) -> None:
+    """No page of it is asked for twice or given up, however fast one scrolls; what it feels like is printed."""
+    rows = 3000
+    with retained(shared_broker, rows):
+        seen = {"rows": rows, "typed": "hall/line-2/press-7/#", "found": "hall/line-2/press-7/temperature"}
+        print(browse("scrolling", {**person(shared_broker, "lea"), **seen}))
 
 
 @pytest.mark.parametrize(

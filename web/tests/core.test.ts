@@ -88,6 +88,31 @@ describe("a list that comes in pages", () => {
     expect(fill(9, 11)).toEqual(["8"]);
   });
 
+  test("asks for what is further down, and for no page twice, while somebody goes on", () => {
+    const list = new Chunks<number>();
+    const asked: (string | undefined)[] = [];
+    let end = 3;
+    const fill = () => {
+      for (const { index, after } of list.further(() => end)) {
+        asked.push(after);
+        list.put(index, [0, 0, 0, 0], list.count < 16 ? String(list.count + 4) : null);
+        end = 14;
+      }
+    };
+    fill();
+    // The first page is not further down.
+    expect(asked).toEqual([]);
+    list.put(0, [0, 0, 0, 0], "4");
+    fill();
+    expect(asked).toEqual([]);
+    end = 6;
+    fill();
+    expect(asked).toEqual(["4", "8", "12"]);
+    end = 1000;
+    fill();
+    expect([asked.length, list.complete, list.count]).toEqual([4, true, 20]);
+  });
+
   test("forgets what came behind a page that ends elsewhere now", () => {
     const list = new Chunks<string>();
     list.put(0, ["a", "b"], "b");
@@ -96,6 +121,61 @@ describe("a list that comes in pages", () => {
     expect([list.count, list.complete]).toEqual([2, false]);
     expect([...list.needed(0, 2)].length).toBe(1);
   });
+});
+
+test("a way to write numbers and times is made once, not for each of them", async () => {
+  vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => {} });
+  vi.stubGlobal("navigator", { languages: ["en"] });
+  const { ago, bytes, number, short, time } = await import("../src/core/format");
+  const { language, speak } = await import("../src/core/i18n");
+  const before = language.value;
+  const { NumberFormat, DateTimeFormat } = Intl;
+  let made = 0;
+  const counted = <Format extends typeof NumberFormat | typeof DateTimeFormat>(real: Format): Format =>
+    new Proxy(real, {
+      construct: (target, values) => {
+        made += 1;
+        return Reflect.construct(target, values);
+      },
+    });
+  Object.assign(Intl, { NumberFormat: counted(NumberFormat), DateTimeFormat: counted(DateTimeFormat) });
+  speak("en");
+  for (let value = 0; value < 500; value++) {
+    number(value);
+    short(value * 100);
+    bytes(value * 1000);
+    ago(value);
+    time(value);
+  }
+  expect(number(1234567.5, 1)).toBe("1,234,567.5");
+  // Whole numbers, those of one digit, short ones below a thousand and above, times with their date.
+  expect(made).toBe(5);
+  // Another language is written in its own way at once.
+  speak("de");
+  expect(number(1234567.5, 1)).toBe("1.234.567,5");
+  speak(before);
+  Object.assign(Intl, { NumberFormat, DateTimeFormat });
+});
+
+test("an answer that is on its way is not given up for those who cannot wait", async () => {
+  vi.stubGlobal("document", { hidden: false, addEventListener: () => {} });
+  const { Poll } = await import("../src/core/live");
+  const answers: ((value: string) => void)[] = [];
+  const signals: AbortSignal[] = [];
+  const ask = (signal: AbortSignal) => {
+    signals.push(signal);
+    return new Promise<string>((done) => answers.push(done));
+  };
+  const found: (string | undefined)[] = [];
+  const poll = new Poll<string>(ask, 0, (data) => found.push(data));
+  for (let hurry = 0; hurry < 50; hurry++) poll.hurry(ask);
+  expect([signals.length, signals[0]?.aborted]).toEqual([1, false]);
+  answers[0]?.("first");
+  await vi.waitFor(() => expect(found).toEqual(["first"]));
+  poll.hurry(ask);
+  answers[1]?.("further");
+  await vi.waitFor(() => expect(found).toEqual(["first", "further"]));
+  poll.stop();
 });
 
 test("figures of another life of a node give no rates", () => {

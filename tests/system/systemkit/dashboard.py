@@ -123,6 +123,19 @@ def traffic(broker: BrokerProcess, publisher: Plain, name: str) -> Iterator[dict
 
 
 @contextmanager
+def retained(broker: BrokerProcess, count: int) -> Iterator[None]:
+    """So many retained messages, ``hall/line-<n>/press-<n>/temperature``, a thousand of a line."""
+    topics = [f"hall/line-{number // 1000}/press-{number % 1000}/temperature" for number in range(count)]
+    with client(broker, "line-recorder") as recorder:
+        for payload in (b"21.5", b""):
+            for topic in topics:
+                recorder.publish(topic, payload, retain=True)
+            recorder.ping()
+            if payload:
+                yield
+
+
+@contextmanager
 def example_gateway(broker: BrokerProcess, name: str) -> Iterator[None]:
     """The example in Node: eight devices that know one command."""
     program = ROOT / "examples" / "gateway-node" / "gateway.mjs"

@@ -10,18 +10,31 @@ function locale(): string {
   return own ?? language.value;
 }
 
+const made = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>();
+
+/** Made once for each language and name: to make one takes longer than to write a hundred numbers with it. */
+function kept<Format extends Intl.NumberFormat | Intl.DateTimeFormat>(
+  name: string,
+  make: (locale: string) => Format,
+): Format {
+  const own = locale();
+  const key = `${own} ${name}`;
+  const format = (made.get(key) as Format | undefined) ?? make(own);
+  made.set(key, format);
+  return format;
+}
+
 export function number(value: number | null | undefined, digits = 0): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  return new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(value);
+  return kept(`.${digits}`, (own) => new Intl.NumberFormat(own, { maximumFractionDigits: digits })).format(value);
 }
 
 /** Three digits, and k or M where there are more: what tiles and axes show. */
 export function short(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  const format = { notation: "compact", maximumSignificantDigits: 3 } as const;
-  return new Intl.NumberFormat(locale(), Math.abs(value) < 1000 ? { maximumSignificantDigits: 3 } : format).format(
-    value,
-  );
+  const digits = { maximumSignificantDigits: 3 };
+  if (Math.abs(value) < 1000) return kept("short", (own) => new Intl.NumberFormat(own, digits)).format(value);
+  return kept("compact", (own) => new Intl.NumberFormat(own, { notation: "compact", ...digits })).format(value);
 }
 
 export function bytes(value: number | null | undefined): string {
@@ -63,13 +76,10 @@ export function time(at: number | null | undefined, millis = false): string {
   const today = when.toDateString() === new Date().toDateString();
   const day = today ? {} : ({ year: "numeric", month: "2-digit", day: "2-digit" } as const);
   const fine = millis ? ({ fractionalSecondDigits: 3 } as const) : {};
-  return new Intl.DateTimeFormat(locale(), {
-    ...day,
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-    ...fine,
-  }).format(when);
+  const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const;
+  return kept(`time ${today} ${millis}`, (own) => new Intl.DateTimeFormat(own, { ...day, ...clock, ...fine })).format(
+    when,
+  );
 }
 
 /** How long ago. */

@@ -35,20 +35,29 @@ export class Poll<Answer> {
   }
 
   refresh(): void {
-    if (this.stopped || !visible.value) return;
-    this.pause();
-    const running = new AbortController();
-    this.running = running;
-    this.ask(running.signal).then(
-      (data) => this.done(running, data, undefined),
-      (error: unknown) => this.done(running, undefined, error),
-    );
+    this.begin(this.ask);
+  }
+
+  /** Asks now, and in another way than at other times; nothing is done while an answer is on its way. */
+  hurry(ask: (signal: AbortSignal) => Promise<Answer>): void {
+    if (!this.running) this.begin(ask);
   }
 
   stop(): void {
     this.stopped = true;
     this.unwatch();
     this.pause();
+  }
+
+  private begin(ask: (signal: AbortSignal) => Promise<Answer>): void {
+    if (this.stopped || !visible.value) return;
+    this.pause();
+    const running = new AbortController();
+    this.running = running;
+    ask(running.signal).then(
+      (data) => this.done(running, data, undefined),
+      (error: unknown) => this.done(running, undefined, error),
+    );
   }
 
   private pause(): void {

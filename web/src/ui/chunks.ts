@@ -44,6 +44,15 @@ export class Chunks<Row> {
     }
   }
 
+  /** The next page, again and again while rows before `end` have not come; `end` is asked each time. */
+  *further(end: () => number): Generator<Wanted> {
+    while (this.loaded && !this.complete && this.count < end()) {
+      const index = this.chunks.length;
+      yield { index, after: this.chunks[index - 1]?.next ?? undefined };
+      if (this.chunks.length === index) return;
+    }
+  }
+
   /** A page, new or again. Where another one begins after it than before, what came behind is asked for anew. */
   put(index: number, items: Row[], next: string | null): void {
     const before = this.chunks[index];

@@ -1,11 +1,11 @@
 /** A list of any length: pages by cursor as one scrolls, only the rows in view in the document, those kept up to date. */
-import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { Component, type ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, type Missing, type Paged, type Problem, type Query } from "../core/api";
 import { number } from "../core/format";
-import { t } from "../core/i18n";
+import { language, t } from "../core/i18n";
 import { Poll } from "../core/live";
-import { CHUNK, Chunks } from "./chunks";
+import { CHUNK, Chunks, type Wanted } from "./chunks";
 import { Empty, MissingNote, ProblemNote } from "./notes";
 
 export interface Column<Row> {
@@ -56,21 +56,26 @@ export function DataTable<Row>(props: Props<Row>) {
     setProblem(undefined);
     setMissing(undefined);
     box.current?.scrollTo({ top: 0 });
+    const load = async ({ index, after }: Wanted, signal: AbortSignal) => {
+      const page = await api.get<Paged<Row>>(path, { ...query, after, limit: CHUNK }, signal);
+      fresh.put(index, page.items, page.after ?? null);
+      setMissing(page.missing);
+      show((count) => count + 1);
+    };
+    // What comes into view while other pages are on their way.
+    const more = async (signal: AbortSignal) => {
+      for (const one of fresh.further(() => seen(box.current).end + 2 * OVER)) await load(one, signal);
+    };
     const poll = new Poll<void>(
       async (signal) => {
-        const top = box.current?.scrollTop ?? 0;
-        const height = box.current?.clientHeight ?? 600;
-        for (const chunk of fresh.needed(Math.floor(top / ROW), Math.ceil((top + height) / ROW) + OVER)) {
-          const page = await api.get<Paged<Row>>(path, { ...query, after: chunk.after, limit: CHUNK }, signal);
-          fresh.put(chunk.index, page.items, page.after ?? null);
-          setMissing(page.missing);
-          show((count) => count + 1);
-        }
+        const { first, end } = seen(box.current);
+        for (const one of fresh.needed(first, end + OVER)) await load(one, signal);
+        await more(signal);
       },
       every,
       (_, failed) => setProblem(failed),
     );
-    refill.current = () => poll.refresh();
+    refill.current = () => poll.hurry(more);
     return () => poll.stop();
   }, [key, every]);
   const refill = useRef(() => {});
@@ -90,12 +95,11 @@ export function DataTable<Row>(props: Props<Row>) {
     const element = box.current;
     if (!element) return;
     setView({ top: element.scrollTop, height: element.clientHeight });
-    if (!chunks.complete && (element.scrollTop + element.clientHeight) / ROW > chunks.count - 2 * OVER)
-      refill.current();
+    if (!chunks.complete && seen(element).end > chunks.count - 2 * OVER) refill.current();
   };
 
-  const shown = small ? columns.filter((one) => !one.wide) : columns;
-  const tracks = { gridTemplateColumns: shown.map((one) => one.width).join(" ") };
+  const shown = useMemo(() => (small ? columns.filter((one) => !one.wide) : columns), [small, columns]);
+  const tracks = shown.map((one) => one.width).join(" ");
   const first = Math.max(0, Math.floor(view.top / ROW) - OVER);
   const rows = chunks.slice(first, Math.ceil((view.top + view.height) / ROW) + OVER);
   const count = `${number(chunks.count)}${chunks.complete ? "" : "+"}`;
@@ -112,7 +116,7 @@ export function DataTable<Row>(props: Props<Row>) {
       <div class="scroll" ref={box} onScroll={scrolled} tabIndex={0} role="region" aria-label={label}>
         <div role="table" aria-label={label} aria-rowcount={chunks.complete ? chunks.count + 1 : -1}>
           <div role="rowgroup" class="head">
-            <div role="row" class="row" style={tracks} aria-rowindex={1}>
+            <div role="row" class="row" style={{ gridTemplateColumns: tracks }} aria-rowindex={1}>
               {shown.map((one) => (
                 <div role="columnheader" key={one.key} class={one.end ? "end" : ""}>
                   {one.title}
@@ -122,19 +126,14 @@ export function DataTable<Row>(props: Props<Row>) {
           </div>
           <div role="rowgroup" class="body" style={{ height: `${chunks.count * ROW}px` }}>
             {rows.map((row, at) => (
-              <div
-                role="row"
-                class="row"
+              <TableRow
                 key={id(row)}
-                aria-rowindex={first + at + 2}
-                style={{ ...tracks, transform: `translateY(${(first + at) * ROW}px)` }}
-              >
-                {shown.map((one) => (
-                  <div role="cell" key={one.key} class={one.end ? "end" : ""}>
-                    {one.cell(row)}
-                  </div>
-                ))}
-              </div>
+                row={row}
+                at={first + at}
+                columns={shown}
+                tracks={tracks}
+                language={language.value}
+              />
             ))}
           </div>
         </div>
@@ -142,6 +141,51 @@ export function DataTable<Row>(props: Props<Row>) {
       </div>
     </section>
   );
+}
+
+interface RowProps<Row> {
+  row: Row;
+  at: number;
+  columns: Column<Row>[];
+  tracks: string;
+  language: string;
+}
+
+/** One row, drawn again when it is another one, and not with each step of those who scroll past it. */
+class TableRow<Row> extends Component<RowProps<Row>> {
+  override shouldComponentUpdate(next: RowProps<Row>): boolean {
+    const { row, at, columns, tracks, language } = this.props;
+    return (
+      next.row !== row ||
+      next.at !== at ||
+      next.columns !== columns ||
+      next.tracks !== tracks ||
+      next.language !== language
+    );
+  }
+
+  override render({ row, at, columns, tracks }: RowProps<Row>) {
+    return (
+      <div
+        role="row"
+        class="row"
+        aria-rowindex={at + 2}
+        style={{ gridTemplateColumns: tracks, transform: `translateY(${at * ROW}px)` }}
+      >
+        {columns.map((one) => (
+          <div role="cell" key={one.key} class={one.end ? "end" : ""}>
+            {one.cell(row)}
+          </div>
+        ))}
+      </div>
+    );
+  }
+}
+
+/** Rows in view, from the first to before `end`. */
+function seen(box: HTMLElement | null): { first: number; end: number } {
+  const top = box?.scrollTop ?? 0;
+  return { first: Math.floor(top / ROW), end: Math.ceil((top + (box?.clientHeight ?? 600)) / ROW) };
 }
 
 function useNarrow(): boolean {
