@@ -2,7 +2,7 @@
 # mypy: disable-error-code="no-untyped-call"
 """Twisted's epoll reactor with a shorter way to ``doRead`` and a notion of the end of a turn.
 
-Four differences from ``EPollReactor``:
+Five differences from ``EPollReactor``:
 
 * A descriptor that is only readable, the usual case, is read at once. Twisted sets up a logging context for each
   event (``log.callWithLogger``), which costs more than the read of a small packet; here that is left to the case that
@@ -12,6 +12,8 @@ Four differences from ``EPollReactor``:
 * The loop itself asks for the time once per turn, and looks at the timers only when one is due or new. Twisted's makes
   ten calls around each poll, which is a tenth of what a turn with one small message costs.
 * ``watch`` asks nothing about a socket that has just been accepted.
+* Timers go by the monotonic clock. Twisted's go by the wall clock: when that is put back by an hour, no timer is due
+  for an hour, and nobody's keep-alive ends.
 
 Everything else is Twisted's.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import select
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +41,8 @@ LONGEST_WAIT = 2_000_000.0
 
 class TurnReactor(epollreactor.EPollReactor):
     """See the module."""
+
+    seconds = staticmethod(time.monotonic)
 
     def __init__(self) -> None:
         self._turn_end: list[Callable[[], None]] = []

@@ -210,3 +210,9 @@ def test_large_packets_are_read_as_wholes(server: Server) -> None:
 
     server.run(client)
     assert whole in reads
+
+
+def test_timers_do_not_look_at_the_wall_clock(server: Server) -> None:
+    """Put back by an hour, it would hold everybody up for an hour; a real one is in ``test_disk_and_clock``."""
+    before = time.monotonic()
+    assert before <= server.reactor.seconds() <= time.monotonic()
