@@ -136,6 +136,7 @@ class AuditLog:
 
     def _open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sync(self._folder.parent)
         files = paths(self._folder)
         if files:
             whole = files[-1].read_bytes()

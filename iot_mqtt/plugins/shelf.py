@@ -96,6 +96,7 @@ class Shelf:
             os.fsync(file.fileno())
         new.replace(self.folder / _STATE)
         _sync(self.folder)
+        _sync(self.folder.parent)
 
     def places(self) -> dict[str, dict[str, Place]]:
         """What is kept: name, label, place."""
@@ -125,7 +126,7 @@ class Shelf:
         for path in (*workplace.rglob("*"), workplace):
             _sync(path)
         workplace.replace(folder)
-        for path in (folder.parent, self.folder):
+        for path in (folder.parent, self.folder, self.folder.parent):
             _sync(path)
         return label
 

@@ -4,7 +4,8 @@
 
 * ``lost``: nothing that was not synced is there, neither bytes nor names;
 * ``part``: of each file the first of the unsynced writes, the last one of them torn, and so of each directory's names;
-* ``mixed``: each sector of each unsynced write is there or not, and each change of names, whatever the others are.
+* ``mixed``: each sector of each unsynced write is there or not, whatever the others are. Names keep their order, as in
+  every file system with a journal.
 
 A sync of a file holds for what was written before it began. Names are held by a sync of their directory alone.
 """
@@ -102,6 +103,8 @@ class Folder:
     now: dict[bytes, File | Folder] = field(default_factory=dict)
     synced: dict[bytes, File | Folder] = field(default_factory=dict)
     since: list[dict[bytes, File | Folder | None]] = field(default_factory=list)
+    #: Names in other folders that go when the one that was given here is durable: of files that were moved.
+    moved: dict[bytes, tuple[Folder, bytes]] = field(default_factory=dict)
 
     def change(self, names: dict[bytes, File | Folder | None]) -> None:
         """Give or take names, in one step."""
@@ -112,15 +115,17 @@ class Folder:
         """So many of the unsynced changes are durable."""
         for names in self.since[:count]:
             _put(self.synced, names)
+            for name in names:
+                folder, before = self.moved.pop(name, (None, b""))
+                if folder is not None:
+                    folder.synced.pop(before, None)
         del self.since[:count]
 
     def left(self, tearing: Tearing, dice: Random) -> dict[bytes, File | Folder]:
         """The names that a power cut leaves."""
         names = dict(self.synced)
-        kept = self.since[: dice.randint(0, len(self.since))] if tearing == "part" else self.since
-        for change in kept:
-            if tearing == "part" or (tearing == "mixed" and dice.random() < 0.5):
-                _put(names, change)
+        for change in self.since[: 0 if tearing == "lost" else dice.randint(0, len(self.since))]:
+            _put(names, change)
         return names
 
 
@@ -199,7 +204,9 @@ class Disk:
                 folder.change(gone | {new: thing})
             else:
                 other.change({new: thing})
-                folder.change(gone)
+                if step.kind is Kind.RENAME:  # its old name is kept as long as it may be needed
+                    folder.now.pop(name)
+                    other.moved[new] = folder, name
 
     def _parent(self, path: bytes) -> tuple[Folder, bytes]:
         *above, name = _parts(path)

@@ -54,6 +54,7 @@ class SpoolFile:
     def open(self) -> tuple[list[Entry], int]:
         """What waits, and how many lines were unreadable. The file then has nothing else."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sync(self._path.parent.parent)
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:

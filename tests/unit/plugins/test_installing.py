@@ -82,8 +82,9 @@ def test_what_is_installed_is_on_the_disk(here: House, tmp_path: Path, monkeypat
     (folder,) = (path for path in synced if path.name == "vendor_codec" and path.parent.name.startswith(".new-"))
     assert {"codec.py", "tables.py", "lazy.py", folder.parent.name} <= set(names)
     decided = names.index("state.json.new")
-    assert names[decided - 2 : decided] == ["vendor_codec", "plugins"]
-    assert names[-1] == "plugins"
+    above = here.folder.parent.name
+    assert names[decided - 3 : decided] == ["vendor_codec", "plugins", above]
+    assert names[-2:] == ["plugins", above]
 
 
 @pytest_twisted.ensureDeferred

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,14 @@ def found(root: Path) -> list[int]:
 def some(begin: int, end: int) -> list[Record]:
     """For two topics in turn, so that a round has two files."""
     return [record(number, "ab"[number % 2]) for number in range(begin, end)]
+
+
+def test_the_name_of_the_directory_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is finished in it: a power cut would take all that was finished with the name."""
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(Path(os.readlink(f"/proc/self/fd/{file}"))))
+    rounds(tmp_path / "uplink").open(Place(SPOOL, 0), 0)
+    assert synced == [tmp_path.resolve()]
 
 
 @pytest.mark.parametrize("moment", ["while writing", "before the state", "after the state", "between the names"])
