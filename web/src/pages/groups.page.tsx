@@ -22,7 +22,7 @@ function Groups() {
           {
             key: "group",
             title: t("groups.group"),
-            width: "minmax(7rem, 1fr)",
+            width: "minmax(9rem, 1fr)",
             cell: (one) => (
               <>
                 <Mark
@@ -44,9 +44,10 @@ function Groups() {
           {
             key: "members",
             title: t("groups.members"),
-            width: "5rem",
+            width: "6rem",
             cell: (one) => t("groups.of", { connected: number(one.connected), members: number(one.members) }),
             end: true,
+            wide: true,
           },
           { key: "waiting", title: t("groups.waiting"), width: "5rem", cell: (one) => number(one.waiting), end: true },
           { key: "node", title: t("clients.node"), width: "7rem", cell: (one) => one.node ?? "", wide: true },

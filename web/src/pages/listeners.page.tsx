@@ -17,7 +17,7 @@ function columns(changed: () => void): Column<Listener>[] {
     {
       key: "name",
       title: t("listeners.name"),
-      width: "minmax(6rem, 1fr)",
+      width: "minmax(5.5rem, 1fr)",
       cell: (one) => <span class="mono">{one.name}</span>,
     },
     {
@@ -40,6 +40,7 @@ function columns(changed: () => void): Column<Listener>[] {
       title: t("listeners.where"),
       width: "minmax(8rem, 1.5fr)",
       cell: (one) => <span class="mono">{`${one.host}:${one.port}`}</span>,
+      wide: true,
     },
     {
       key: "protocol",
@@ -76,7 +77,7 @@ function columns(changed: () => void): Column<Listener>[] {
     {
       key: "close",
       title: "",
-      width: "7rem",
+      width: "6rem",
       end: true,
       cell: (one) =>
         one.open && (

@@ -31,6 +31,8 @@ function Shell() {
   const where = parts.join("/");
   useEffect(() => {
     setOpen(false);
+    // What was scrolled was another page.
+    main.current?.scrollTo(0, 0);
     main.current?.querySelector("h1")?.focus({ preventScroll: true });
   }, [where]);
   return (

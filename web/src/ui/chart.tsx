@@ -20,6 +20,8 @@ interface Props {
   height?: number;
 }
 
+/** Seconds that are shown before a single value. */
+const ALONE = 60;
 const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4"] as const;
 /** Who does not see the colours sees the dashes. */
 const DASHES = [[], [6, 3], [2, 3], [10, 3, 2, 3]];
@@ -85,7 +87,7 @@ function options(
   return {
     width: element.clientWidth || 300,
     height,
-    padding: [6, 6, 0, 0],
+    padding: [6, 16, 0, 0],
     cursor: { y: false, points: { size: 6 }, sync: { key: "charts" } },
     legend: { show: false },
     hooks: { setCursor: [(plot) => point(plot.cursor.idx ?? null)] },
@@ -99,7 +101,7 @@ function options(
         grid: { stroke: colour("--grid"), width: 1 },
       },
     ],
-    scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+    scales: { x: { range: spanned }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     series: [
       {},
       ...names.map((label, index) => ({
@@ -115,6 +117,11 @@ function options(
 
 function clock(at: number): string {
   return time(at).replace(/:\d\d(?=\D*$)/, "");
+}
+
+/** Of a single value uPlot would show three years. */
+function spanned(plot: uPlot, from: number, to: number): uPlot.Range.MinMax {
+  return plot.data[0]?.length === 1 ? [from - ALONE, from] : [from, to];
 }
 
 /** A colour as a canvas understands it. */

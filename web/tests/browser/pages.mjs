@@ -37,7 +37,7 @@ const JOURNEYS = [
 ];
 /** Each is opened, held against axe, and photographed: where, and what is there when it has been drawn. */
 const PAGES = [
-  ["overview", "#/", ".tiles .tile"],
+  ["overview", "#/", ".tiles .tile:first-child .value:not(:has-text('–'))"],
   ["clients", "#/clients", "[role=table] .body [role=row]"],
   ["subscriptions", "#/subscriptions", ".list .count"],
   ["retained", "#/retained", ".list .count"],

@@ -5,6 +5,11 @@ import assert from "node:assert/strict";
 export async function photographed(ui, pages) {
   for (const [title, address, there] of pages) {
     await ui.open(address, there);
+    assert.equal(
+      await ui.page.evaluate(() => document.querySelector("main").scrollTop),
+      0,
+      `${title} does not begin at its top`,
+    );
     // What lies behind a dialog is not held against axe.
     assert.equal(await ui.page.locator("dialog[open]").count(), 0, `${title}: a dialog is open`);
     assert.equal(await ui.page.locator("img").count(), 0, `${title}: a name is not text`);
@@ -15,9 +20,19 @@ export async function photographed(ui, pages) {
     }
     await ui.page.emulateMedia({ colorScheme: "light" });
     await ui.page.setViewportSize({ width: 390, height: 844 });
-    const wider = await ui.page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
-    assert.equal(wider, false, `${title} is wider than a phone`);
+    assert.deepEqual(await ui.page.evaluate(wider), [], `${title} is wider than a phone`);
     await ui.shot(`${title}-phone`);
     await ui.page.setViewportSize({ width: 1280, height: 800 });
+    await ui.page.evaluate(() => document.querySelector("main").scrollTo(0, 100_000));
   }
+}
+
+/** In the page: what stands out at its end, though not inside of what scrolls by itself. */
+function wider() {
+  const main = document.querySelector("main");
+  if (main.scrollWidth <= main.clientWidth && document.documentElement.scrollWidth <= innerWidth) return [];
+  const scrolls = (one) =>
+    one !== main && (getComputedStyle(one).overflowX !== "visible" || scrolls(one.parentElement));
+  const out = [...main.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > innerWidth);
+  return out.filter((one) => !scrolls(one.parentElement)).map((one) => `${one.tagName} ${one.className}`);
 }
