@@ -10,6 +10,8 @@ import pytest
 from systemkit.process import MOSQUITTO
 
 from tests.powercut.campaign import Recording, cut, draw, in_memory, record
+from tests.powercut.disk import Disk, Folder
+from tests.powercut.journal import Kind
 from tests.seeds import seeds_of
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="looks into the directory of our own engine")
@@ -50,3 +52,17 @@ def test_a_disk_that_does_not_sync_is_found_out(recording: tuple[Recording, Path
     points = draw(steps, 15, 0, dice)
     result = cut(steps, points, folder, dice, lies=lambda path: b"/commits-" in path)
     assert any("are lost" in fault for fault in result.faults), str(result)
+
+
+@pytest.mark.parametrize("name", [b"grid", b"uplink", b"plugins"])
+def test_the_name_of_a_directory_is_as_durable_as_what_is_in_it(recording: tuple[Recording, Path], name: bytes) -> None:
+    """In the first life already: nothing but a sync of the data directory keeps it."""
+    disk, lives = Disk(), 0
+    for step in recording[0].steps:
+        lives += step.kind is Kind.BEGIN
+        if lives > 1:
+            break
+        disk.apply(step)
+    data = disk.root.synced[b"data"]
+    assert isinstance(data, Folder)
+    assert name in data.synced
