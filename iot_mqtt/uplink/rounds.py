@@ -94,8 +94,9 @@ class Rounds:
         self.abandon()
         hidden = self._root / HIDDEN
         hidden.mkdir(parents=True, exist_ok=True)
-        # All that is finished here is as durable as the name of the directory.
-        _sync(self._root.parent)
+        # All that is finished here is as durable as the name of the directory. What it lies in may be closed to us.
+        with suppress(PermissionError):
+            _sync(self._root.parent)
         self._take_lock()
         state = self._read_state()
         if state is not None:
