@@ -62,13 +62,8 @@ class ClientConnection(Protocol):
         """None: it takes none."""
         ...
 
-    @property
-    def takes_bytes(self) -> bool:
-        """False: it takes packets as values, one by one."""
-        ...
-
-    def one_by_one(self, count: int) -> bool:
-        """Whether so many messages are sent each by itself."""
+    def aliases(self, count: int) -> bool:
+        """Whether so many messages are sent with an alias for their topic."""
         ...
 
     def may_receive(self, topic: bytes) -> bool: ...
@@ -91,7 +86,7 @@ class ClientConnection(Protocol):
         """Returns the packet ids of messages that are larger than the client takes."""
         ...
 
-    def send_acks(self, type: PacketType, ids: list[int]) -> None: ...
+    def send_pubrel(self, ids: list[int]) -> None: ...
 
     def answer(self, type: PacketType, ids: list[int], ticket: int = 0) -> None:
         """Acknowledge once ``ticket`` is committed."""

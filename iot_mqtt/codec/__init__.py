@@ -22,7 +22,7 @@ from iot_mqtt.codec.packets import (
     Unsuback,
     Unsubscribe,
 )
-from iot_mqtt.codec.properties import NO_PROPERTIES, Properties, read_publish
+from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
 from iot_mqtt.codec.reasons import return_code
 from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch, run_of, run_of_message
 from iot_mqtt.codec.scan import last_messages, named, page_reader, row_reader, runs_of
@@ -69,7 +69,6 @@ __all__ = [
     "last_messages",
     "named",
     "page_reader",
-    "read_publish",
     "row_reader",
     "runs_of",
     "return_code",

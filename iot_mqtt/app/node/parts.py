@@ -13,7 +13,6 @@ from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, Lo
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.conduct import Patience
 from iot_mqtt.broker.connections.connection import Connection, Kind
-from iot_mqtt.broker.connections.gateway_connection import GatewayConnection
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
 from iot_mqtt.devices.asked import Lets
@@ -189,8 +188,15 @@ def make_layout(
         frames = told.protocol == "frames"
         if frames:
             protocol = ("device", make_stage(links, make_link_settings(told)))
-        connection = GatewayConnection if frames else Connection
-        return Layout([protocol, ("broker", partial(connection, broker.serving(Kind(durable, frames, told.codec))))])
+        return Layout(
+            [
+                protocol,
+                (
+                    "broker",
+                    partial(Connection, broker.serving(Kind(durable, frames, told.codec))),
+                ),
+            ]
+        )
 
     return layout
 

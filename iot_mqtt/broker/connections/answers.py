@@ -81,7 +81,7 @@ class AnswerWriter(ClientWriter):
     ) -> None:
         """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
         if self.answers is None and ticket <= self.output.store.committed:
-            self.send_acks(type, ids, reason)
+            self.send(self.written(type, ids, reason))
             return
         if type is PacketType.PUBACK and self.session is not None:
             self.session.inbound.unacknowledged += len(ids)
@@ -103,11 +103,7 @@ class AnswerWriter(ClientWriter):
         if self.answers is None and store.latest <= store.committed:
             call()
         else:
-            self.call_behind(call, store.latest)
-
-    def call_behind(self, call: Callable[[], None], ticket: int) -> None:
-        """Do something once ``ticket`` is committed, in order behind earlier answers. The type says nothing of it."""
-        self._waiting().append(Waiting(ticket, PacketType.CONNACK, [], call=call))
+            self._waiting().append(Waiting(store.latest, PacketType.CONNACK, [], call=call))
 
     def _waiting(self) -> Answers:
         if self.answers is None:
@@ -128,10 +124,7 @@ class AnswerWriter(ClientWriter):
                 continue
             if answer.type is PacketType.PUBACK and self.session is not None:
                 self.session.inbound.unacknowledged -= len(answer.ids)
-            if answer.data is not None:
-                self.send(answer.data)
-            else:
-                self.send_acks(answer.type, answer.ids, answer.reason)
+            self.send(answer.data or self.written(answer.type, answer.ids, answer.reason))
         if answers:
             self.output.turn.await_commit(self)
         else:

@@ -13,12 +13,12 @@ from iot_mqtt.broker.publication import Publication, hop_properties
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import Packet, PacketType, encode_acks, encode_publish
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.pipeline import Batch, Context, Stage
+from iot_mqtt.pipeline import Context, Stage
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import Store
 from iot_mqtt.session import Delivery, OutboundAliases, Piece
-from iot_mqtt.values import Message, ProtocolVersion
+from iot_mqtt.values import ProtocolVersion
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.session import Session
@@ -69,26 +69,17 @@ class ClientWriter(Stage):
         self.outbound_aliases: OutboundAliases | None = None
         self.max_packet_size = 0
         #: Most connections have nothing to write, and an empty list costs 72 bytes.
-        self._out: Batch | None = None
+        self._out: list[bytes] | None = None
         self._out_bytes = 0
-
-    @property
-    def takes_bytes(self) -> bool:
-        """False: it takes packets as values, one by one."""
-        return True
 
     def send(self, data: bytes) -> None:
         """Add bytes to this turn's write."""
-        self.add(data, len(data))
-
-    def add(self, item: object, size: int) -> None:
-        """Add what the next stage takes, and what counts as so many bytes."""
         if self._out:
-            self._out.append(item)
+            self._out.append(data)
         else:
-            self._out = [item]
+            self._out = [data]
             self.output.turn.mark_dirty(self)
-        self._out_bytes += size
+        self._out_bytes += len(data)
         if self._out_bytes > EAGER_BYTES:
             self.write_out()
 
@@ -103,12 +94,8 @@ class ClientWriter(Stage):
         if ctx is not None:
             recorded = ctx.channel.recorded
             if recorded is not None:
-                recorded.sent(self.as_bytes(out))
+                recorded.sent(out)
             ctx.send(out)
-
-    def as_bytes(self, out: Batch) -> list[bytes]:
-        """What is written, as the flight recorder takes it."""
-        return out
 
     # Packets.
 
@@ -126,41 +113,34 @@ class ClientWriter(Stage):
             raise Refused(f"{packet.type.name} is larger than the client takes", ReasonCode.PACKET_TOO_LARGE)
         return data
 
-    def send_written(self, packet: Packet, data: bytes) -> None:
-        """Add a packet that is written already, in the client's version."""
-        self.send(data)
-
-    def send_last(self, packet: Packet) -> None:
-        """Add a packet before the connection is closed, if the client takes one of its size."""
-        data = fitting(packet, self.version or ProtocolVersion.V311, self.max_packet_size)
-        if data is not None:
-            self.output.counters.packets_sent[packet.type.name] += 1
-            self.send(data)
-
-    def send_acks(self, type: PacketType, ids: list[int], reason: ReasonCode = ReasonCode.SUCCESS) -> None:
-        """Add acknowledgements of one type to this turn's write."""
+    def written(self, type: PacketType, ids: list[int], reason: ReasonCode) -> bytes:
+        """Acknowledgements, counted."""
         assert self.version is not None
         self.output.counters.packets_sent[type._name_] += len(ids)  # a tenth of what ``name`` costs
-        self.send(encode_acks(type, ids, self.version, reason))
+        return encode_acks(type, ids, self.version, reason)
+
+    def send_pubrel(self, ids: list[int]) -> None:
+        """PUBREL for exchanges whose PUBREC is safely noted."""
+        self.send(self.written(PacketType.PUBREL, ids, ReasonCode.SUCCESS))
 
     # The session's messages.
 
-    def one_by_one(self, count: int) -> bool:
-        """Whether so many messages are sent each by itself: one is that may have an alias for its topic. What goes in
-        bulk is written once for all who get it.
+    def aliases(self, count: int) -> bool:
+        """Whether so many messages are sent with an alias for their topic: one by itself, to a client that takes them.
+        What goes in bulk is written once for all who get it.
         """
         return count == 1 and self.outbound_aliases is not None
 
     def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
         """A run in a form of its own."""
-        if self.max_packet_size or self.one_by_one(publication.count):
+        if self.max_packet_size or self.aliases(publication.count):
             self._send_one_by_one(publication, retain, identifiers)
             return
         self.send(publication.at_qos0(self.five, retain, identifiers))
         self._count_delivered(publication.count)
 
     def _send_one_by_one(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
-        """For clients with a Maximum Packet Size or with topic aliases, and for gateways."""
+        """For clients with a Maximum Packet Size or with topic aliases."""
         sent = 0
         for message in publication.messages:
             if self.send_delivery(Delivery(message, 0, retain=retain, identifiers=identifiers)):
@@ -180,7 +160,7 @@ class ClientWriter(Stage):
         session = self.session
         if session is None or not self.writable or session.sending or self.max_packet_size:
             return 0
-        if self.one_by_one(publication.count):
+        if self.aliases(publication.count):
             return 0
         outbound = session.outbound
         count = min(publication.count, outbound.room)
@@ -197,7 +177,9 @@ class ClientWriter(Stage):
         topic = message.topic
         properties = b""
         if self.five:
-            expiry = self.expiry_left(message)
+            expiry = None
+            if message.expires_at is not None:
+                expiry = max(1, round(message.expires_at - self.output.clock.wall()))  # [MQTT-3.3.2-6]
             properties = hop_properties(message.properties, expiry=expiry, identifiers=delivery.identifiers)
         data = self._publish(topic, delivery, properties)
         if self.max_packet_size and len(data) > self.max_packet_size:
@@ -207,18 +189,12 @@ class ClientWriter(Stage):
         self.send(data)
         return True
 
-    def expiry_left(self, message: Message) -> int | None:
-        """The message expiry interval that it is sent with now [MQTT-3.3.2-6]."""
-        if message.expires_at is None:
-            return None
-        return max(1, round(message.expires_at - self.output.clock.wall()))
-
     def send_piece(self, piece: Piece, *, dup: bool) -> list[int]:
         """Messages of a flight; returns the packet ids of those that are larger than the client takes."""
         flight, start = piece.flight, piece.offset - piece.base
         publication: Publication = piece.publication
         wall = self.output.clock.wall() if publication.run.raw_properties else None
-        if not self.max_packet_size and not self.one_by_one(len(piece)):
+        if not self.max_packet_size and not self.aliases(len(piece)):
             self.send(
                 publication.with_ids(
                     self.five, flight.qos, flight.retain, flight.identifiers, piece.ids, start, dup=dup, wall=wall

@@ -19,6 +19,7 @@ from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.connections.answers import AnswerWriter
 from iot_mqtt.broker.connections.client_writer import Output
 from iot_mqtt.broker.connections.closing import REFERRING, farewell
+from iot_mqtt.broker.connections.fitting import fitting
 from iot_mqtt.broker.connections.flow import Flow
 from iot_mqtt.broker.connections.verdicts import Verdicts
 from iot_mqtt.broker.publishing.batches import flattened
@@ -30,7 +31,7 @@ from iot_mqtt.ports.access import Exchange, Permissions, Principal
 from iot_mqtt.ports.endings import by_client, by_node
 from iot_mqtt.topics.memo import Classes
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
-from iot_mqtt.values import NOBODY, CodecId, Origin
+from iot_mqtt.values import NOBODY, CodecId, Origin, ProtocolVersion
 
 #: What ``Connection.whose`` is.
 WHO: Final = ("peer", "listener", "client", "user")
@@ -378,7 +379,10 @@ class Connection(AnswerWriter):
             error, self.version, connected=connected, connecting=self.connect is not None, reference=reference
         )
         if packet is not None:
-            self.send_last(packet)
+            data = fitting(packet, self.version or ProtocolVersion.V311, self.max_packet_size)
+            if data is not None:
+                self.serving.counters.packets_sent[packet.type.name] += 1
+                self.send(data)
         self._close(by_node(error.reason), CloseReason(error.reason.name, error.detail), error)
 
     def _close(self, end: str, reason: CloseReason, error: MqttError | None = None) -> None:

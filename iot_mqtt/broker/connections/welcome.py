@@ -56,7 +56,7 @@ class Welcome:
         else:
             assert connection.version is not None
             self._counters.packets_sent["CONNACK"] += 1
-            connection.send_written(*self._usual[connection.version, present])
+            connection.send(self._usual[connection.version, present])
         connection.connecting = False
         if present:
             self._outflow.resume(session)
@@ -126,12 +126,17 @@ def announcement_of(settings: MqttSettings) -> Properties:
     )
 
 
-def usual_connacks(announcement: Properties) -> dict[tuple[ProtocolVersion, bool], tuple[Connack, bytes]]:
-    """(version, session present?) → the CONNACK of a client that is told nothing of its own, and how it is written."""
-    usual = {}
-    for version in ProtocolVersion:
-        properties = announcement if version is ProtocolVersion.V5 else NO_PROPERTIES
-        for present in (False, True):
-            connack = Connack(session_present=present, reason=ReasonCode.SUCCESS, properties=properties)
-            usual[version, present] = connack, encode(connack, version)
-    return usual
+def usual_connacks(announcement: Properties) -> dict[tuple[ProtocolVersion, bool], bytes]:
+    """(version, session present?) → the CONNACK of a client that is told nothing of its own."""
+    return {
+        (version, present): encode(
+            Connack(
+                session_present=present,
+                reason=ReasonCode.SUCCESS,
+                properties=announcement if version is ProtocolVersion.V5 else NO_PROPERTIES,
+            ),
+            version,
+        )
+        for version in ProtocolVersion
+        for present in (False, True)
+    }

@@ -90,7 +90,7 @@ def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int
     connection = session.connection
     if connection is None or not connection.writable:
         return 0
-    if not connection.plain and connection.one_by_one(count):
+    if connection.outbound_aliases is not None and connection.aliases(count):
         return 0
     five, identifiers = connection.five, route.identifiers
     limit = connection.max_packet_size

@@ -129,7 +129,7 @@ class RetainedReader:
         connection = session.connection
         if connection is None or session.expiry_interval or session.queue or session.sending or not connection.writable:
             return False
-        if not connection.takes_bytes or any(message.topic.startswith(DOWN) for message in page):
+        if any(message.topic.startswith(DOWN) for message in page):
             return False
         limit = connection.max_packet_size
         return not limit or all(message.size + MOST_AROUND + 5 * len(identifiers) <= limit for message in page)

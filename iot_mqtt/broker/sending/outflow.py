@@ -28,7 +28,6 @@ from iot_mqtt.broker.sending.waiting import Waiting
 from iot_mqtt.broker.sending.writing import Writing
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.codec import PacketType
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import Store
@@ -198,7 +197,7 @@ class Outflow:
             else:
                 released.append(packet_id)
         if released:
-            connection.send_acks(PacketType.PUBREL, released)
+            connection.send_pubrel(released)
         self.pump(session)
 
     def state(self, session: Session) -> str:

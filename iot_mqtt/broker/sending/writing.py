@@ -43,7 +43,7 @@ class Writing:
                 sending.popleft()
                 sending.extendleft(reversed(first.pieces(session.outbound.entries, logged_publication)))
             return True
-        if connection.max_packet_size or connection.one_by_one(len(sending)):
+        if connection.max_packet_size or connection.aliases(len(sending)):
             return False
         five = connection.five
         parts: list[bytes] = []
@@ -75,7 +75,7 @@ class Writing:
         """As much of it as is written at once; False if each message has to be looked at."""
         connection, convoy = session.connection, row.convoy
         assert connection is not None
-        if connection.one_by_one(len(convoy.ids) - convoy.sent):
+        if connection.aliases(len(convoy.ids) - convoy.sent):
             return False
         stop, count = _alike(connection, row.runs, row.at, room, convoy.identifiers)
         if not count:

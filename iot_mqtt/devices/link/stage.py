@@ -9,7 +9,7 @@
 
 To the broker a gateway is an MQTT 5 client whose id is the gateway's name: it is authenticated and authorized, taken
 over, drained and looked at like any other, and its commands wait in its session while it is away. Until the broker has
-let it in, nobody but the log has heard its name. Both sides pass packets as values: no MQTT is written or read here.
+let it in, nobody but the log has heard its name.
 
     waiting ── Login ──▶ connecting ── CONNACK ──▶ subscribing ── SUBACK ──▶ open ──▶ closed
 
@@ -32,13 +32,17 @@ from iot_mqtt.codec import (
     AckRun,
     Connack,
     Connect,
+    Decoder,
     Disconnect,
     PacketType,
     Properties,
     Publish,
+    PublishRun,
     Request,
+    Role,
     Suback,
     Subscribe,
+    encode,
 )
 from iot_mqtt.devices.link.capturing import Tap, TapStage
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters, Skipped
@@ -85,6 +89,7 @@ class DeviceStage(Stage):
         "_gateway",
         "_codec_id",
         "_login",
+        "_mqtt",
         "_downlink",
         "_stash",
         "_bounds",
@@ -108,6 +113,7 @@ class DeviceStage(Stage):
         self._phase = Phase.WAITING
         self._gateway = ""
         self._login: Login | None = None
+        self._mqtt = Decoder(role=Role.CLIENT, version=ProtocolVersion.V5)
         self._posting: Posting | None = None
         self._downlink: Downlink | None = None
         #: What the codec said that cannot be dealt with yet.
@@ -421,7 +427,10 @@ class DeviceStage(Stage):
     # From the broker.
 
     def write(self, ctx: Context, batch: list[object]) -> None:
-        for item in batch:
+        data = b"".join(
+            [part if isinstance(part, bytes) else encode(part, ProtocolVersion.V5) for part in batch]  # type: ignore[arg-type]
+        )
+        for item in self._mqtt.feed(data):
             if self._phase is Phase.CLOSED:
                 return
             self._heard(item)
@@ -438,7 +447,7 @@ class DeviceStage(Stage):
         match item:
             case AckRun(type=PacketType.PUBACK):
                 self._puback(item)
-            case Publish():
+            case PublishRun():
                 self._command(item)
             case Connack():
                 self._connack(item)
@@ -522,12 +531,14 @@ class DeviceStage(Stage):
         if token is not None and self._opened is not None:
             self._opened.runner.safe(token)
 
-    def _command(self, packet: Publish) -> None:
-        self._counters.commands += 1
-        if self._downlink is None or not self._downlink.command(packet):
-            self._counters.commands_refused["no_device"] += 1
-            if packet.packet_id:
-                self._acknowledge([packet.packet_id])
+    def _command(self, run: PublishRun) -> None:
+        packets: list[Publish] = run.packets()
+        for packet in packets:
+            self._counters.commands += 1
+            if self._downlink is None or not self._downlink.command(packet):
+                self._counters.commands_refused["no_device"] += 1
+                if packet.packet_id:
+                    self._acknowledge([packet.packet_id])
 
     def _acknowledge(self, ids: list[int]) -> None:
         self._later([AckRun(PacketType.PUBACK, ids, ReasonCode.SUCCESS, NO_PROPERTIES)])

@@ -91,7 +91,7 @@ class ConnectHandler:
         aliases = min(properties.topic_alias_maximum or 0, settings.topic_alias_maximum_outbound)
         if aliases:
             connection.outbound_aliases = OutboundAliases(aliases)
-        elif connection.takes_bytes and not connection.max_packet_size:
+        elif not connection.max_packet_size:
             connection.plain = 5
 
     def _check_client_id(self, connect: Connect) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from iot_mqtt.broker.connections.connection import Connection
-from iot_mqtt.codec import PINGRESP, Pingreq
+from iot_mqtt.codec import Pingreq
 from iot_mqtt.ports.counters import Counters
 
-_WRITTEN = b"\xd0\x00"
+PINGRESP = b"\xd0\x00"
 
 
 class PingreqHandler:
@@ -21,4 +21,4 @@ class PingreqHandler:
         """PINGREQ came."""
         self._counters.packets_received["PINGREQ"] += 1
         self._counters.packets_sent["PINGRESP"] += 1
-        connection.send_written(PINGRESP, _WRITTEN)
+        connection.send(PINGRESP)

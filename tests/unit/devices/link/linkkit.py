@@ -15,8 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from iot_mqtt.broker.connections.connection import Kind
-from iot_mqtt.broker.connections.gateway_connection import GatewayConnection
+from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import Verdict
@@ -213,7 +212,7 @@ class World:
         self.layout = Layout(
             [
                 ("device", lambda: DeviceStage(services, told)),
-                ("broker", lambda: GatewayConnection(broker.serving(Kind(patient=True)))),
+                ("broker", lambda: Connection(broker.serving(Kind(patient=True)))),
             ]
         )
 
