@@ -8,6 +8,7 @@ import pytest
 from systemkit import wire
 from systemkit.access import ANONYMOUS, attempt
 from systemkit.dashboard import CHROMIUM, browse, buildable, person
+from systemkit.users import call
 
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_nodes_basics import enter, unique
@@ -33,15 +34,20 @@ def test_the_dashboard_of_one_node_answers_for_all(nodes: Nodes) -> None:
                     "client": name,
                     "at": other.name,
                     "nodes": [node.name for node in nodes],
+                    "mqtt": {node.name: node.port for node in nodes},
                     "stopped": {"node": stopped.name, "pid": stopped.pid},
                 },
             )
             assert client.expect(wire.DISCONNECT).reason() == ADMINISTRATIVE_ACTION
             client.until_closed()
+        for node in (asked, other):
+            guest, answer = attempt(node, ANONYMOUS, name, version=5)
+            with guest:
+                assert answer.reason() == BANNED
     finally:
         # It is known that it is not there: what starts it again does.
         stopped.kill()
-    for node in (asked, other):
-        guest, answer = attempt(node, ANONYMOUS, name, version=5)
-        with guest:
-            assert answer.reason() == BANNED
+        # The nodes are those of other tests, too.
+        for ban in call(asked, "GET", "bans")[1]["items"]:
+            if ban["client"] == name:
+                call(asked, "DELETE", f"bans/{ban['id']}")

@@ -1,8 +1,9 @@
 // A cluster of three, looked at from one of its nodes; tests/cluster/test_nodes_dashboard.py starts it.
 //
 //   node nodes.mjs '{"base": …, "name": …, "password": …, "client": …, "at": its node, "nodes": [names],
-//                  "stopped": {"node": …, "pid": …}, "chromium": …, "shots": …}'
+//                  "mqtt": {node: port}, "stopped": {"node": …, "pid": …}, "chromium": …, "shots": …}'
 import assert from "node:assert/strict";
+import mqtt from "mqtt";
 import { findByPart, whyAndDisconnect } from "./clients.mjs";
 import { logIn } from "./login.mjs";
 import { press, submit } from "./rights.mjs";
@@ -42,6 +43,77 @@ async function banned({ page, open, client }) {
   await page.locator(ROW, { hasText: client }).getByText("left the line").waitFor();
 }
 
+/** A client at a node, whose session stays; sent away, it goes to another node, as a client behind a balancer does. */
+function staying(clientId, ports) {
+  let [at, over, current] = [0, false, undefined];
+  const open = () => {
+    const options = { host: "127.0.0.1", port: ports[at % ports.length], protocolVersion: 5, clientId, clean: false };
+    const client = mqtt.connect({ ...options, reconnectPeriod: 0, properties: { sessionExpiryInterval: 300 } });
+    client.on("error", () => {});
+    client.on("close", () => {
+      at += 1;
+      if (!over) setTimeout(open, 100);
+    });
+    current = client;
+    return client;
+  };
+  const first = open();
+  return {
+    first: new Promise((done) => first.on("connect", done)),
+    end: () => {
+      over = true;
+      current.end(true);
+    },
+  };
+}
+
+/** A node is drained from its page: its clients leave, their sessions live elsewhere then, and it takes clients again. */
+async function drainedNodeGivesItsSessionsAway({ page, open, client, at, nodes, mqtt: ports }) {
+  const names = Array.from({ length: 12 }, (_, number) => `${client}-mover-${number}`);
+  const others = nodes.filter((node) => node !== at).map((node) => ports[node]);
+  const movers = names.map((name) => staying(name, [ports[at], ...others]));
+  try {
+    await Promise.all(movers.map((one) => one.first));
+    await open(`#/cluster/${encodeURIComponent(at)}`, ".facts");
+    await press(page, "Drain");
+    await submit(page);
+    const moving = page.getByRole("region", { name: "Clients on their way" });
+    await moving.locator("progress").waitFor();
+    await moving.getByText("drained", { exact: true }).waitFor();
+    for (const name of [names[0], names.at(-1)]) {
+      await open(`#/clients?contains=${encodeURIComponent(name)}`, ROW);
+      const row = page.locator(ROW, { hasText: name });
+      await row.first().waitFor();
+      assert.ok(!(await row.first().textContent()).includes(at), `${name} is at ${at} still`);
+    }
+    await open(`#/cluster/${encodeURIComponent(at)}`, ".facts");
+    await press(page, "Let in again");
+    await submit(page);
+    await moving.waitFor({ state: "detached" });
+  } finally {
+    for (const one of movers) one.end();
+  }
+}
+
+/** What is published from the page at this node comes to a client of another one; its topic stands in the tree. */
+async function publishedHereComesThere({ page, open, client, at, mqtt: ports }) {
+  const topic = `${client}/from/the/page`;
+  const there = mqtt.connect({ host: "127.0.0.1", port: ports[at], protocolVersion: 5, clientId: `${client}-reader` });
+  const come = new Promise((found) => there.on("message", (_, payload) => found(payload.toString())));
+  await there.subscribeAsync(topic, { qos: 1 });
+  await open("#/topics", "ul.topics, .empty");
+  await open("#/mqtt", "select");
+  await press(page, "Connect");
+  await page.locator("input[name=topic]").fill(topic);
+  await page.locator("textarea[name=payload]").fill("over three nodes");
+  await page.getByRole("button", { name: "Publish", exact: true }).click();
+  await page.getByText("1 acknowledged").waitFor();
+  assert.equal(await come, "over three nodes");
+  await there.endAsync();
+  await open(`#/topics?contains=${encodeURIComponent(topic)}`, "ul.topics .leaf");
+  await page.locator("ul.topics .leaf", { hasText: topic }).waitFor();
+}
+
 /** A node is killed while somebody looks: it is named as the one that did not answer, and the page goes on. */
 async function stoppedNodeIsNamed({ page, open, shot, accessible, stopped }) {
   await open("#/", ".tiles .tile");
@@ -61,6 +133,8 @@ const JOURNEYS = [
   whyNamesItsNode, // after findByPart
   whyAndDisconnect, // after findByPart
   banned, // after whyAndDisconnect
+  publishedHereComesThere,
+  drainedNodeGivesItsSessionsAway,
 ];
 const PAGES = [
   ["overview-three", "#/", ".tiles .tile"],
