@@ -277,18 +277,6 @@ export interface Claim {
   messages: number | null;
 }
 
-/** schema: Listener */
-export interface Listener {
-  name: string;
-  open: boolean;
-  protocol: string;
-  host: string;
-  port: number;
-  tls: boolean;
-  path: string | null;
-  node?: string;
-}
-
 export interface PluginVersion {
   label: string;
   version: string;

@@ -5,11 +5,11 @@ import { bytes, number, time } from "../core/format";
 import { t } from "../core/i18n";
 import { useLive } from "../core/live";
 import { place } from "../core/router";
-import type { Listener } from "../core/types";
 import { Badge, type Level } from "../ui/icons";
 import { Empty, ProblemNote } from "../ui/notes";
 import { Head, Panel } from "../ui/parts";
 import type { Page } from ".";
+import type { Listener } from "./cluster/types";
 import {
   close,
   connect,

@@ -123,6 +123,7 @@ export interface Listener {
   host: string;
   port: number;
   tls: boolean;
+  path: string | null;
   codec: string | null;
   layer: string;
   connections: number;
