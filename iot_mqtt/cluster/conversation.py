@@ -129,9 +129,13 @@ class Conversation:
     def known_by(self, peer: int, version: int) -> bool:
         return peer not in self.links.peers or self.ours.known_by(peer, version)
 
-    def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def tell_group(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
         if not self._closed:
-            self._tell(peer, translation.GROUP + kind, translation.group_out(name, client_id, references))
+            body = translation.group_out(name, client_id, references)
+            # What comes for an answer are words, too. Earlier releases pass over the number of a word.
+            self._tell(peer, translation.GROUP + kind, body, question)
 
     def retain(self, topic: bytes, message: Message | None, version: int) -> None:
         if not self._closed and self.links.peers:
@@ -157,8 +161,8 @@ class Conversation:
         self._flushing = None
         self._flush(self._end)
 
-    def _tell(self, peer: int, name: str, body: bytes = b"") -> None:
-        self.links.send(peer, Request(_NO_ANSWER, name, body))
+    def _tell(self, peer: int, name: str, body: bytes = b"", id: int = _NO_ANSWER) -> None:
+        self.links.send(peer, Request(id, name, body))
         self.flush_soon()
 
     def tell_all(self, name: str, body: bytes) -> None:
@@ -311,7 +315,7 @@ class Conversation:
         except Malformed as error:
             log.error("node %d says something of a group that cannot be understood: %s", peer, error)
         else:
-            self.node.group_told(peer, request.name.removeprefix(translation.GROUP), *told)
+            self.node.group_told(peer, request.name.removeprefix(translation.GROUP), *told, request.id)
 
     # For people.
 

@@ -68,10 +68,12 @@ class Fences:
             await deferred
             return
         waiting = self._waiting[key] = []
-        self.asked += 1
         try:
-            await self._grid.fence(number, boot)
-            await self._grid.finish(number, boot)
+            if number:
+                self.asked += 1
+                await self._grid.fence(number, boot)
+                await self._grid.finish(number, boot)
+            # A sole node that was migrated (number 0) has never written here.
         except Exception as error:
             del self._waiting[key]
             for one in waiting:

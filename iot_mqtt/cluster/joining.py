@@ -1,11 +1,14 @@
 """A node's number and boot, given out by compare-and-set in cache META of the grid that all nodes share.
 
     node/<node id>   number (1)                            the first start of a node
-    number/<n>       boot (8) │ cleaned (8) │ node id      every start; ``cleaned``: the last boot that left nothing
+    number/<n>       boot (8) │ cleaned (8) │ node id      every start; ``cleaned``: the last boot that left nothing.
+                                                           No node id: the node was removed
     boot             the greatest boot number (8)          every start of any node
 
-Each record has its version in front. A number is kept for ever: a node's log and what it keeps are known by it. A boot
-is greater than that of every earlier start of any node, so that of two processes with one node id the later one wins.
+Each record has its version in front. A number is kept for ever: a node's log and what it keeps are known by it. So the
+number of a node that was removed goes to the next new node together with that log, which it continues as if it were a
+later life of the removed one; positions in it mean what they meant. A boot is greater than that of every earlier start
+of any node, so that of two processes with one node id the later one wins.
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ from typing import Final, NamedTuple
 
 from iot_mqtt.cluster.fencing import SharedGrid
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.cluster_status import NotGone
 from iot_mqtt.ports.grid import CacheName, Grid
 
 VERSION: Final = 0x10
+#: There while ``iot-mqtt migrate`` fills the grid.
+MIGRATION_KEY: Final = b"migration"
 #: Numbers are one byte in keys and positions; 0 is the sole node of an embedded grid.
 MOST_NODES: Final = 255
 #: Bytes of a node id.
@@ -57,6 +63,16 @@ class Known(NamedTuple):
 
 async def join(grid: Grid, node_id: str) -> Place:
     """The number that this node has, or the lowest one that is free, and the next boot."""
+    place = None
+    while place is None:
+        place = await _join(grid, node_id)
+    return place
+
+
+async def _join(grid: Grid, node_id: str) -> Place | None:
+    """None: the node was removed at this moment, and is a new one."""
+    if await grid.get(CacheName.META, MIGRATION_KEY) is not None:
+        raise NoNumber("iot-mqtt migrate is filling this grid, or was interrupted: run it again, to its end")
     size = len(node_id.encode())
     if not 0 < size <= LONGEST_NAME:
         raise NoNumber(f"node.id {node_id!r} has {size} bytes; 1 to {LONGEST_NAME} are allowed")
@@ -67,7 +83,7 @@ async def join(grid: Grid, node_id: str) -> Place:
         record = await grid.get(CacheName.META, key)
         known = _read(number, record) if record is not None else Known(number, node_id, 0, 0)
         if known.node_id != node_id:
-            raise NoNumber(f"number {number} is recorded for {known.node_id!r} and for {node_id!r}; META is damaged")
+            return None
         if known.boot > boot:
             # Another process with this node id was faster with a later boot: it is its turn, not ours.
             raise NoNumber(f"another process has just started as {node_id!r}; every node needs a node.id of its own")
@@ -110,20 +126,54 @@ async def note_cleaned(grid: Grid, number: int, boot: int) -> None:
     raise Unavailable("the grid does not take the note that a node is cleaned up after")
 
 
+async def remove(grid: Grid, known: Known) -> None:
+    """Give the number of a node that will not come back to the next new one. Raises ``NotGone``."""
+    if known.cleaned < known.boot:
+        raise NotGone(f"{known.node_id} has left sessions that no other node has taken over yet: wait for that")
+    key = _number_key(known.number)
+    record = await grid.get(CacheName.META, key)
+    unchanged = record is not None and _read(known.number, record) == known
+    # Its own entry last: what an interruption leaves is a node that starts anew, and finds no number.
+    if unchanged and await grid.compare_and_set(CacheName.META, key, record, _write(known._replace(node_id=""))):
+        await _forget(grid, known)
+        return
+    raise NotGone(f"{known.node_id} has just started, or was removed by somebody else")
+
+
+async def _forget(grid: Grid, known: Known) -> None:
+    """The node's own entry, unless it is another number's already."""
+    key = b"node/" + known.node_id.encode()
+    await grid.compare_and_set(CacheName.META, key, _NUMBER.pack(VERSION, known.number), None)
+
+
 async def _number_of(grid: Grid, node_id: str) -> int:
     key = b"node/" + node_id.encode()
     for _ in range(_ATTEMPTS):
         record = await grid.get(CacheName.META, key)
-        if record is not None:
-            return _unpack(_NUMBER, record)[1]
         known = await known_nodes(grid)
         # A start that was interrupted may have left a number without the node's own entry.
-        mine = [one.number for one in known if one.node_id == node_id]
-        number = mine[0] if mine else _lowest_free(known)
-        claimed = _write(Known(number, node_id, 0, 0))
-        if mine or await grid.compare_and_set(CacheName.META, _number_key(number), None, claimed):
-            await grid.compare_and_set(CacheName.META, key, None, _NUMBER.pack(VERSION, number))
+        mine = [one for one in known if one.node_id == node_id]
+        if record is not None:
+            number = _unpack(_NUMBER, record)[1]
+            if all(one.node_id == node_id for one in known if one.number == number):
+                return number
+            # It was removed, and that was interrupted; somebody else may have the number by now.
+            await grid.compare_and_set(CacheName.META, key, record, None)
+        elif mine:
+            await grid.compare_and_set(CacheName.META, key, None, _NUMBER.pack(VERSION, mine[0].number))
+        else:
+            await _take_free(grid, known, node_id)
     raise Unavailable("the grid gives out no number for this node")
+
+
+async def _take_free(grid: Grid, known: Sequence[Known], node_id: str) -> None:
+    """The number of a node that was removed, or one that nobody had; unless somebody is faster."""
+    free = next((one for one in known if not one.node_id and one.number), None)
+    before = None if free is None else _write(free)
+    claimed = Known(_lowest_free(known), node_id, 0, 0) if free is None else free._replace(node_id=node_id)
+    if await grid.compare_and_set(CacheName.META, _number_key(claimed.number), before, _write(claimed)):
+        key = b"node/" + node_id.encode()
+        await grid.compare_and_set(CacheName.META, key, None, _NUMBER.pack(VERSION, claimed.number))
 
 
 def _lowest_free(known: Sequence[Known]) -> int:
@@ -132,8 +182,8 @@ def _lowest_free(known: Sequence[Known]) -> int:
         if number not in taken:
             return number
     raise NoNumber(
-        f"all {MOST_NODES} node numbers are taken: give this node the node.id of one that is gone for ever, "
-        "its number comes with it"
+        f"all {MOST_NODES} node numbers are taken: remove a node that is gone for ever (iot-mqtt ctl cluster remove), "
+        "or give this node its node.id"
     )
 
 
@@ -144,6 +194,16 @@ async def _next_boot(grid: Grid) -> int:
         if await grid.compare_and_set(CacheName.META, _BOOT_KEY, record, _BOOT.pack(VERSION, boot)):
             return boot
     raise Unavailable("the grid gives out no boot number")
+
+
+def known_record(known: Known) -> tuple[CacheName, bytes, bytes]:
+    """The entry of META that says so."""
+    return CacheName.META, _number_key(known.number), _write(known)
+
+
+def boot_record(boot: int) -> tuple[CacheName, bytes, bytes]:
+    """The entry of META by which boots go on behind this one."""
+    return CacheName.META, _BOOT_KEY, _BOOT.pack(VERSION, boot)
 
 
 def _number_key(number: int) -> bytes:

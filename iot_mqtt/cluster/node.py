@@ -32,8 +32,9 @@ from twisted.python.failure import Failure
 from iot_mqtt.cluster.adoption import Adoption
 from iot_mqtt.cluster.channels import Channels
 from iot_mqtt.cluster.conversation import Conversation
+from iot_mqtt.cluster.departures import Departures
 from iot_mqtt.cluster.fencing import Fences, SharedGrid
-from iot_mqtt.cluster.joining import NoNumber, Place, known_nodes
+from iot_mqtt.cluster.joining import NoNumber, Place, known_nodes, remove
 from iot_mqtt.cluster.links import Request, proto_v1
 from iot_mqtt.cluster.ownership import Ownership
 from iot_mqtt.cluster.releases import Releases
@@ -42,7 +43,7 @@ from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
-from iot_mqtt.ports.cluster_status import ClusterStatus
+from iot_mqtt.ports.cluster_status import ClusterStatus, NotGone
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member, Registry, RegistryState
@@ -97,6 +98,9 @@ class ClusterNode:
         self._releases = Releases(self._conversation, self.settings.release_timeout, self._is_busy)
         #: What nodes ask each other by name, for those above.
         self.questions = self._conversation.questions
+        self._departures = Departures(
+            place.number, messaging, clock, self.settings.departed_grace, self._links.heard_at, self._departed
+        )
         self._roster = Roster(place.number, clock, self.settings.unseen_grace)
         self._fences = Fences(grid)
         self._fences.on_fenced = self._fenced
@@ -146,6 +150,7 @@ class ClusterNode:
             self.node.peer_down(number)
         self.node.follow(others)
         await self._conversation.open()
+        await self._departures.open()
         self._registry.on_state = self._on_state
         self._registry.on_members = self._on_members
         await self._registry.register(self._entry)
@@ -192,6 +197,7 @@ class ClusterNode:
 
     def _end_quietly(self) -> None:
         self._adoption.stop()
+        self._departures.close()
         self._conversation.close()
         if self._refreshing is not None:
             self._refreshing.cancel()
@@ -282,8 +288,10 @@ class ClusterNode:
     def known_by(self, peer: int, version: int) -> bool:
         return self._conversation.known_by(peer, version)
 
-    def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
-        self._conversation.tell_group(peer, kind, name, client_id, references)
+    def tell_group(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
+        self._conversation.tell_group(peer, kind, name, client_id, references, question)
 
     def retain(self, topic: bytes, message: Message | None, version: int) -> None:
         self._conversation.retain(topic, message, version)
@@ -307,6 +315,19 @@ class ClusterNode:
         """Whether this client cannot be let go of now."""
         return not self._conversation.loaded or self._is_over or self._ownership.is_loading(client_id)
 
+    async def remove(self, node_id: str) -> bool:
+        """Give the number of a node that will not come back to the next new one; False: none is called that. Raises
+        ``NotGone``.
+        """
+        found = next((one for one in await known_nodes(self._grid) if one.node_id == node_id), None)
+        if found is None:
+            return False
+        if found.number == self.number or found.number in self._roster.members:
+            raise NotGone(f"{node_id} is there: drain it and stop it first")
+        await remove(self._grid, found)
+        log.warning("a node was removed from the cluster", extra={"node": found.number, "node_id": node_id})
+        return True
+
     # What the registry tells.
 
     def _on_state(self, state: RegistryState) -> None:
@@ -329,6 +350,19 @@ class ClusterNode:
         self._conversation.ours.look()
         for life in gone:
             self._bury(life)
+
+    def _departed(self, life: Life) -> None:
+        """Its process has ended: what the list says of it need not wait for its session's time."""
+        member = self._roster.members.get(life.number)
+        if self._is_connected and member is not None and member.boot == life.boot:
+            log.warning("a node has ended without a word; it is taken off the list", extra={"node": life.number})
+            evicting = Deferred.fromCoroutine(self._evict(member))
+            evicting.addErrback(_report, "a node that has ended stays on the list until its session is over")
+
+    async def _evict(self, member: Member) -> None:
+        """Fenced first: if it is alive after all, it writes nothing more, and begins a new life."""
+        await self._grid.fence(member.number, member.boot)
+        await self._registry.evict(member)
 
     def _bury(self, life: Life) -> None:
         """It is dead, or will be: fence it, so that its log has an end, and look after its sessions."""

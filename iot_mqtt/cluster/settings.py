@@ -19,6 +19,8 @@ class ClusterSettings:
     claim_pause: float = 0.05
     #: A life that the list of members has never shown may be about to appear; after this it is taken for dead.
     unseen_grace: float = 2.0
+    #: A node whose connection to the grid ended, and of which nothing is heard for so long, has ended.
+    departed_grace: float = 1.0
     #: ``when_known`` waits no longer for a peer that does not acknowledge.
     known_within: float = 2.0
     #: A fence that failed is tried again after this, as long as it is needed.

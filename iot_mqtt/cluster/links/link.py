@@ -15,6 +15,7 @@ either side can tell what it missed from the very beginning:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from iot_mqtt.cluster.links import proto_v1
@@ -204,6 +205,15 @@ class Link:
         return Head(self.number, self.boot, self.peer, self.peer_boot)
 
     # -- time ------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> float:
+        """When ``tick`` has something to do, as things are; that nothing is heard it notices a little later."""
+        if not self.member:
+            return inf
+        if self._hole_since is None:
+            return self._heartbeat_at
+        return min(self._heartbeat_at, self._ask_at, self._hole_since + self.settings.gap_after)
 
     def tick(self, now: float) -> None:
         """Heartbeats, silence, and holes that are asked for or given up."""

@@ -126,6 +126,7 @@ class Links:
         #: Those that the owner was told are crowded.
         self._crowded: set[int] = set()
         self._timer: Timer | None = None
+        self._tick_at = 0.0
         self._closed = False
 
     async def open(self) -> None:
@@ -170,6 +171,7 @@ class Links:
                 known = self._peers[number] = _Peer(link)
             known.link.meet(member.boot, now)
             self._take(known)
+            self._sooner(known)
         self._tell()
 
     @property
@@ -186,6 +188,11 @@ class Links:
         """It is a member and is heard."""
         found = self._peers.get(peer)
         return found is not None and found.link.up
+
+    def heard_at(self, peer: int) -> float | None:
+        """When it was last heard, by the monotonic clock; None: never."""
+        found = self._peers.get(peer)
+        return None if found is None else found.link.heard_at
 
     def takes_more(self, peer: int) -> bool:
         """Whether it has said that it reads publications of several runs."""
@@ -253,6 +260,7 @@ class Links:
         for peer in self._peers.values():
             if peer.pending:
                 self._post(peer, end, now)
+                self._sooner(peer)
         # Heartbeats tell it from now on, not earlier.
         self.condition.end = end
 
@@ -285,6 +293,10 @@ class Links:
 
     def request(self, peer: int, name: str, body: bytes, timeout: float, done: Done) -> None:
         """Ask a peer; the question leaves with the next flush. ``done`` is called once, at once if it is no member."""
+        if self._closed:
+            # Nobody looks at the time any more: it would be waited for without end.
+            done(LinkError("the links are closed"))
+            return
         found = self._peers.get(peer)
         if found is None or not found.link.member:
             done(LinkError(f"node {peer} is not a member"))
@@ -346,6 +358,7 @@ class Links:
         peer.link.receive(kind, head, payload, self._clock.monotonic())
         self._take(peer)
         self._tell()
+        self._sooner(peer)
 
     def _on_flow(self, flows: bool) -> None:
         if not flows or self._closed:
@@ -360,17 +373,38 @@ class Links:
 
     def _later(self) -> None:
         if not self._closed:
-            self._timer = self._clock.call_later(self.settings.tick, self._tick)
+            now = self._clock.monotonic()
+            self._tick_at = now + self._pause(now)
+            self._timer = self._clock.call_later(self._tick_at - now, self._tick)
+
+    def _pause(self, now: float) -> float:
+        """Until time is looked at again: until something is due, and for as long as a tick at least."""
+        tick, rest, peers = self.settings.tick, self.settings.rest, self._peers.values()
+        if self._crowded or rest < tick or any(peer.asked for peer in peers):
+            return tick
+        due = min((peer.link.due for peer in peers), default=now + rest)
+        return min(max(due - now, tick), rest)
+
+    def _sooner(self, peer: _Peer) -> None:
+        """Something may be due before time would be looked at."""
+        if self._timer is not None and (peer.asked or peer.link.due < self._tick_at - self.settings.tick):
+            now = self._clock.monotonic()
+            if self._tick_at - now > self.settings.tick:
+                self._timer.cancel()
+                self._later()
 
     def _tick(self) -> None:
-        self._later()
-        now = self._clock.monotonic()
-        for peer in list(self._peers.values()):
-            peer.link.tick(now)
-            if peer.asked:
-                self._expire(peer, now)
-            self._take(peer)
-        self._tell()
+        self._timer = None
+        try:
+            now = self._clock.monotonic()
+            for peer in list(self._peers.values()):
+                peer.link.tick(now)
+                if peer.asked:
+                    self._expire(peer, now)
+                self._take(peer)
+            self._tell()
+        finally:
+            self._later()
 
     def _take(self, peer: _Peer) -> None:
         """Send what the link has to send, and put what has happened in line."""

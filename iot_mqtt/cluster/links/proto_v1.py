@@ -13,8 +13,9 @@
                    │ topic length (2) │ twice the members (2) │ wire length (4) │ publisher │ topic │ wire
                    │ (shared group: text │ client id of its member: text) …
                    │ user: text (with flag 0x10) │ codec: text │ schema: text (both with flag 0x20)
+                   │ context: text (with flag 0x40)
                    flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log, 0x08 a gateway's codec made
-                   it, 0x10 it has a user, 0x20 that codec is told
+                   it, 0x10 it has a user, 0x20 that codec is told, 0x40 it is traced
                    topic: only where the wire has an alias for it
                    wire: of one run; for who reads that, of several, each with its topic, if they are neither in the log
                    nor for shared groups
@@ -88,7 +89,7 @@ _REPLY: Final = Struct(">IBI")
 #: Numbers of items are below this, so that nothing that is made of them outgrows its eight bytes.
 _NUMBERS: Final = 1 << 63
 
-_FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+_FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC, _TRACED = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40
 _FULL, _MORE = 0x01, 0x02
 _REMOVED, _OWNED = 0x02, 0x04
 _REFUSED = 0x01
@@ -108,7 +109,7 @@ def write_item(item: Item) -> bytes:
 
 
 def _write_publication(item: Forwarded) -> bytes:
-    run, topic, publisher, arrived, reference, plain, members, origin, more = item
+    run, topic, publisher, arrived, reference, plain, members, origin, more, context = item
     name = publisher.encode()
     wire = b"".join([run.wire, *[one.wire for one in more]]) if more else run.wire
     topic = b"" if run.topic else topic
@@ -128,6 +129,9 @@ def _write_publication(item: Forwarded) -> bytes:
             if codec.name:
                 flags |= _CODEC
                 behind += _texts(codec)
+    if context:
+        flags |= _TRACED
+        behind += _texts((context,))
     length = _PUBLICATION_FIELDS.size + len(name) + len(topic) + len(wire) + len(behind)
     head = _PUBLICATION.pack(
         PUBLICATION,
@@ -376,8 +380,10 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
         raise Malformed("PUBLICATION without a topic")
     if rest and (group_count or flags & _LOGGED):
         raise Malformed("PUBLICATION of several runs that has more than one place")
+    traced = 1 if flags & _TRACED else 0
     more = (1 if flags & _USER else 0) + (2 if flags & _CODEC else 0)
-    texts = _read_texts(payload, wire_end, after, group_count + more) if group_count or more else ()
+    count = group_count + more + traced
+    texts = _read_texts(payload, wire_end, after, count) if count else ()
     return Forwarded(
         run,
         topic,
@@ -386,8 +392,9 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
         Reference(generation, stream, position, run.count) if flags & _LOGGED else None,
         flags & _PLAIN != 0,
         tuple(zip(texts[:group_count:2], texts[1:group_count:2], strict=False)) if group_count else (),
-        _origin(flags, texts[group_count:]) if flags & (_USER | _READING) else NOBODY,
+        _origin(flags, texts[group_count : group_count + more]) if flags & (_USER | _READING) else NOBODY,
         tuple(rest),
+        texts[-1] if traced else "",
     )
 
 

@@ -13,6 +13,8 @@ class LinkSettings:
 
     #: How often time is looked at; the other times are kept to this precision.
     tick: float = 0.025
+    #: And how often while nothing is due, which is most of the time of a node that has nothing to do.
+    rest: float = 0.25
     #: A heartbeat at least this often, and so soon after items were sent or came: it says what is missing and lets
     #: go of what has come.
     heartbeat: float = 0.5

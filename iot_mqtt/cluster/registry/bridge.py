@@ -92,12 +92,18 @@ class Told(Protocol):
 
 
 class _Threads(SequentialThreadingHandler):  # type: ignore[misc]
-    """A host that does not answer may cost a part of the session's time, not all of it."""
+    """A host that takes no connection, or does not answer on it, may cost a part of a session's time, not all of it."""
 
     def __init__(self, patience: float, tls: ClientTls | None = None) -> None:
         super().__init__()
         self._patience = patience
         self._tls = tls
+
+    def select(self, reads: list[Any], writes: list[Any], other: list[Any], timeout: float) -> Any:
+        """One socket alone is waited for by whoever is in the middle of a packet; that begins with the first answer."""
+        if len(reads) + len(writes) == 1:
+            timeout = min(timeout, self._patience)
+        return super().select(reads, writes, other, timeout)
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["timeout"] = min(kwargs.get("timeout", self._patience), self._patience)
@@ -186,8 +192,9 @@ class Session:
     def set(self, path: str, data: bytes, version: int) -> Deferred[Stat]:
         return self._call(self._client.set_async(path, data, version), _a_stat)
 
-    def delete(self, path: str) -> Deferred[None]:
-        return self._call(self._client.delete_async(path), _none)
+    def delete(self, path: str, version: int = -1) -> Deferred[None]:
+        """If it has this version; -1: whichever it has."""
+        return self._call(self._client.delete_async(path, version), _none)
 
     def prove(self, path: str) -> Deferred[None]:
         """Answered when more than half of the servers have agreed: who gets an answer is no part that was cut off, and

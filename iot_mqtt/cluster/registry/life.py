@@ -109,6 +109,12 @@ class Life:
     async def acquire(self, name: str) -> Lease | None:
         return None if self._leases is None else await self._leases.acquire(name)
 
+    async def evict(self, member: Member) -> None:
+        try:
+            await self.roster.evict(member)
+        except KazooException as error:
+            log.warning("the entry of %s cannot be removed; it goes with its session: %r", member.node_id, error)
+
     async def close(self) -> None:
         was_up = self._up
         told = self._finish("the registry was closed")

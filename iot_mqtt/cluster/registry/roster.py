@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import BadVersionError, KazooException, NoNodeError
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from iot_mqtt.cluster.registry.bridge import AWAY, Session
-from iot_mqtt.cluster.registry.entry import BadEntry, load
+from iot_mqtt.cluster.registry.entry import BadEntry, load, segment
 from iot_mqtt.cluster.registry.telling import start
 from iot_mqtt.ports.registry import Member
 
@@ -70,6 +71,15 @@ class Roster:
             await whole
         else:
             await self._read()
+
+    async def evict(self, member: Member) -> None:
+        """Remove its entry, unless somebody else's is in its place or it has gone."""
+        path = f"{self._path}/{segment(member.node_id)}"
+        with suppress(NoNodeError, BadVersionError):
+            data, stat = await self._session.get(path)
+            present = self._understand(member.node_id, data)
+            if present is not None and present.boot == member.boot:
+                await self._session.delete(path, stat.version)
 
     def watch_fired(self, path: str) -> None:
         if path == self._path:

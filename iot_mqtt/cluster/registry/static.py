@@ -111,6 +111,9 @@ class StaticRegistry:
         lease = self._leases[name] = Lease(name, self._member.boot, self._certain, self._gave_back)
         return lease
 
+    async def evict(self, member: Member) -> None:
+        """The list is what was configured, and who is silent leaves it."""
+
     async def close(self) -> None:
         """``on_state`` is not told. The links say goodbye to the others."""
         self._closed = True

@@ -93,6 +93,10 @@ class ZooKeeperRegistry:
             return None
         return await self._life.acquire(name)
 
+    async def evict(self, member: Member) -> None:
+        if self.state is RegistryState.CONNECTED and self._life is not None:
+            await self._life.evict(member)
+
     async def close(self) -> None:
         """``on_state`` is not told: whoever closes it knows."""
         self._closed = True

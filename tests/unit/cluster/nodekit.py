@@ -87,8 +87,10 @@ class Recorder:
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None:
         self.entries.append(("retained", peer, topic, message, version))
 
-    def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
-        self.entries.append(("group", peer, kind, name, client_id, tuple(references)))
+    def group_told(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
+        self.entries.append(("group", peer, kind, name, client_id, tuple(references), question))
 
     def yields(self, client_id: str, owner: str) -> bool:
         return self.owners.get(client_id, owner) == owner

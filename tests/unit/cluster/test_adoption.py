@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.cluster.joining import NoNumber, enter, join, known_nodes
+from iot_mqtt.cluster.joining import Known, NoNumber, Place, enter, join, known_nodes, note_cleaned, remove
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.ports.cluster import Claim, Interest
-from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.cluster_status import NotGone
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from tests.simulation.sharedgrid import GridDoor, SharedGrid, finish
 from tests.unit.cluster.nodekit import Life, World
 
@@ -281,8 +282,56 @@ def test_when_all_numbers_are_taken_the_text_says_what_to_do() -> None:
     grid = world.grid.memory
     for number in range(255):
         finish(join(grid, f"n{number}"))
-    with pytest.raises(NoNumber, match=r"node\.id of one that is gone"):
+    with pytest.raises(NoNumber, match="iot-mqtt ctl cluster remove"):
         finish(join(grid, "one-more"))
+
+
+def test_the_number_of_a_removed_node_goes_to_the_next_new_one() -> None:
+    """With a boot behind all of its lives, so that its log is continued; and the removed node is a new one."""
+    world = World()
+    grid = world.grid.memory
+    for name in ("x", "y", "z"):
+        finish(join(grid, name))
+    finish(note_cleaned(grid, 2, 2))
+    finish(remove(grid, _known(grid, "y")))
+    assert [known.node_id for known in finish(known_nodes(grid))] == ["x", "", "z"]  # type: ignore[attr-defined]
+    assert finish(join(grid, "new")) == Place("new", 2, 4)
+    assert finish(join(grid, "y")) == Place("y", 4, 5)
+    assert finish(join(grid, "new")) == Place("new", 2, 6)
+
+
+def test_a_removal_that_was_interrupted_leaves_a_new_node() -> None:
+    """Its own entry is still there."""
+    world = World()
+    grid = world.grid.memory
+    finish(join(grid, "x"))
+    entry = world.grid.entries(CacheName.META)[b"node/x"]
+    finish(note_cleaned(grid, 1, 1))
+    finish(remove(grid, _known(grid, "x")))
+    finish(grid.compare_and_set(CacheName.META, b"node/x", None, entry))
+    assert finish(join(grid, "other")) == Place("other", 1, 2)
+    assert finish(join(grid, "x")) == Place("x", 2, 3)
+
+
+def test_only_a_node_that_is_cleaned_up_after_is_removed() -> None:
+    """Nor is one that has started meanwhile."""
+    world = World()
+    grid = world.grid.memory
+    finish(join(grid, "x"))
+    with pytest.raises(NotGone, match="x has left sessions"):
+        finish(remove(grid, _known(grid, "x")))
+    finish(note_cleaned(grid, 1, 1))
+    known = _known(grid, "x")
+    finish(join(grid, "x"))
+    with pytest.raises(NotGone, match="x has just started"):
+        finish(remove(grid, known))
+    assert finish(join(grid, "x")).number == 1  # type: ignore[attr-defined]
+
+
+def _known(grid: Grid, name: str) -> Known:
+    known: list[Known] = finish(known_nodes(grid))  # type: ignore[assignment]
+    (found,) = [one for one in known if one.node_id == name]
+    return found
 
 
 def test_many_that_join_at_once_get_different_numbers_and_boots() -> None:

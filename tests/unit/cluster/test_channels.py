@@ -25,3 +25,16 @@ def test_a_record_that_was_removed_and_made_anew_is_another_one() -> None:
     present = run(other.get("c"))
     assert present is not None and read(present).life == Life(1, 1)
     assert run(other.take("c", present))
+
+
+def test_nobody_lets_go_of_another_nodes_client() -> None:
+    """Only a record that names this life is removed, and only if nobody uses it."""
+    grid, clock = MemoryGrid(), ManualClock()
+    run(grid.open())
+    home, other = (Channels(grid, clock, Life(number, 1), 100, 10) for number in (1, 2))
+    assert run(home.take("c", None))
+    run(other.let_go("c", lambda: True))
+    run(home.let_go("c", lambda: False))
+    assert run(home.get("c")) is not None
+    run(home.let_go("c", lambda: True))
+    assert run(home.get("c")) is None

@@ -98,18 +98,20 @@ def test_what_is_forwarded_comes_with_the_end_of_the_log() -> None:
 
 
 def test_words_about_groups_keep_their_place_among_what_is_forwarded() -> None:
-    """What follows a word is told after it, and what goes before it before."""
+    """What follows a word is told after it, and what goes before it before. An answer names its question."""
     world = World("a", "b")
     a, b = world["a"], world["b"]
     references = (Reference(1 << 24, 2, 3 << 24, 4), Reference(1 << 24, 5, 6 << 24, 1))
     for name in (b"1", b"2"):
         a.cluster.forward(b.number, Forwarded(publishes(b"t", [name]), b"t", "p", 5.0))
-        a.cluster.tell_group(b.number, "lend", "$share/g/t", "x", references)
+        a.cluster.tell_group(b.number, "returned", "$share/g/t", "x", references, int(name))
     a.cluster.flush()
     world.pass_time(0.1)
     told = b.node.told("received", "group")
     assert [entry[0] for entry in told] == ["received", "group"] * 2
-    assert told[1] == ("group", a.number, "lend", "$share/g/t", "x", references)
+    assert [told[1], told[3]] == [
+        ("group", a.number, "returned", "$share/g/t", "x", references, question) for question in (1, 2)
+    ]
 
 
 def test_a_retained_message_is_told_with_its_time() -> None:

@@ -67,6 +67,14 @@ def test_a_node_that_is_paused_does_not_hold_up_the_rest() -> None:
     assert "gave no answer" in str(answers[world["b"].number])
 
 
+def test_a_node_whose_life_is_over_does_not_wait_for_answers() -> None:
+    """Its links are closed, and nobody looks at the time for them: no answer would ever be late."""
+    world = three()
+    world.run(world["a"].cluster.stop())
+    answers = ask(world, "a")
+    assert [str(one) for one in answers.values()] == ["the links are closed"] * 2
+
+
 def test_an_answer_may_take_its_time() -> None:
     """It fails there as others do."""
     world = three()

@@ -161,6 +161,34 @@ def test_a_break_of_the_messaging_loses_nothing_that_the_ring_has() -> None:
     assert cluster.diaries[2].told("gap") == []
 
 
+def test_who_has_nothing_to_do_looks_at_the_time_as_often_as_heartbeats_want_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And hardly more; heartbeats still come when they are due, and a hole is asked for as soon as ever."""
+    looked: list[float] = []
+    tick = Link.tick
+
+    def look(link: Link, now: float) -> None:
+        looked.append(now)
+        tick(link, now)
+
+    monkeypatch.setattr(Link, "tick", look)
+    cluster = ready()
+    cluster.pass_time(1.0)
+    looked.clear()
+    before = cluster.links[1].links[2].figures.datagrams_received
+    cluster.pass_time(10.0)
+    assert cluster.links[1].links[2].figures.datagrams_received - before >= 19
+    assert len(looked) / 2 <= 60
+    # One is lost while both rest, and the next shows that.
+    cluster.ends[1].break_flow()
+    cluster.links[1].send(2, numbered(1))
+    cluster.links[1].flush(1)
+    cluster.ends[1].restore_flow()
+    cluster.pass_time(0.3)
+    assert cluster.diaries[2].items(1) == [numbered(1)]
+
+
 def test_a_peer_that_does_not_confirm_is_crowded_until_it_does() -> None:
     cluster = ready(2, replace(SETTINGS, crowded_bytes=1000))
     one = cluster.links[1]

@@ -62,7 +62,10 @@ def forwarded(draw: st.DrawFn) -> Forwarded:
     reference = Reference(draw(U32), draw(U32), draw(U64), run.count) if draw(st.booleans()) else None
     members = tuple(draw(st.lists(st.tuples(TEXT, TEXT), max_size=3)))
     origin = Origin(draw(TEXT), draw(CODEC))
-    return Forwarded(run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), members, origin)
+    context = draw(st.just("") | TEXT)
+    return Forwarded(
+        run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), members, origin, context=context
+    )
 
 
 @st.composite
@@ -181,6 +184,17 @@ def test_several_runs_are_one_publication() -> None:
     item = Forwarded(RUNS[0], b"a", "p", 1.0, origin=Origin("anna"), more=RUNS[1:])
     data = Data(1, 0, (item, item._replace(more=())))
     assert proto_v1.read(proto_v1.write(HEAD, data)) == (HEAD, data)
+
+
+def test_the_context_of_a_trace_is_behind_all_that_was_there_before() -> None:
+    """Who does not know its flag reads the same message without it."""
+    item = Forwarded(RUNS[0], b"a", "p", 1.0, members=(("g", "c"),), origin=Origin("anna", CodecId("acme/1", "3")))
+    wire = proto_v1.write(HEAD, Data(1, 0, (item._replace(context="00-1-2-01"),)))
+    assert proto_v1.read(wire) == (HEAD, Data(1, 0, (item._replace(context="00-1-2-01"),)))
+    flags = proto_v1.HEAD_SIZE + 20 + 5
+    assert wire[flags] & 0x40
+    unknown = wire[:flags] + bytes((wire[flags] & ~0x40,)) + wire[flags + 1 :]
+    assert proto_v1.read(unknown) == (HEAD, Data(1, 0, (item,)))
 
 
 @pytest.mark.parametrize("place", [{"reference": Reference(1, 2, 3, 2)}, {"members": (("g", "c"),)}])

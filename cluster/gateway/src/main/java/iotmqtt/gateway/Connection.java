@@ -136,10 +136,24 @@ final class Connection implements Lobby.Stranger {
         } catch (InterruptedException e) {
             reason = "the server is stopping";
         } finally {
+            boolean left = !gate.closed();
             if (reason != null) {
                 close(reason);
             }
+            if (left && welcomed) {
+                tellGone();
+            }
             forget();
+        }
+    }
+
+    private void tellGone() {
+        try {
+            services.lives().gone(life);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } catch (IllegalStateException e) {
+            services.log().info("the end of the connection of " + life + " is not told: " + e.getMessage());
         }
     }
 
@@ -154,7 +168,7 @@ final class Connection implements Lobby.Stranger {
         return !gate.closed();
     }
 
-    private void hello(Incoming frame) throws Refusal, IOException {
+    private void hello(Incoming frame) throws Refusal, IOException, InterruptedException {
         if (frame == null || frame.op() != Op.HELLO) {
             throw new IOException("the first frame is not HELLO");
         }
@@ -200,6 +214,7 @@ final class Connection implements Lobby.Stranger {
                         Outgoing.welcome(
                                 services.ignite().cluster().localNode().id(), services.options().longestFrame()));
         send(services.room().frame());
+        services.lives().here(greeted);
     }
 
     private void refuse(Refusal refusal) {

@@ -1,8 +1,6 @@
 package iotmqtt.gateway;
 
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.UUID;
@@ -25,7 +23,7 @@ import org.apache.ignite.configuration.DataRegionConfiguration;
  * </pre>
  *
  * <p>The nodes are told how much of what is offered is used, and refuse what is published beyond it. Servers tell each
- * other: an entry is on several, and the fullest of all counts. On disk, what is left of it is the limit.
+ * other: an entry is on several, and the fullest of all counts. With persistence the disk is the limit.
  */
 final class Room {
     private static final String TOPIC = "iotmqtt.gateway.room";
@@ -34,7 +32,7 @@ final class Room {
     private static final double NEEDED = 0.98;
 
     /** Of a large disk no more than this share of so many bytes is left alone. */
-    private static final long LARGE = 4L << 30;
+    static final long LARGE = 4L << 30;
 
     private static final long REMEMBERED = Duration.ofSeconds(3).toNanos();
     private static final long TELL_AFTER = Duration.ofSeconds(1).toNanos();
@@ -49,7 +47,7 @@ final class Room {
     private final long pageSize;
     private final String region;
     private final int copies;
-    private final Path work;
+    private final Disk disk;
     private final Map<UUID, Heard> others = new ConcurrentHashMap<>();
     private volatile Use here;
     private volatile Told told = new Told(new Use(0, 0), 0);
@@ -101,7 +99,7 @@ final class Room {
                         .findAny()
                         .orElse(0)
                 + 1;
-        this.work = Path.of(ignite.configuration().getWorkDirectory());
+        this.disk = new Disk(ignite);
         this.here = look();
     }
 
@@ -169,8 +167,7 @@ final class Room {
             return new Use(used, size);
         }
         try {
-            long free = Files.getFileStore(work).getUsableSpace();
-            return new Use(used, Math.max(used, metrics.getTotalAllocatedPages() * pageSize) + free);
+            return new Use(used, disk.limit(Math.max(used, metrics.getTotalAllocatedPages() * pageSize)));
         } catch (IOException e) {
             return new Use(used, 0);
         }

@@ -15,6 +15,7 @@ record Services(
         Pages pages,
         Fences fences,
         Exchange exchange,
+        Lives lives,
         Topology topology,
         Activation activation,
         Copies copies,
@@ -30,6 +31,7 @@ record Services(
         Pages pages = new Pages(ignite);
         Room room = new Room(ignite, here.connections());
         ClusterGroup servers = ignite.cluster().forServers();
+        Exchange exchange = new Exchange(ignite, log, everywhere, here);
         Quorum quorum = new Quorum(
                 options.quorum(),
                 Duration.ofSeconds(options.quorumPatience()),
@@ -44,7 +46,8 @@ record Services(
                 new CacheWrites(ignite, everywhere, pages, room),
                 pages,
                 new Fences(ignite, everywhere),
-                new Exchange(ignite, log, everywhere, here),
+                exchange,
+                new Lives(exchange),
                 new Topology(ignite, here.connections()),
                 new Activation(ignite, new Complaint(log, System::nanoTime), quorum, System::nanoTime),
                 new Copies(ignite),

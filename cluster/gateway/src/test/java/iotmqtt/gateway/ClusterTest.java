@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -282,6 +283,44 @@ class ClusterTest {
             assertTrue(doomed.closed());
             assertEquals(then, fencing.page("iot_dup", "", null, 1000).keys());
             assertEquals(IntStream.range(0, then.size()).mapToObj(i -> String.format("%04d", i)).toList(), then);
+        }
+    }
+
+    @Test
+    void whoseConnectionBeginsOrEndsOfItselfIsToldToWhoListens() throws IOException {
+        int node = ++lastNode;
+        try (Client listening = client(0);
+                Client fencing = client(1)) {
+            assertEquals(0, listening.listen("iot.lives"));
+            try (Client early = new Client(PORTS.get(1), node, 3, 1)) {
+                assertEquals("0 3 1", life(listening, node));
+                try (Client late = new Client(PORTS.get(0), node, 3, 2)) {
+                    assertTrue(early.closed());
+                    assertEquals("0 3 2", life(listening, node), "that the gateway closed the earlier one is no news");
+                    assertEquals(0, late.ping());
+                }
+                assertEquals("1 3 2", life(listening, node));
+            }
+            try (Client fenced = new Client(PORTS.get(1), node, 4, 1)) {
+                assertEquals("0 4 1", life(listening, node));
+                assertEquals(0, fencing.fence(node, 4));
+                assertTrue(fenced.closed());
+            }
+            try (Client next = new Client(PORTS.get(1), node, 5, 1)) {
+                assertEquals("0 5 1", life(listening, node), "nor that it closed a fenced one");
+                assertEquals(0, next.ping());
+            }
+        }
+    }
+
+    /** The next notice of a node: its kind, the boot and the connection. */
+    private static String life(Client listening, int node) throws IOException {
+        while (true) {
+            ByteBuffer notice = ByteBuffer.wrap(listening.message().getBytes(StandardCharsets.ISO_8859_1));
+            byte kind = notice.get();
+            if (notice.getShort() == node) {
+                return kind + " " + notice.getLong() + " " + notice.getInt();
+            }
         }
     }
 

@@ -31,6 +31,29 @@ class RoomTest {
     }
 
     @Test
+    void whatADiskIsSpokenForIsNoRoom() {
+        assertEquals(200, Disk.limit(0, 0, 0, 200));
+        assertEquals(235, Disk.limit(100, 40, 0, 200));
+        assertEquals(185, Disk.limit(100, 40, 50, 200));
+        assertEquals(1, Disk.limit(100, 100, 300, 200));
+    }
+
+    @Test
+    void aQuarterOfThePagesMayBeOfNoUseToOtherPartitions() {
+        assertEquals(275, Disk.limit(100, 0, 0, 200));
+        // But no more than a gibibyte of a large disk.
+        assertEquals(99L << 30, Disk.limit(100L << 30, 0, 0, 0));
+    }
+
+    @Test
+    void whatIsNotWrittenIsInMemory() {
+        assertEquals(40, Disk.unwritten(100, 60, 70));
+        assertEquals(70, Disk.unwritten(100, 0, 70));
+        // Files have headers.
+        assertEquals(0, Disk.unwritten(100, 101, 70));
+    }
+
+    @Test
     void aServerThatCannotTellRefusesNothing() {
         assertFalse(new Room.Use(1 << 30, 0).exceeds(0.92));
         assertEquals(0, new Room.Use(1 << 30, 0).offered());

@@ -1,0 +1,69 @@
+"""What nodes know of each other's subscriptions: changes in their order, and who acts by them."""
+
+from __future__ import annotations
+
+from iot_mqtt.cluster.interests import Ours, Theirs
+from iot_mqtt.pipeline import ManualClock
+from iot_mqtt.ports.cluster import Interest
+
+WITHIN = 2.0
+
+
+def ours(*peers: int) -> tuple[Ours, ManualClock]:
+    """A node that expects these to acknowledge."""
+    clock = ManualClock()
+    return Ours(clock, WITHIN, lambda: peers), clock
+
+
+def test_a_change_is_known_when_every_peer_has_acknowledged() -> None:
+    """One of them is not enough: a message that is published at the other one would go nowhere."""
+    node, _ = ours(2, 3)
+    version = node.changed([Interest("t", live=True)]).version
+    called: list[str] = []
+    node.when_known(version, lambda: called.append("known"))
+    node.acknowledged(2, version)
+    node.look()
+    assert called == []
+    node.acknowledged(3, version - 1)
+    node.look()
+    assert called == []
+    node.acknowledged(3, version)
+    node.look()
+    assert called == ["known"]
+
+
+def test_a_peer_that_is_silent_is_not_waited_for_for_ever() -> None:
+    """It is counted."""
+    node, clock = ours(2)
+    called: list[str] = []
+    node.when_known(node.changed([Interest("t", live=True)]).version, lambda: called.append("late"))
+    clock.advance(WITHIN - 0.1)
+    assert called == []
+    clock.advance(0.2)
+    assert (called, node.late) == (["late"], 1)
+
+
+def test_a_change_of_another_version_is_not_taken() -> None:
+    """Neither one that was missed before, nor one that came already; all of it can be taken at any time."""
+    node, _ = ours()
+    changes = [node.changed([Interest(filter, live=True)]) for filter in "abc"]
+    theirs = Theirs()
+    assert theirs.take(changes[0]) is not None
+    assert theirs.take(changes[2]) is None
+    assert theirs.take(changes[0]) is None
+    assert theirs.version == 1
+    everything = theirs.take(node.everything([Interest(filter, live=True) for filter in "abc"]))
+    assert everything is not None
+    assert (everything.full, theirs.version) == (True, 3)
+
+
+def test_two_sides_agree_on_versions_and_on_what_is_in_them() -> None:
+    """The digest of other filters is another one, whatever the version."""
+    node, _ = ours()
+    theirs = Theirs()
+    theirs.take(node.changed([Interest("a", live=True), Interest("b", kept=True)]))
+    assert theirs.agrees(node.version, node.digest.value)
+    other, _ = ours()
+    other.changed([Interest("a", live=True)])
+    assert not theirs.agrees(other.version, other.digest.value)
+    assert not theirs.agrees(node.version + 1, node.digest.value)
