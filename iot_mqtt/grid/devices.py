@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from iot_mqtt.grid.records.base import VERSION, Unreadable, check_version
 from iot_mqtt.grid.records.keys import client_prefix
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow, owner_of
+from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow, UnreadableShadow, owner_of
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 
 log = logging.getLogger(__name__)
@@ -113,16 +113,21 @@ class GridDeviceStore:
     async def swap_desired(self, target: str, shadow: StoredShadow) -> bool:
         key = b"d" + target.encode()
         present = await self._grid.get(CacheName.SHADOWS, key)
-        before = StoredShadow() if present is None else decode_shadow(present)
+        before = self._decoded(key, present)
         if before.version != shadow.version - 1:
             return False
         return await self._grid.compare_and_set(CacheName.SHADOWS, key, present, encode_shadow(shadow))
 
     async def _shadow(self, key: bytes) -> StoredShadow:
-        value = await self._grid.get(CacheName.SHADOWS, key)
+        return self._decoded(key, await self._grid.get(CacheName.SHADOWS, key))
+
+    def _decoded(self, key: bytes, value: bytes | None) -> StoredShadow:
         if value is None:
             return StoredShadow()
-        return self._read(CacheName.SHADOWS, decode_shadow, value) or StoredShadow()
+        found = self._read(CacheName.SHADOWS, decode_shadow, value)
+        if found is None:
+            raise UnreadableShadow(f"the shadow of {key[1:].decode()} is of a later version, or damaged")
+        return found
 
     def _read(self, cache: CacheName, decode: Callable[[bytes], T], value: bytes) -> T | None:
         try:

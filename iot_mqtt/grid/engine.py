@@ -40,6 +40,7 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.commit_log import CommitLog, pending, segments, sync_directory
 from iot_mqtt.grid.commit_record import decode, encode
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
+from iot_mqtt.grid.garbage import next_range, tables
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, Pair
 
@@ -63,6 +64,14 @@ WRITE_BUFFER_BYTES: Final = 24 * MIB
 #: RocksDB's names for the closed memory tables that are not in tables, and for the entries of the open one.
 UNWRITTEN: Final = "rocksdb.num-immutable-mem-table"
 ACTIVE: Final = "rocksdb.num-entries-active-mem-table"
+#: Its name for the bytes of all tables, and for how often it could not write one in the background. Then it writes none
+#: until it is opened anew: without ``Env`` and a manager of files, which rocksdict has not, it does not try again.
+TABLES: Final = "rocksdb.live-sst-files-size"
+FAILURES: Final = "rocksdb.background-errors"
+#: Tables that are merged at once have about so many bytes at most, and so have what they become.
+MERGED_BYTES: Final = 256 * MIB
+#: Level 0 is merged as a whole, which has four memory tables, or some more.
+PASSING_BYTES: Final = MERGED_BYTES + 5 * WRITE_BUFFER_BYTES
 #: A write that RocksDB holds back (compaction is behind) is tried again after this many seconds, this often.
 STALL_PAUSE: Final = 0.005
 STALL_LIMIT: Final = 6000
@@ -82,6 +91,7 @@ class Engine:
         setattr(self._write_options, "disable_wal", True)  # noqa: B010
         self._log = CommitLog(directory)
         self._lsn = 0
+        self._passing = 0
         #: What was begun and is in the log alone, with its LSN.
         self._begun: tuple[int, Mapping[bytes, bytes | None]] | None = None
 
@@ -162,6 +172,30 @@ class Engine:
             self._log.restart(self._lsn + 1)
         except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more precise
             log.warning("the room of removed entries was not given back yet: %s", error)
+
+    def merge(self, after: bytes) -> bytes | None:
+        """Give back the room of removed and overwritten entries: a step of it, behind the keys up to ``after``.
+
+        Returns the ``after`` of the next step; None: there is none. Raises ``Unavailable`` if the database has to be
+        opened anew.
+        """
+        try:
+            if self._count(FAILURES):
+                raise Unavailable("the grid cannot write its tables")
+            if not after:
+                self.follow()
+                self._settle()
+                self._log.restart(self._lsn + 1)
+            keys = next_range(tables(self._ready().live_files()), after)
+            if keys is None:
+                return None
+            self._ready().compact_range(*keys)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more precise
+            log.warning("the room of removed entries was not given back yet: %s", error)
+            return None
+        return keys[1]
 
     def copy(self, target: Path) -> None:
         """A database of its own in ``target``, which does not exist yet: all that was written so far. Tables are shared
@@ -277,6 +311,13 @@ class Engine:
         self._ready().flush(True)  # noqa: FBT003 - rocksdict's signature
         if self._count(ACTIVE) or self._count(UNWRITTEN):
             raise OSError("the memory table could not be written out")
+
+    @property
+    def passing(self) -> int:
+        """Bytes that merging may take for a while."""
+        with suppress(Exception):  # while it is opened anew, in another thread
+            self._passing = min(self._count(TABLES), PASSING_BYTES)
+        return self._passing
 
     def _count(self, name: str) -> int:
         count = self._ready().property_int_value(name)
@@ -412,6 +453,7 @@ def _options() -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_max_write_buffer_number(3)
+    options.set_max_compaction_bytes(MERGED_BYTES)
     options.set_max_background_jobs(2)
     options.set_max_open_files(128)
     # RocksDB's own text log and statistics: kept small, written rarely.

@@ -34,7 +34,8 @@ async def kept_accounts(grid: Grid) -> tuple[KeptAccount, ...]:
     """Of all nodes of a cluster that have a mark; numbers are given out one by one."""
     found: list[KeptAccount] = []
     absent = 0
-    for number in range(1, LARGEST_NUMBER + 1):
+    # 0 is a sole node that was migrated into the cluster.
+    for number in range(LARGEST_NUMBER + 1):
         mark = await GridMarks(grid, number).load()
         absent = absent + 1 if mark is None else 0
         if mark is not None:

@@ -25,6 +25,10 @@ class GridPlaces:
     def stage(self, batch: WriteBatch, place: Place) -> None:
         self._record.stage(batch, place._asdict())
 
+    async def swap(self, before: Place, after: Place) -> bool:
+        """Of a writer that is gone: move it, unless somebody else has."""
+        return await self._record.swap(before, after._asdict())
+
 
 def _read(fields: dict[str, Any]) -> Place:
     numbers = [fields[name] for name in Place._fields[1:]]

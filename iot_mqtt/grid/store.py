@@ -6,7 +6,8 @@
                                  ▲                                           │
                                  └──── the next turns gather meanwhile ──────┘
 
-A commit that fails is repeated with a growing pause until the grid takes it; what waits for it waits.
+A commit that fails is repeated with a growing pause until the grid takes it; what waits for it waits. A batch that
+cannot even be made (no memory, a fault of ours) ends the store: who was asked for a part of it believes that it is in.
 """
 
 from __future__ import annotations
@@ -83,14 +84,21 @@ MAX_PREFIXES = 100_000
 class GridStore:
     """``ports.store.Store`` over a ``ports.grid.Grid``. Everything here runs in the reactor's thread."""
 
-    def __init__(self, grid: Grid, clock: Clock, counters: Counters) -> None:
+    def __init__(
+        self, grid: Grid, clock: Clock, counters: Counters, on_broken: Callable[[BaseException], None] | None = None
+    ) -> None:
+        """``on_broken`` is told why a batch could not be made; without, whoever flushes is."""
         self._grid = grid
+        self._on_broken = on_broken or _raise
         self._clock = clock
         self._counters = counters
         self._gathering = WriteBatch()
         self._under_way: WriteBatch | None = None
         self._submitted = 0
         self._submitted_at = 0.0
+        # Since when something gathers behind the batch under way, and has gathered for that one; 0: nothing does.
+        self._gathers_since = self._gathered_since = 0.0
+        self.waited = 0.0
         self._pause = FIRST_PAUSE
         self._settling: list[tuple[int, Deferred[None]]] = []
         self._prefixes: dict[str, bytes] = {}
@@ -136,20 +144,35 @@ class GridStore:
     def flush(self) -> bool:
         """Hand over what gathered, unless a batch is under way; its end hands over the next. Whether anything waits."""
         # Asked in every turn, most of which have nothing: no call for an answer that an attribute has.
-        if (self._gathering.operations or self._reserved) and self._under_way is None:
+        if self._gathering.operations or self._reserved:
+            if self._under_way is not None or self._given_up:
+                # Of the first turn that it waits for: one look at the clock for each batch.
+                self._gathers_since = self._gathers_since or self._clock.monotonic()
+                return True
             self._submitted += 1
-            # What participants have comes first, in their order: where a batch is not atomic, its first
-            # part may be all that is written, and must not take away a will, say, whose message is not there.
-            batch = WriteBatch()
-            for participant in self._participants.values():
-                participant.contribute(batch, self._submitted)
-            self._stage_retained(batch)
-            batch.operations += self._gathering.operations
-            batch.whole = self._gathering.whole
-            self._under_way, self._gathering, self._reserved = batch, WriteBatch(), False
+            try:
+                self._under_way = self._made()
+            except Exception as error:  # noqa: BLE001 - whatever it is, what was in it must not be acknowledged
+                self.give_up()
+                self._on_broken(error)
+                return True
+            self._gathering, self._reserved = WriteBatch(), False
             self._submitted_at = self._clock.monotonic()
+            self._gathered_since, self._gathers_since = self._gathers_since or self._submitted_at, 0.0
             self._submit()
         return self._under_way is not None
+
+    def _made(self) -> WriteBatch:
+        """What participants have comes first, in their order: where a batch is not atomic, its first part may be all
+        that is written, and must not take away a will, say, whose message is not there.
+        """
+        batch = WriteBatch()
+        for participant in self._participants.values():
+            participant.contribute(batch, self._submitted)
+        self._stage_retained(batch)
+        batch.operations += self._gathering.operations
+        batch.whole = self._gathering.whole
+        return batch
 
     def _submit(self) -> None:
         assert self._under_way is not None
@@ -165,7 +188,8 @@ class GridStore:
         counters = self._counters
         counters.commits += 1
         counters.commit_operations += len(self._under_way)
-        elapsed = self._clock.monotonic() - self._submitted_at
+        now = self._clock.monotonic()
+        elapsed, self.waited = now - self._submitted_at, now - self._gathered_since
         counters.commit_seconds += elapsed
         counters.commit_latency.observe(elapsed)
         if self.failing:
@@ -174,7 +198,11 @@ class GridStore:
         self._under_way = None
         self.committed = self._submitted
         for participant in self._participants.values():
-            participant.committed(self.committed)
+            try:
+                participant.committed(self.committed)
+            except Exception:
+                # It has what it gave, and so have the others: they are to hear of it.
+                log.exception("who took part in a commit could not go on after it")
         self.on_committed()
         self._release_settled()
         self.flush()
@@ -448,3 +476,7 @@ class GridStore:
 
 def _nothing() -> None:
     """Nobody waits for commits yet."""
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -64,6 +64,11 @@ class Server:
         state = next(status for status in self._cluster.status() if status.member.name == self.name)
         return state.role.name if state.role else None
 
+    def broker_file(self, file: Path) -> Path:
+        """The file for brokers that ``cluster up`` writes, written here."""
+        snippet.write(file, self._cluster.plan)
+        return file
+
     def log_text(self) -> str:
         """What the server has said in all of its lives."""
         return self._cluster.process(self.member).log.read_text(encoding="utf-8", errors="replace")

@@ -6,7 +6,16 @@ entries between a grid and such a file. The format is described in docs/backup.m
 
 from __future__ import annotations
 
-from iot_mqtt.grid.archive.copying import NotEmpty, copy_from, copy_into, sums_of
+from iot_mqtt.grid.archive.copying import (
+    Loading,
+    NotEmpty,
+    Skip,
+    copy_from,
+    copy_into,
+    entries_of,
+    refuse_entries,
+    sums_of,
+)
 from iot_mqtt.grid.archive.records import ArchiveReader, ArchiveWriter, Header, Sums
 from iot_mqtt.grid.archive.sealing import BadArchive, Secret
 
@@ -15,10 +24,14 @@ __all__ = [
     "ArchiveWriter",
     "BadArchive",
     "Header",
+    "Loading",
     "NotEmpty",
     "Secret",
+    "Skip",
     "Sums",
     "copy_from",
     "copy_into",
+    "entries_of",
+    "refuse_entries",
     "sums_of",
 ]

@@ -59,11 +59,17 @@ class NotEmpty(Exception):
 
 async def copy_from(grid: Grid, archive: ArchiveWriter, skip: Skip) -> None:
     """All entries of the grid, each once."""
+    async for cache, key, value in entries_of(grid, skip):
+        archive.add(cache, key, value)
+
+
+async def entries_of(grid: Grid, skip: Skip) -> AsyncIterator[tuple[CacheName, bytes, bytes]]:
+    """All entries of the grid, each once, in the order in which they may be written elsewhere."""
     cut, generations = Cut(grid), dict[bytes, bytes]()
     for cache in ORDER:
         if cache is CacheName.LOG_TURNS:
             for key, value in await cut.begin():
-                archive.add(cache, key, value)
+                yield cache, key, value
             continue
         async for key, value in _entries(grid, cache, skip):
             if not cut.keeps(cache, key, value):
@@ -71,29 +77,51 @@ async def copy_from(grid: Grid, archive: ArchiveWriter, skip: Skip) -> None:
             if cache is CacheName.LOG_META:
                 generations[key] = value
             else:
-                archive.add(cache, key, value)
+                yield cache, key, value
     generations.update(await cut.changed())
     for key, value in generations.items():
-        archive.add(CacheName.LOG_META, key, value)
+        yield CacheName.LOG_META, key, value
 
 
 async def copy_into(grid: Grid, archive: ArchiveReader, skip: Skip, take_file: Callable[[str, bytes], None]) -> None:
     """All entries of the archive, into a grid that has none; raises ``NotEmpty``, ``BadArchive``."""
-    for cache in ORDER:
-        async for _ in _entries(grid, cache, skip):
-            raise NotEmpty(f"the grid is not empty: there is something in {cache.value}")
-    batch, size = WriteBatch(), 0
+    await refuse_entries(grid, skip)
+    loading = Loading(grid)
     for place, key, value in archive:
         if place is None:
             take_file(key.decode(), value)
-            continue
-        batch.put(place, key, value)
-        size += len(key) + len(value)
-        if len(batch) >= _BATCH_ENTRIES or size >= _BATCH_BYTES:
-            await grid.commit(batch)
-            batch, size = WriteBatch(), 0
-    if batch:
-        await grid.commit(batch)
+        else:
+            await loading.put(place, key, value)
+    await loading.end()
+
+
+async def refuse_entries(grid: Grid, skip: Skip) -> None:
+    """Raises ``NotEmpty`` if the grid has any."""
+    for cache in ORDER:
+        async for _ in _entries(grid, cache, skip):
+            raise NotEmpty(f"the grid is not empty: there is something in {cache.value}")
+
+
+class Loading:
+    """Puts entries into a grid, many in a batch."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._batch = WriteBatch()
+        self._size = 0
+
+    async def put(self, cache: CacheName, key: bytes, value: bytes) -> None:
+        """Now, or with those that come after it."""
+        self._batch.put(cache, key, value)
+        self._size += len(key) + len(value)
+        if len(self._batch) >= _BATCH_ENTRIES or self._size >= _BATCH_BYTES:
+            await self.end()
+
+    async def end(self) -> None:
+        """Everything that was put is safe when this returns."""
+        batch, self._batch, self._size = self._batch, WriteBatch(), 0
+        if batch:
+            await self._grid.commit(batch)
 
 
 async def sums_of(grid: Grid, skip: Skip) -> Sums:

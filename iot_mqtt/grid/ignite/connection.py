@@ -32,7 +32,7 @@ from iot_mqtt.grid.ignite.frames import (
     encode_ping,
 )
 from iot_mqtt.grid.ignite.settings import IgniteSettings
-from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.ports.clock import Clock, Timer, until_beat
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ class Connection(Protocol):
         self.transport.registerProducer(self, True)  # noqa: FBT003 - Twisted's signature
         self.alive = True
         self._began = self._looked = self._clock.monotonic()
-        self._timer = self._clock.call_later(LOOK, self._look)
+        self._timer = self._clock.call_later(until_beat(self._began, LOOK), self._look)
         self.send(self._hello)
 
     def dataReceived(self, data: bytes) -> None:
@@ -262,7 +262,7 @@ class Connection(Protocol):
         now = self._clock.monotonic()
         slept = now - self._looked > 4 * LOOK
         self._looked = now
-        self._timer = self._clock.call_later(LOOK, self._look)
+        self._timer = self._clock.call_later(until_beat(now, LOOK), self._look)
         if slept:
             return
         settings = self._settings

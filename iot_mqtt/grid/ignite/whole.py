@@ -115,8 +115,26 @@ def _decoded(data: bytes) -> list[Operation]:
         if size != _REMOVED:
             value = data[at : at + size]
             at += size
-        found.append((_CACHES[tag], key, value))
+        cache = _CACHES.get(tag)
+        if cache is None:
+            raise Unavailable(
+                f"what a dead node was writing is for a cache that this version does not know (tag 0x{tag.hex()})"
+            )
+        found.append((cache, key, value))
     return found
+
+
+def _claimed(claim: bytes) -> Life:
+    """Whose a claim is."""
+    try:
+        version, number, boot = _CLAIM.unpack_from(claim)
+    except error as cut:
+        raise Unavailable("a claim to finish what a dead node was writing is cut short") from cut
+    if version >> 4 != VERSION >> 4:
+        raise Unavailable(
+            f"a claim to finish what a dead node was writing is of format {version >> 4}; this version reads 1"
+        )
+    return number, boot
 
 
 class SwappingGrid(Grid, Protocol):
@@ -149,7 +167,7 @@ class Finisher:
     async def _free_claims(self, number: int, boot: int) -> None:
         """What the dead were at is for others to finish."""
         async for key, claim in scan(self._grid, CacheName.META, b"finishing/"):
-            _, claimer, claimer_boot = _CLAIM.unpack_from(claim)
+            claimer, claimer_boot = _claimed(claim)
             if claimer == number and claimer_boot <= boot:
                 await self._grid.compare_and_set(CacheName.META, key, claim, None)
 

@@ -8,6 +8,7 @@ start finds both blocks again in the summaries of their turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 from typing import TypeVar
 
 from iot_mqtt.grid.log.generation import Generation, Stream, stage_record
@@ -59,18 +60,21 @@ class _Block:
                 found.append(low)
 
     def stage(self, batch: WriteBatch, ticket: int, turn: int, limit: int | None) -> None:
-        """Write up to so many entries, and the summary behind the last one."""
+        """Write up to so many entries, and the summary behind the last one. Records stand behind entries: what is of
+        one cache and stands together is written at once.
+        """
         if self._left is None:
             self._left = iter(self.turns.items())
-        for written, (stream, turns) in enumerate(self._left, 1):
-            if stream.generation.state != DROPPING:
-                key = page_key(stream.generation.id, stream.shard, stream.id, self.number)
-                batch.put(CacheName.LOG_INDEX, key, encode_index(bytes(turns)))
-                stage_record(batch, stream, turn)
-            if written == limit:
-                return
-        self._stage_summary(batch, turn)
-        self.ticket = ticket
+        part = list(islice(self._left, limit))
+        there = [(stream, turns) for stream, turns in part if stream.generation.state != DROPPING]
+        for stream, turns in there:
+            key = page_key(stream.generation.id, stream.shard, stream.id, self.number)
+            batch.put(CacheName.LOG_INDEX, key, encode_index(bytes(turns)))
+        for stream, _ in there:
+            stage_record(batch, stream, turn)
+        if len(part) != limit:
+            self._stage_summary(batch, turn)
+            self.ticket = ticket
 
     def _stage_summary(self, batch: WriteBatch, turn: int) -> None:
         directories: dict[tuple[Generation, int], list[tuple[int, bytes]]] = {}

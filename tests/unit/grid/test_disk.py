@@ -8,9 +8,10 @@ from threading import Event
 
 import pytest
 
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.engine import FAILURES, Engine
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import Pump
@@ -77,4 +78,45 @@ def test_a_grid_gives_the_room_of_a_generation_back(tmp_path: Path) -> None:
     pump.run(grid.remove_prefix(CacheName.LOG, b"\x01"))
     assert before > 25 * MB
     assert grid.disk_use().used < 5 * MB
+    pump.run(grid.close())
+
+
+def test_removed_and_overwritten_entries_give_their_room_back_when_it_is_asked_for(tmp_path: Path) -> None:
+    """Whatever they are; and what is left is still there."""
+    pump = Pump()
+    grid = EmbeddedGrid(tmp_path / "grid", pump.cross)
+    pump.run(grid.open())
+    for turn in range(3):
+        for number in range(30):
+            batch = WriteBatch()
+            batch.put(CacheName.RETAINED, b"%d" % number, b"%d" % turn + os.urandom(MB))
+            pump.run(grid.commit(batch))
+    batch = WriteBatch()
+    for number in range(5, 30):
+        batch.remove(CacheName.RETAINED, b"%d" % number)
+    pump.run(grid.commit(batch))
+    assert grid.disk_use().used > 25 * MB
+    pump.run(grid.make_room())
+    assert 5 * MB < grid.disk_use().used < 7 * MB
+    assert 5 * MB < grid.disk_use().passing < 6 * MB
+    assert [value[:1] for _, value in pump.run(grid.page(CacheName.RETAINED))] == [b"2"] * 5
+    pump.run(grid.close())
+
+
+def test_a_database_that_has_given_up_merging_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB that has found no space writes no more tables, whether or not there is space again."""
+    pump = Pump()
+    grid = EmbeddedGrid(tmp_path / "grid", pump.cross, retry=(0.01, 0.05))
+    pump.run(grid.open())
+    batch = WriteBatch()
+    batch.put(CacheName.RETAINED, b"t", b"kept")
+    pump.run(grid.commit(batch))
+    count = Engine._count
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "_count", lambda self, name: 1 if name == FAILURES else count(self, name))
+        with pytest.raises(Unavailable):
+            pump.run(grid.make_room())
+    pump.until(lambda: grid.available)
+    pump.run(grid.make_room())
+    assert pump.run(grid.get(CacheName.RETAINED, b"t")) == b"kept"
     pump.run(grid.close())

@@ -31,6 +31,9 @@ from tests.contract.driving import Pump
 from tests.contract.logkit import SETTINGS, Between, Life, fill, told
 from tests.seeds import seeds_of
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 MADE = Header("embedded", "1.2.3", 1_700_000_000.0, "node-1")
 FILES = {"plugins/state.json": b"{}", "audit/0001.log": b"line\n"}
 

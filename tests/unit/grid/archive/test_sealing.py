@@ -9,6 +9,9 @@ import pytest
 
 from iot_mqtt.grid.archive.sealing import PIECE, BadArchive, PieceWriter, read_pieces
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 SECRETS = (None, b"of the factory")
 TEXT = random.Random(7).randbytes(PIECE + 100) + bytes(2 * PIECE)
 

@@ -22,41 +22,9 @@ from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
 from tests.contract.driving import Pump
+from tests.doubles.gateway_body import Body, frame, text
 
 LONGEST = 16 << 20
-
-
-class Body:
-    """A request's body, read from the front. Written apart from ``frames``, so that both would have to be wrong."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.raw(size), "big")
-
-    def raw(self, size: int) -> bytes:
-        assert len(self.data) >= size
-        found, self.data = self.data[:size], self.data[size:]
-        return found
-
-    def text(self) -> str:
-        return self.raw(self.number(2)).decode()
-
-    def key(self) -> bytes:
-        return self.raw(self.number(2))
-
-    def value(self) -> bytes | None:
-        size = self.number(4)
-        return None if size == 0xFFFF_FFFF else self.raw(size)
-
-
-def frame(op: int, body: bytes) -> bytes:
-    return struct.pack(">IB", len(body) + 1, op) + body
-
-
-def text(value: str) -> bytes:
-    return struct.pack(">H", len(value.encode())) + value.encode()
 
 
 class FakeServers:
@@ -205,7 +173,7 @@ class Link:
         del self.incoming[: 4 + size]
         self.servers.seen.append(op)
         self.handle(op, body)
-        assert not body.data or self.closed
+        assert not body.left or self.closed
         return True
 
     def handle(self, op: Op, body: Body) -> None:
@@ -232,7 +200,7 @@ class Link:
         writes = op in (Op.COMMIT, Op.SWAP, Op.REMOVE_PREFIX)
         if writes and servers.not_ready:
             servers.not_ready -= 1
-            body.data = b""
+            body.skip()
             self.done(id, Status.NOT_READY, "not now")
             return
         swaps = body.number(2) if op is Op.SWAP else 0
@@ -266,7 +234,7 @@ class Link:
                 needed = body.number(1) == 1
                 servers.needed.append(needed)
                 if servers.full and not needed:
-                    body.data = b""
+                    body.skip()
                     return Status.NOT_READY
                 for _ in range(body.number(2)):
                     cache, seen = servers.caches[body.text()], set()

@@ -12,9 +12,11 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Fenced, IgniteGrid
 from iot_mqtt.grid.ignite.faults import TooLarge
 from iot_mqtt.grid.ignite.frames import Op
+from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, WriteBatch
+from tests.doubles.gateway_body import frame
 from tests.seeds import seeds_of
-from tests.unit.grid.ignite.fake_gateway import FakePump, frame, make
+from tests.unit.grid.ignite.fake_gateway import FakePump, make
 
 A, B = CacheName.QUEUE, CacheName.META
 
@@ -118,9 +120,9 @@ def test_what_was_put_counts_until_the_servers_say_how_full_they_are(pump: FakeP
     link = pump.servers.links[0]
     link.outgoing.append(frame(Op.ROOM, struct.pack(">QQQ", 1000, 5000, 7000)))
     pump.until(lambda: bool(room_told))
-    assert (room_told, grid.room_use(), grid.capacity) == ([1000], (1000, 4000), 7000)
+    assert (room_told, grid.room_use(), grid.capacity) == ([1000], DiskUse(1000, 4000), 7000)
     pump.run(grid.commit(put(b"k", b"x" * 3000)))
-    used, free = grid.room_use()
+    used, free, _ = grid.room_use()
     assert 4000 < used < 4200
     assert used + free == 5000
     pump.run(grid.commit(put(b"j", b"x" * 3000)))

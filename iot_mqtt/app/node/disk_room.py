@@ -1,0 +1,58 @@
+"""Has a node's own grid give back what removed entries take, while its disk is full.
+
+RocksDB does it by itself when enough was written, and nobody writes where there is no room.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
+
+log = logging.getLogger(__name__)
+
+#: After a merge the next one waits so many times as long as that took: most of the disk's time is for others.
+REST: Final = 5.0
+
+
+class DiskRoom:
+    """One life of a node. Everything runs in the reactor's thread."""
+
+    def __init__(self, grid: EmbeddedGrid, budget: Budget, counters: Counters, clock: Clock) -> None:
+        self._grid = grid
+        self._budget = budget
+        self._counters = counters
+        self._clock = clock
+        self._merging = False
+        self._began = self._next_at = clock.monotonic()
+
+    def look(self) -> None:
+        """Measure the disk, and have room made if it is full. Called every second or so."""
+        self._budget.measure()
+        now = self._clock.monotonic()
+        if self._budget.full and not self._merging and now >= self._next_at:
+            self._merging, self._began = True, now
+            drive(self._merge(), self._ended, self._failed)
+
+    async def _merge(self) -> None:
+        before = self._grid.disk_use().used
+        await self._grid.make_room()
+        given_back = max(0, before - self._grid.disk_use().used)
+        self._counters.disk_merges += 1
+        self._counters.disk_given_back_bytes += given_back
+        seconds = round(self._clock.monotonic() - self._began, 3)
+        log.info("the full disk was given back what removed entries took", extra={"bytes": given_back, "took": seconds})
+
+    def _ended(self, _: None) -> None:
+        now = self._clock.monotonic()
+        self._merging, self._next_at = False, now + REST * (now - self._began)
+        self._budget.measure()
+
+    def _failed(self, error: BaseException) -> None:
+        self._ended(None)
+        log.info("the full disk was not given back what removed entries took: %s", error)
