@@ -94,9 +94,15 @@ from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.sessions.wills import WillPublishing, Wills
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.broker.traces.fanout import TracedFanOut
+from iot_mqtt.broker.traces.inbound import TracedPublish, Watch
+from iot_mqtt.broker.traces.runs import TracedRun
+from iot_mqtt.broker.traces.tracer import Tracer
+from iot_mqtt.broker.traces.uplink import TracedSendUp, TracedUplink
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.uplink import SendUp
+from iot_mqtt.codec import PublishRun
 from iot_mqtt.pipeline import ConnectTimeouts, HalfOpen, HalfOpenLimits
 from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorizer, Principal
 from iot_mqtt.ports.bans import Bans, NoBans
@@ -109,6 +115,7 @@ from iot_mqtt.ports.limits import Limits
 from iot_mqtt.ports.log import Log
 from iot_mqtt.ports.recording import RecorderSettings
 from iot_mqtt.ports.store import CommitOrder, Store
+from iot_mqtt.ports.tracing import Spans, TracesSettings
 from iot_mqtt.topics import POLICIES, Routes
 
 if TYPE_CHECKING:
@@ -154,7 +161,7 @@ class Composition:
         self.methods = dict(methods or {})
         self.allowance = allowance_of(settings)
         self.call_soon = call_soon
-        self.turn = Turn(store, call_soon)
+        self.turn = Turn(store, call_soon, counters.acknowledgement_wait)
         self.steps = Steps()
         self._new_id = new_id
         self.routes: Routes[Session] = Routes(
@@ -219,6 +226,7 @@ class Composition:
         self.uplink: Uplink | None = None
         #: What it makes acknowledgements wait for, if they are to.
         self.holding: Holding | None = None
+        self._tracer: Tracer | None = None
         self.door = Door()
         self.half_open = HalfOpen(
             HalfOpenLimits(
@@ -321,7 +329,7 @@ class Composition:
             forwarding=forwarding,
             logs=logs,
             links=links,
-            arrivals=Arrivals(self.publishing, sessions, groups, logs, links, turn),
+            arrivals=Arrivals(self.publishing, sessions, groups, logs, links, turn, clock),
             presence=Presence(routes, groups, logs, self.elsewhere, links, retained),
             retained=retained,
             owners=self.owners,
@@ -401,4 +409,21 @@ class Composition:
             self.connections.on_closed += (uplink.holding.forget,)
         self.store.enlist(CommitOrder.UPLINK, uplink)
         self.upkeep.followers.append(uplink)
-        self.steps.add(SendUp(uplink, self.recording, self.budget, self.counters, self.store, self.turn))
+        parts = (uplink, self.recording, self.budget, self.counters, self.store, self.turn)
+        if self._tracer is None or uplink.kind != "kafka":
+            self.steps.add(SendUp(*parts))
+            return
+        traced = TracedUplink(self._tracer, uplink)
+        uplink.send = traced.send
+        self.steps.add(TracedSendUp(*parts, self._tracer, traced))
+
+    def trace(self, settings: TracesSettings, spans: Spans) -> Tracer:
+        """Messages of watched clients are traced from now on; before any client is there, and before ``feed``."""
+        self._tracer = tracer = Tracer(settings, spans, self.clock, self.store)
+        self.fan_out = self.publishing.fan_out = TracedFanOut(
+            self.counters, self.store, self.recording, self.outflow, self.groups, tracer
+        )
+        self.handlers[TracedRun] = TracedPublish(tracer, self.handlers[PublishRun]).serve
+        self.connections.on_connected += (Watch(tracer, self._inbound).connected,)
+        self.turn.at_commit = (tracer.committed, *self.turn.at_commit)
+        return tracer

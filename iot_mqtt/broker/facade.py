@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from iot_mqtt.broker.log_part import LogPart
 from iot_mqtt.errors import MqttError, Refused
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.log import Damage
-from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
+from iot_mqtt.ports.status import BrokerInfo, UplinkInfo
 from iot_mqtt.values import Message, Subscription
 
 #: Clients a second that are sent to other nodes, unless something else is asked for.
@@ -169,6 +169,23 @@ class GroupInfo:
     waiting: int
 
 
+@dataclass(frozen=True, slots=True)
+class GroupShare:
+    """What one member of a shared group has beside it, as it looks from its node."""
+
+    #: With ``$share/<group>/``.
+    filter: str
+    #: Which member gets a message: ``mqtt.shared_policy``.
+    policy: str
+    #: Other members that are connected, here and at other nodes, by name.
+    here: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+    #: The other member that gets everything now; None: nobody does.
+    holder: str | None
+    #: The policy keeps messages together: they wait for their member although another one has room.
+    keeps_order: bool
+
+
 class NotPermitted(Refused):
     """The client that something is done for may not have it."""
 
@@ -178,6 +195,10 @@ class SubscriptionPart(Protocol):
 
     def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
         """By filter; ``topic``: only filters that match it."""
+        ...
+
+    def shares(self, client_id: str) -> list[GroupShare]:
+        """The shared groups of a session, with who else is in them."""
         ...
 
     def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
@@ -260,87 +281,6 @@ class DroppedWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardInfo:
-    """One shard over all generations."""
-
-    shard: int
-    streams: int
-    pages: int
-    messages: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationInfo:
-    """Messages that will be dropped together."""
-
-    generation: int
-    retention_class: int
-    began_at: float
-    first: int
-    end: int
-    messages: int
-    bytes: int
-    streams: int
-    closed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StreamInfo:
-    """Topics of like structure, of one shard and generation."""
-
-    generation: int
-    stream: int
-    shard: int
-    structure: str
-    bucket: int
-    buckets: int
-    pages: int
-    messages: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class VerificationInfo:
-    """The last check of every page, or the one that is under way."""
-
-    running: bool
-    began_at: float | None
-    ended_at: float | None
-    #: Why it ended early.
-    failure: str | None
-    damaged: int
-    #: The first of them.
-    damages: list[Damage]
-
-
-class LogPart(Protocol):
-    """The log, for tools."""
-
-    def info(self) -> LogInfo: ...
-
-    async def shards(self) -> list[ShardInfo]: ...
-
-    def generations(self, after: int | None = None, limit: int = 100) -> list[GenerationInfo]: ...
-
-    async def streams(
-        self, generation: int | None = None, after: tuple[int, int] | None = None, limit: int = 100
-    ) -> list[StreamInfo]:
-        """``after``: generation and stream."""
-        ...
-
-    def verify(self) -> VerificationInfo:
-        """Begin to check every page, in the background, unless that is being done."""
-        ...
-
-    def verification(self) -> VerificationInfo: ...
-
-    async def drop(self, generation: int) -> bool:
-        """Drop a closed generation, and count what is lost; False if there is none of that number."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
 class DrainInfo:
     """Clients on their way to other nodes."""
 
@@ -418,8 +358,15 @@ class ClusterInfo:
     #: "connected", "suspended", "lost"; "none" for a sole node.
     registry: str = "none"
     registry_trouble: str | None = None
+    #: Why this node is not part of the cluster any more, until it begins a new life; None: it is.
+    over: str | None = None
     #: Why commits fail; None: they do not.
     grid_trouble: str | None = None
+    #: Bytes that are used in the fullest server of the grid, or by this node's own, and those that may be.
+    room_used: int = 0
+    room_limit: int = 0
+    #: "none", "alarm" (from 80 % on), "full" (what would be stored is refused or waits).
+    room_level: str = "none"
     #: Parts of the grid that have fewer copies than they should: until it is 0, no server of it may be taken away.
     #: None: not known now, or the grid is this node's own.
     copies_missing: int | None = None
@@ -489,6 +436,12 @@ class ClusterPart(Protocol):
 
     async def rebalance(self, rate: int | None, *, dry_run: bool) -> list[ShareInfo]:
         """Have every node send away what it has more than the others; by number."""
+        ...
+
+    async def remove(self, node_id: str) -> bool:
+        """A node will not come back, and its number is for the next new one; False: there is none of this name. Raises
+        ``NotGone``.
+        """
         ...
 
 

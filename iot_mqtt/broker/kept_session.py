@@ -39,6 +39,7 @@ class KeptSession(Session):
         "turns",
         "last_id_kept",
         "kept_with",
+        "last_id_sure",
         "in_doubt",
         "counted",
     )
@@ -70,6 +71,8 @@ class KeptSession(Session):
         self.last_id_kept: int | None = None
         #: The batch that has it.
         self.kept_with = 0
+        #: The one before, which is committed, while nothing but time has passed between the two.
+        self.last_id_sure: int | None = None
         #: Its client was connected when a node died: what is written of it is not all that was sent.
         self.in_doubt = False
         #: What who had it before had counted of logs that nobody here reads yet, by writer; None: that was not said.

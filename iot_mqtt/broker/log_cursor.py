@@ -19,7 +19,7 @@ from typing import ClassVar, Protocol
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.log import LogReader, LogRun
+from iot_mqtt.ports.log import LogReader, LogRun, Reading
 from iot_mqtt.ports.store import StoredReplay
 from iot_mqtt.session import Flight
 
@@ -116,6 +116,12 @@ class LogCursor:
     def caught_up(self) -> None:
         """The end of the log was reached."""
 
+    def nothing_there(self) -> None:
+        """All that is known of the log was read, and more may come."""
+
+    def left(self) -> None:
+        """Nobody is there any more to take anything."""
+
     def lose(self, count: int) -> None:
         """Messages that were owed are not in the log any more."""
         raise NotImplementedError
@@ -188,17 +194,17 @@ class LogCursor:
 
     async def _read(self) -> None:
         version = self.version
-        room = min(self.room(), self.node.read_messages)
-        reading = await self.log.read(self.filters(), self.position, room, READ_BYTES)
+        reading = await self._fetch(min(self.room(), self.node.read_messages))
         self.reading = False
         if self.closed or self.room() <= 0:
             return
-        if version == self.version and not self._take_all(reading.runs):
+        if version == self.version and not self._take_all(reading):
             return
         if version == self.version:
             self.position = reading.position
             if reading.at_end and self.may_rest():
                 if not self.is_offered():
+                    self.nothing_there()
                     return
                 if self.owed:
                     # What is owed and is nowhere was removed by retention, or is damaged.
@@ -208,7 +214,15 @@ class LogCursor:
                 return
         self.node.call_soon(self.read_on)
 
-    def _take_all(self, runs: Sequence[LogRun]) -> bool:
+    async def _fetch(self, room: int) -> Reading:
+        """So many messages from the position on."""
+        return await self.log.read(self.filters(), self.position, room, READ_BYTES)
+
+    def _take_all(self, reading: Reading) -> bool:
+        return self.take_runs(reading.runs)
+
+    def take_runs(self, runs: Sequence[LogRun]) -> bool:
+        """Take what is wanted of these; False: not all of it, and the position is where to go on."""
         for run in runs:
             count = self.take(run)
             if count < run.reference.length:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from struct import pack
+from typing import ClassVar
 
 from iot_mqtt.codec import PublishRun, encode_publish, encode_run, run_of_message
 from iot_mqtt.codec.wire import varint
@@ -56,11 +57,15 @@ class Publication:
         "origin",
         "plain",
         "remote",
+        "late",
         "logged",
         "_forms",
         "_messages",
         "wall",
     )
+
+    #: Whether its way is told, and ``forwarded`` has a context.
+    traced: ClassVar[bool] = False
 
     def __init__(self, run: PublishRun, topic: bytes, publisher: str, wall: float, origin: Origin = NOBODY) -> None:
         self.run = run
@@ -73,6 +78,8 @@ class Publication:
         self.wall = wall
         #: It was published at another node.
         self.remote = False
+        #: Its time was over when it came from there: nobody gets it who would get it now [MQTT-3.3.2-5].
+        self.late = False
         #: 3 or 5: receivers of that family may get ``run.wire`` as it is; 0: nobody may.
         self.plain = 0
         if run.head == 0x30:
@@ -173,12 +180,16 @@ class Publication:
             ]
         return self._messages
 
+    def forwarded(self, peer: int) -> str:
+        """It leaves for another node; the context that goes with it, if there is one."""
+        return ""
+
     def part(self, start: int, stop: int) -> Publication:
         """Packets ``start`` to ``stop`` as a publication of their own."""
         if start == 0 and stop == self.count:
             return self
         part = Publication(self.run.part(start, stop), self.topic, self.publisher, self.wall, self.origin)
-        part.remote = self.remote
+        part.remote, part.late = self.remote, self.late
         if self._messages is not None:
             part._messages = self._messages[start:stop]
         return part

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from iot_mqtt.ports.counters import Histogram
 from iot_mqtt.ports.store import Store
 
 
@@ -33,10 +34,25 @@ class Turn:
     ``at_wait`` is for ends of a turn with something that waits for a commit: most have nothing.
     """
 
-    __slots__ = ("call_soon", "at_end", "at_wait", "at_commit", "_store", "_dirty", "_awaiting", "_planned")
+    __slots__ = (
+        "call_soon",
+        "acknowledged",
+        "at_end",
+        "at_wait",
+        "at_commit",
+        "_store",
+        "_waits",
+        "_dirty",
+        "_awaiting",
+        "_planned",
+    )
 
-    def __init__(self, store: Store, call_soon: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, store: Store, call_soon: Callable[[Callable[[], None]], None], waits: Histogram) -> None:
+        """``waits``: how long acknowledgements wait for their commit."""
         self.call_soon = call_soon
+        #: Messages that a commit lets acknowledge; counted by who acknowledges them.
+        self.acknowledged = 0
+        self._waits = waits
         self.at_end: tuple[Callable[[], None], ...] = ()
         self.at_wait: tuple[Callable[[], None], ...] = ()
         self.at_commit: tuple[Callable[[], None], ...] = ()
@@ -95,8 +111,12 @@ class Turn:
         # Deliver, then acknowledge.
         for call in self.at_commit:
             call()
+        self.acknowledged = 0
         for waiter in awaiting:
             waiter.committed()
+        if self.acknowledged:
+            # All of a batch as its first: one bisection for each commit, however many messages it is about.
+            self._waits.observe(self._store.waited, self.acknowledged)
         # Now, and not behind the next batch, which is made ready as soon as this returns.
         self._write_out()
 

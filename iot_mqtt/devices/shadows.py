@@ -24,7 +24,7 @@ from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.access import generation_of, user_of
-from iot_mqtt.ports.devices import DeviceStore, StoredShadow, owner_of
+from iot_mqtt.ports.devices import DeviceStore, StoredShadow, UnreadableShadow, owner_of
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
@@ -111,23 +111,32 @@ class Shadows:
 
     async def _write(self, targets: list[str]) -> None:
         for target in targets:
-            before = self._reported.get(target)
-            owner = self._pending[target][1] if target in self._pending else None
-            if before is None or _is_anothers(before, owner):
-                before = await self._store.reported(target)
-            found = self._pending.pop(target, None)
-            if found is None:
-                continue
-            if _is_anothers(before, owner):
-                self._refuse(target, owner, len(found[0]))
-                continue
-            after = self._merged(before, *found)
-            if after is not before:
-                self._remember(target, after)
-                self._changes.reported(target, after)
-                desired = await self._store.desired(target)
-                if desired.values or target in self._deltas:
-                    self._compare(target, after, desired)
+            try:
+                await self._write_one(target)
+            except UnreadableShadow as error:
+                # Those of others are not held up by it.
+                found = self._pending.pop(target, None)
+                self.refused += 0 if found is None else len(found[0])
+                log.error("what a device reports is not kept: %s", error, extra={"target": target})
+
+    async def _write_one(self, target: str) -> None:
+        before = self._reported.get(target)
+        owner = self._pending[target][1] if target in self._pending else None
+        if before is None or _is_anothers(before, owner):
+            before = await self._store.reported(target)
+        found = self._pending.pop(target, None)
+        if found is None:
+            return
+        if _is_anothers(before, owner):
+            self._refuse(target, owner, len(found[0]))
+            return
+        after = self._merged(before, *found)
+        if after is not before:
+            self._remember(target, after)
+            self._changes.reported(target, after)
+            desired = await self._store.desired(target)
+            if desired.values or target in self._deltas:
+                self._compare(target, after, desired)
 
     def _refuse(self, target: str, owner: str | None, count: int) -> None:
         self.refused += count

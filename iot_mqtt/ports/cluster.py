@@ -58,6 +58,9 @@ class Forwarded(NamedTuple):
     origin: Origin = NOBODY
     #: Runs behind the first, each with its topic; only for a peer that takes them.
     more: tuple[PublishRun, ...] = ()
+    #: Of the span that it is forwarded by, as W3C's ``traceparent``, and behind a space its ``tracestate``;
+    #: empty: it is not traced.
+    context: str = ""
 
 
 class Claim(Enum):
@@ -115,8 +118,12 @@ class Peers(Protocol):
         """Whether a peer acts on this version; a peer that is down has nothing to act on."""
         ...
 
-    def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
-        """Tell a peer of a durable shared group what has become of messages; nobody answers."""
+    def tell_group(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
+        """Tell a peer of a durable shared group what has become of messages, or ask; ``question``: the number of that,
+        or of what this answers. 0: neither.
+        """
         ...
 
     def retain(self, topic: bytes, message: Message | None, version: int) -> None:
@@ -195,7 +202,9 @@ class Node(Protocol):
 
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None: ...
 
-    def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def group_told(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
         """What a peer's ``tell_group`` says, in order with what it forwards."""
         ...
 

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
+class NotGone(Exception):
+    """A node that cannot be removed from the cluster; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class PeerStatus:
     """One other node, as it looks from here."""

@@ -63,10 +63,10 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def observe(self, seconds: float) -> None:
-        """Count one."""
-        self.total += seconds
-        self.counts[bisect_left(self.bounds, seconds)] += 1
+    def observe(self, seconds: float, count: int = 1) -> None:
+        """Count one, or some that took equally long."""
+        self.total += seconds * count
+        self.counts[bisect_left(self.bounds, seconds)] += count
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Upper bound and how many were at most that, as Prometheus counts them."""
@@ -75,6 +75,23 @@ class Histogram:
             running += count
             rows.append((bound, float(running)))
         return rows
+
+    def by_bound(self) -> dict[str, int]:
+        """How many fell below each upper bound and above the one before."""
+        return dict(zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True))
+
+
+def quantile(share: float, bounds: Sequence[float], counts: Sequence[int]) -> float:
+    """What so large a share took at most, as far as the buckets tell: evenly spread in each, as Prometheus has it, and
+    what is beyond the last bound took as long as that. 0: there are none.
+    """
+    wanted = share * sum(counts)
+    running, lower = 0.0, 0.0
+    for bound, count in zip(bounds, counts, strict=False):
+        if count and running + count >= wanted:
+            return lower + (bound - lower) * max(0.0, wanted - running) / count
+        running, lower = running + count, bound
+    return lower if any(counts) else 0.0
 
 
 class Counters:
@@ -102,6 +119,7 @@ class Counters:
         self.messages_borrowed = 0  # of matched and restored: they came by a link in this way
         self.messages_found = 0  # of restored: a life that is over had counted them, or nobody; that cannot be told
         self.readers_uncounted = 0  # that ended, or lost messages, before anybody had counted what they were owed
+        self.readers_hurried = 0  # times that a reader of a log went on without those that come first
         self.messages_unmatched = 0  # PUBLISH that nobody wanted
         self.messages_delivered = 0  # handed to an outbox (QoS 0) or sent and acknowledged (QoS 1/2)
         self.messages_resent = 0
@@ -111,6 +129,8 @@ class Counters:
         self.forwards_dropped: Counter[str] = Counter()  # by LinkDrop
         self.messages_refused: Counter[str] = Counter()  # not stored because there was no room, by why
         self.publishers_paused: Counter[str] = Counter()  # times that a connection was not read from, by why
+        self.disk_merges = 0  # times that a full disk was given back what removed entries took
+        self.disk_given_back_bytes = 0
         self.denied: Counter[str] = Counter()  # by action
         self.banned: Counter[str] = Counter()  # clients that a ban kept out, or ended, by its cause
         self.limited: Counter[str] = Counter()  # requests beyond what an identity may use up, by limit
@@ -119,6 +139,8 @@ class Counters:
         self.commit_operations = 0
         self.commit_seconds = 0.0
         self.commit_latency = Histogram()
+        #: How long acknowledgements of messages waited for their commit; those that need none are not in it.
+        self.acknowledgement_wait = Histogram()
         self.commit_failures = 0
 
     @property

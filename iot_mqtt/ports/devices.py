@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.grid import WriteBatch
 
 __all__ = [
@@ -111,6 +112,10 @@ class StoredDevice:
     def target(self) -> str:
         """As it stands behind ``down/`` and ``up/``."""
         return f"{self.gateway}/{self.device}" if self.device else self.gateway
+
+
+class UnreadableShadow(Unavailable):
+    """There is one that this version cannot read: it is neither none, nor to be written over."""
 
 
 @dataclass(frozen=True, slots=True)

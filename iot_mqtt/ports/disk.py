@@ -13,6 +13,8 @@ class DiskUse(NamedTuple):
     used: int
     #: That the file system still has.
     free: int
+    #: That the grid may need for a while, beyond what it takes: it writes files anew before it removes the old ones.
+    passing: int = 0
 
 
 #: Asked now and then; raises ``OSError`` when it can't be told.

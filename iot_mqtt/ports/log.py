@@ -225,13 +225,17 @@ class LogReader(Protocol):
         ...
 
 
-class Log(LogReader, Protocol):
-    """One's own log."""
+class CommittedLog(LogReader, Protocol):
+    """A log of which it is known how far it is safe."""
 
     @property
     def committed_end(self) -> int:
         """Everything appended before it is safe; it moves with the store's commits. Others may be told of it."""
         ...
+
+
+class Log(CommittedLog, Protocol):
+    """One's own log."""
 
     @property
     def size(self) -> int:

@@ -90,6 +90,12 @@ class Registry(Protocol):
         """An exclusive right, if nobody else has it; None if somebody has, or the state is not CONNECTED."""
         ...
 
+    async def evict(self, member: Member) -> None:
+        """Take another node's entry off the list, if it is still of that life: it is fenced, so nobody has to wait for
+        the registry to notice its end. Nothing happens where the list cannot be had now.
+        """
+        ...
+
     async def close(self) -> None:
         """Leave the list at once."""
         ...

@@ -47,6 +47,9 @@ class BrokerInfo:
     paused: int
     #: What an operator should know, in words.
     alarms: tuple[str, ...]
+    #: Of the data directory, and of the grid that nodes share; None: there is none, or the node does not say.
+    data_format: int | None = None
+    grid_format: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,8 @@ class Store(Protocol):
     """Staging, committing and reading back. The writing half never blocks and never fails."""
 
     committed: int
+    #: Seconds from the end of the turn that began the batch committed last to its commit.
+    waited: float
     #: Called after every commit, in the reactor's thread.
     on_committed: Callable[[], None]
     #: True while commits fail; the reason is in ``trouble``.

@@ -9,6 +9,8 @@ from typing import Protocol
 #: Messages that a dry run tries if nothing is said, and at most.
 TRIED = 1000
 MAX_TRIED = 50_000
+#: Messages that are shown of a rule, or of what no rule took.
+EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)

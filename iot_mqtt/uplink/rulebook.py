@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode, Record
@@ -86,8 +87,13 @@ class RuleBook:
             return []
         try:
             fields = json.loads(record)
-            if fields["v"] != VERSION:
-                raise ValueError(f"version {fields['v']!r}")
+            version = fields["v"]
+            if type(version) is int and version > VERSION:
+                raise Unavailable(
+                    f"the uplink's rules were kept by a later version (format {version}; this one reads 1)"
+                )
+            if version != VERSION:
+                raise ValueError(f"version {version!r}")
             return [(int(one["since"]), list(one["rules"])) for one in fields["stretches"]]
         except (ValueError, TypeError, KeyError) as error:
             log.error("the uplink's earlier rules are unreadable; what waits goes by those in force: %s", error)

@@ -14,12 +14,11 @@ from typing import NamedTuple
 from iot_mqtt import native
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode
-from iot_mqtt.uplink.desk import Difference, Example, RuleTrial, TrialInfo
+from iot_mqtt.uplink.desk import EXAMPLES, Difference, Example, RuleTrial, TrialInfo
 from iot_mqtt.uplink.records import legacy_messages, metadata_of
 from iot_mqtt.uplink.rules import MISSING, Choice, Facts, Rule, Rules, rule_of
 from iot_mqtt.values import UNKNOWN_CODEC
 
-EXAMPLES = 3
 #: Topics of the platform that are told one by one, of each rule.
 MAX_SHOWN = 20
 #: Different changes that are told; the others are counted.

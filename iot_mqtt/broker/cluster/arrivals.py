@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from iot_mqtt.broker.cluster.links import Links
 from iot_mqtt.broker.cluster.other_logs import OtherLogs
@@ -12,6 +13,7 @@ from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import PublishRun, named
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogRun, Reference
@@ -28,6 +30,7 @@ class Arrivals:
         logs: OtherLogs,
         links: Links,
         turn: Turn,
+        clock: Clock,
     ) -> None:
         self._publishing = publishing
         self._sessions = sessions
@@ -35,11 +38,13 @@ class Arrivals:
         self._logs = logs
         self._links = links
         self._turn = turn
+        self._clock = clock
 
     def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
         """See ``ports.cluster.Node``."""
+        wall = self._clock.wall()
         for item in items:
-            publication = _publication(item, item.run, item.topic)
+            publication = _publication(item, item.run, item.topic, wall)
             reference = item.reference
             if reference is not None:
                 publication.logged = LogRun(
@@ -47,9 +52,13 @@ class Arrivals:
                 )
                 if reference.writer == peer:
                     self._logs.announce(peer, publication.logged.end)
-            self._deliver(peer, publication, item)
+            if item.context:
+                deliver = partial(self._deliver, peer, publication, item)
+                self._publishing.fan_out.follow(publication, item.context, deliver)
+            else:
+                self._deliver(peer, publication, item)
             for run in item.more:
-                self._deliver(peer, _publication(item, run, run.topic), item)
+                self._deliver(peer, _publication(item, run, run.topic, wall), item)
         self._logs.announce(peer, end)
         self._groups.grew(peer)
         self._links.grew(peer)
@@ -71,14 +80,18 @@ class Arrivals:
                 counters.messages_borrowed += publication.count
                 counters.dropped[Drop.NO_SHARED_MEMBER] += publication.count
 
-    def group_told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def group_told(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
         """See ``ports.cluster.Node``."""
-        self._groups.told(peer, kind, name, client_id, references)
+        self._groups.told(peer, kind, name, client_id, references, question)
         self._turn.plan()
 
 
-def _publication(item: Forwarded, run: PublishRun, topic: bytes) -> Publication:
+def _publication(item: Forwarded, run: PublishRun, topic: bytes, wall: float) -> Publication:
     # Earlier releases forward aliases.
     publication = Publication(named(run, topic), topic, item.publisher, item.arrived, item.origin)
     publication.remote = True
+    # It may have waited on its way for longer than it is meant to live.
+    publication.late = publication.expired(wall)
     return publication

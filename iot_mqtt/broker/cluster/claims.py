@@ -78,8 +78,14 @@ class Claims:
         elif claim is Claim.NEW:
             self._open(client_id)
         else:
-            loading = self._homes.load(client_id, inherited=claim is Claim.INHERITED)
+            loading = self._load(client_id, inherited=claim is Claim.INHERITED)
             drive(loading, partial(self._loaded, client_id), partial(self._failed, client_id))
+
+    async def _load(self, client_id: str, *, inherited: bool) -> Session | None:
+        """What is kept of it; but for what has ended here while it was asked for, with the sessions of a dead node."""
+        if self._departed.is_leaving(client_id):
+            await self._departed.settled()
+        return await self._homes.load(client_id, inherited=inherited)
 
     def _ask_for_others(self, client_id: str, owner: str) -> None:
         """It was not for this owner: whoever else waits for the id may have it."""

@@ -110,11 +110,17 @@ class Peer:
                 held.append((latest, publication, member))
             elif publication.qos and held:
                 held.append((0, publication, member))
-            elif together and item is not None and member is None and _goes_with(publication, item):
+            elif (
+                together
+                and item is not None
+                and member is None
+                and not publication.traced
+                and _goes_with(publication, item)
+            ):
                 more.append(publication.run)
             else:
                 self._send(item, more)
-                item, more = _item(publication, member), []
+                item, more = self._item(publication, member), []
         self._send(item, more)
 
     def _send(self, item: Forwarded | None, more: list[PublishRun]) -> None:
@@ -127,7 +133,21 @@ class Peer:
         held = self._held
         while held and held[0][0] <= committed:
             _, publication, member = held.popleft()
-            self._peers.forward(self.number, _item(publication, member))
+            self._peers.forward(self.number, self._item(publication, member))
+
+    def _item(self, publication: Publication, member: Member) -> Forwarded:
+        logged = publication.logged
+        return Forwarded(
+            publication.run,
+            publication.topic,
+            publication.publisher,
+            publication.wall,
+            None if logged is None else logged.reference,
+            member is None,
+            () if member is None else (member,),
+            publication.origin,
+            context=publication.forwarded(self.number) if publication.traced else "",
+        )
 
     def lost(self) -> None:
         """It is down; what was recorded is in the log, and nobody is there for the rest."""
@@ -136,25 +156,12 @@ class Peer:
         self._held.clear()
 
 
-def _item(publication: Publication, member: Member) -> Forwarded:
-    logged = publication.logged
-    return Forwarded(
-        publication.run,
-        publication.topic,
-        publication.publisher,
-        publication.wall,
-        None if logged is None else logged.reference,
-        member is None,
-        () if member is None else (member,),
-        publication.origin,
-    )
-
-
 def _goes_with(publication: Publication, item: Forwarded) -> bool:
     """Whether it came from the same client at the same time, and both say their topics themselves."""
     run = publication.run
     return (
         item.plain
+        and not item.context
         and publication.wall == item.arrived
         and publication.publisher == item.publisher
         and publication.origin == item.origin

@@ -122,6 +122,8 @@ class AnswerWriter(ClientWriter):
             if answer.call is not None:
                 answer.call()
                 continue
+            if answer.type is PacketType.PUBACK or answer.type is PacketType.PUBREC:
+                self.output.turn.acknowledged += len(answer.ids)
             if answer.type is PacketType.PUBACK and self.session is not None:
                 self.session.inbound.unacknowledged -= len(answer.ids)
             self.send(answer.data or self.written(answer.type, answer.ids, answer.reason))

@@ -46,6 +46,7 @@ class Connections:
         "detach",
         "most_clients",
         "on_closed",
+        "on_connected",
         "reference",
         "_accompaniment",
         "_attempts",
@@ -81,6 +82,8 @@ class Connections:
         self.clients = self.most_clients = 0
         #: The former by the identity of their clients.
         self.by_owner: dict[str, int] = {}
+        #: Whoever watches clients looks at one that was let in.
+        self.on_connected: tuple[Callable[[Connection], None], ...] = ()
         #: Whoever remembers connections forgets one that is gone.
         self.on_closed: tuple[Callable[[Connection], None], ...] = ()
         #: Listener → where clients are sent that are to use another server; empty: nowhere.
@@ -127,6 +130,8 @@ class Connections:
         self.by_owner[owner] = self.by_owner.get(owner, 0) + 1
         self.most_clients = max(self.most_clients, self.clients)
         self._events.note(CLIENT_CONNECTED, WHO, connection.whose())
+        for look in self.on_connected:
+            look(connection)
         self._turn.plan_if_unsettled()
 
     def leaving(self, connection: Connection, end: str, error: MqttError | None = None) -> None:

@@ -81,8 +81,7 @@ class Traffic:
         if flow is None:
             if not wanted:
                 return
-            serve = partial(connection.serving.inbound.read, connection)
-            flow = connection.flow = Flow(connection, serve, (), self._budget, self._counters)
+            flow = connection.flow = Flow(connection, partial(_serve, connection), (), self._budget, self._counters)
             self._keys[flow] = []
         before = self._keys[flow]
         self._keys[flow] = [one.key for one in wanted]
@@ -120,3 +119,8 @@ class Traffic:
         ):
             for kind, rate in (("message_rate", rates.messages), ("byte_rate", rates.bytes)):
                 yield _Wanted((of + kind, name), rate, max(1.0, rate * seconds), kind == "byte_rate", ends)
+
+
+def _serve(connection: Connection, items: list[object]) -> None:
+    """What serves a connection may be another one once its client is let in."""
+    connection.serving.inbound.read(connection, items)

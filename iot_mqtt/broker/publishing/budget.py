@@ -113,14 +113,15 @@ class Budget:
             return
         self._unseen = 0
         try:
-            self.disk_used, self.disk_free = self._meter()
+            use = self._meter()
         except OSError as error:
             if not self._unmeasured:
                 logger.error("the room that the grid takes cannot be measured: %s", error)
             self._unmeasured = True
             return
         self._unmeasured = False
-        self.disk_limit = self._limit()
+        self.disk_used, self.disk_free = use.used, use.free
+        self.disk_limit = self._limit(use.passing)
         self._allowance = max(LOOK_BYTES, (self.disk_limit - self.disk_used) * LOOK_SHARE)
         level = self._judged()
         if level is not self.level:
@@ -129,9 +130,13 @@ class Budget:
             if not self.full:
                 self._call_soon(self._resume)
 
-    def _limit(self) -> int:
-        """What the grid may take: what it was given, and no more than the file system has for it."""
-        available = max(0, self.disk_used + self.disk_free - self._settings.disk_reserve)
+    def _limit(self, passing: int) -> int:
+        """What the grid may take: what it was given, and no more than the file system has for it.
+
+        A reserve is kept free beside what the grid needs to give room back.
+        """
+        reserve = self._settings.disk_reserve
+        available = max(0, self.disk_used + self.disk_free - (reserve + passing if reserve else 0))
         return min(self._settings.disk_limit or available, available)
 
     def _judged(self) -> DiskLevel:

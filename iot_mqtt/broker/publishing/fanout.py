@@ -6,7 +6,7 @@ append for the whole run. Everything else goes message by message through ``outf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from iot_mqtt.broker.claims import ClaimCursor
@@ -214,6 +214,8 @@ class FanOut:
                 session.drop(
                     self.counters, Drop.OUTBOX_FULL, publication.count, publication.topic, publication.publisher
                 )
+            elif publication.late:
+                session.drop(self.counters, Drop.EXPIRED, publication.count, publication.topic, publication.publisher)
             elif connection.plain and connection.plain == publication.plain and not route.identifiers:
                 connection.send(publication.run.wire)
                 session.delivered += publication.count
@@ -305,6 +307,10 @@ class FanOut:
         self.counters.messages_borrowed += publication.count
         self.to_session(publication, group.route(session), Outcome(), group)
         return True
+
+    def follow(self, publication: Publication, context: str, deliver: Callable[[], None]) -> None:
+        """Deliver what came from another node with the context of a trace."""
+        deliver()
 
     def redispatch(self, publication: Publication, group: SharedGroup[Session]) -> None:
         """Give a message that a vanished member did not acknowledge to another one [MQTT-4.8.2-6].

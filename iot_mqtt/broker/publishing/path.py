@@ -212,8 +212,9 @@ class Publishing:
 
     def _retain(self, publication: Publication, outcome: Outcome) -> None:
         counters = self.fan_out.counters
-        if self._budget.full and _is_kept(publication):
-            # QoS 0, which has gone to its receivers all the same.
+        if self._budget.full and not publication.qos and _is_kept(publication):
+            # It has gone to its receivers all the same. Anything else was refused before, or will be confirmed: there
+            # was room when it was taken, and what came with it has used that up.
             counters.messages_refused[Pause.DISK_FULL] += publication.count
         elif self._retention.retain(publication.messages[-1], publication.origin.user):
             outcome.ticket = self.fan_out.store.latest

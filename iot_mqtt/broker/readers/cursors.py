@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publication import Publication, logged_publication
 from iot_mqtt.broker.readers.alike import Claims, alike
+from iot_mqtt.broker.readers.in_order import OrderedCursor
 from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.sending.repeating import out_of_order
 from iot_mqtt.broker.session import Session
@@ -22,16 +22,15 @@ LARGE_WINDOW = 64
 MAX_CLAIMS = 1000
 
 
-class SessionCursor(ClaimCursor):
+class SessionCursor(OrderedCursor):
     """What a durable session is owed of one log for its plain subscriptions."""
 
-    __slots__ = ("session", "_claims", "_claims_version")
+    __slots__ = ("_claims", "_claims_version")
 
     node: Reading
 
     def __init__(self, node: Reading, session: KeptSession, log: LogReader, position: int, *, live: bool) -> None:
-        super().__init__(node, log, position, live=live)
-        self.session = session
+        super().__init__(node, session, log, position, live=live)
         self._claims: dict[bytes, Claims] | None = None
         self._claims_version = 0
 
@@ -44,7 +43,7 @@ class SessionCursor(ClaimCursor):
 
     def begin_read(self) -> None:
         self.node.progress.begin(self.session)
-        if self.session.application:
+        if self.session.application and self.ahead is None:
             count = min(self.room(), self.node.read_messages)
             if self.node.application_turns.must_wait(self, count):
                 return
@@ -67,6 +66,9 @@ class SessionCursor(ClaimCursor):
         if not self.live:
             self.owe(publication.count)
             return
+        if self.session.elsewhere and not self.may_take(logged):
+            self.wait_for_others(logged, publication.count)
+            return
         if self.session.queue:
             # What waits there came before.
             self.fall_behind(logged.position, publication.count)
@@ -80,13 +82,18 @@ class SessionCursor(ClaimCursor):
         count = sum([run.reference[3] for run in runs])
         if not self.live:
             self.owe(count)
-        elif session.connection is not None and not session.queue and session.outbound.room >= count:
+        elif (
+            session.connection is not None
+            and not session.queue
+            and session.outbound.room >= count
+            and (not session.elsewhere or self.may_take(runs[-1]))
+        ):
             self.node.outflow.take_alike(session, runs, identifiers, self)
         else:
             for publication, run in zip(publications, runs, strict=True):
                 self.offer(publication, run, 1, False, identifiers)  # noqa: FBT003 - not retained
 
-    def _take_all(self, runs: Sequence[LogRun]) -> bool:
+    def take_runs(self, runs: Sequence[LogRun]) -> bool:
         """Runs that are alike together, the others one by one."""
         at, session = 0, self.session
         while at < len(runs):
@@ -96,7 +103,7 @@ class SessionCursor(ClaimCursor):
                 identifiers = () if subscription.identifier is None else (subscription.identifier,)
                 self.dealt_with(self.node.outflow.take_alike(session, runs[at : at + count], identifiers, self))
                 at += count
-            elif super()._take_all(runs[at : at + 1]):
+            elif super().take_runs(runs[at : at + 1]):
                 at += 1
             else:
                 return False
@@ -161,6 +168,7 @@ class SessionCursor(ClaimCursor):
         return combined(parts, session) if parts else None
 
     def caught_up(self) -> None:
+        super().caught_up()
         self._claims = self.doubt = None
         self.session.outbound.let_go()
         if self.past:

@@ -13,7 +13,7 @@ written at all::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from iot_mqtt.broker.claims import IDS_AHEAD
@@ -34,6 +34,9 @@ from iot_mqtt.session.outbound import MAX_PACKET_ID
 FLIGHTS = 32
 #: Sessions that are due and written with one batch, which others wait for.
 SESSIONS_A_BATCH = 200
+#: Flights after which no further session that is due is written with it: a millisecond is room for 300. What waits
+#: for a later batch may be over by then.
+FLIGHTS_A_BATCH = 1000
 
 
 class _Unwritten:
@@ -83,19 +86,17 @@ class Progress:
 
     def may_be_late(self, session: KeptSession, ids: Sequence[int]) -> bool:
         """Whether QoS 1 messages may be sent before it is written that they have these ids."""
-        kept = session.last_id_kept
-        if kept is None:
-            return False
-        return 0 < (ids[0] - kept) % MAX_PACKET_ID <= IDS_AHEAD and 0 < (ids[-1] - kept) % MAX_PACKET_ID <= IDS_AHEAD
+        return _is_ahead(session.last_id_kept, ids)
 
-    def safe_with(self, session: KeptSession, last: Reference) -> int:
+    def safe_with(self, session: KeptSession, last: Reference, ids: Sequence[int]) -> int:
         """The batch that must be over before messages up to ``last`` are sent of which it may be written late that they
         are under way: they are in the log then, and the id that theirs are counted from is written.
         """
         log = self._log
         if last.position + last.length > log.committed_end and last.writer == log.writer:
             return self._store.latest
-        return session.kept_with
+        # While that id is written anew they can be counted from the one that was written before, too.
+        return 0 if _is_ahead(session.last_id_sure, ids) else session.kept_with
 
     def begin(self, session: KeptSession) -> None:
         """A client is back and about to get what waits for it in the log: have written from where on, and from which id
@@ -103,8 +104,8 @@ class Progress:
         """
         if self._delay and session.durable and session.last_id_kept is None and session.connection is not None:
             self._unwritten.setdefault(session, _Unwritten()).moved = True
-            self._write(session)
-            session.kept_with = self._store.latest
+            self._write((session,))
+            session.kept_with, session.last_id_sure = self._store.latest, None
             self._now.pop(session, None)
             self._turn.plan()
 
@@ -164,7 +165,7 @@ class Progress:
     def write_down(self, session: KeptSession) -> None:
         """All that has changed of a session, now: it is about to leave the memory."""
         self._unwritten.setdefault(session, _Unwritten()).moved = True
-        self._write(session, leaving=True)
+        self._write((session,), leaving=True)
 
     def forget(self, session: KeptSession) -> None:
         """The session is not kept any more: remove what is stored."""
@@ -192,20 +193,46 @@ class Progress:
     # As a participant in commits.
 
     def contribute(self, batch: WriteBatch, ticket: int) -> None:
-        """Add what is to be written now; segments first, so that no position ever claims what is not accounted for."""
+        """Add what is to be written now."""
         now, self._now = self._now, {}
-        for session in now:
-            self._write(session)
-            session.kept_with = ticket
+        room, due = FLIGHTS_A_BATCH, []
         for session in list(islice(self._due, SESSIONS_A_BATCH)):
             del self._due[session]
-            self._write(session)
+            if session.kept_with <= self._store.committed:
+                session.last_id_sure = session.last_id_kept
+            due.append(session)
+            room -= self._under_way(session)
+            if room <= 0:
+                break
+        for session in now:
+            session.last_id_sure = None
+        self._write((*now, *due))
+        for session in (*now, *due):
             session.kept_with = ticket
 
-    def _write(self, session: KeptSession, *, leaving: bool = False) -> None:
-        unwritten = self._unwritten.pop(session, None)
+    def _under_way(self, session: KeptSession) -> int:
+        """About how many flights are written with a session."""
+        unwritten = self._unwritten.get(session)
         if unwritten is None:
-            return
+            return 0
+        new = sum(len(one.references) if isinstance(one, Convoy) else 1 for one in unwritten.flights)
+        return new + sum(len(segment.flights) for segment in unwritten.segments)
+
+    def _write(self, sessions: Iterable[KeptSession], *, leaving: bool = False) -> None:
+        """Segments first, so that no position ever claims what is not accounted for; those of all sessions, because a
+        grid of several servers writes what stands together at once.
+        """
+        moved = []
+        for session in sessions:
+            unwritten = self._unwritten.pop(session, None)
+            if unwritten is not None:
+                self._write_segments(session, unwritten)
+                if unwritten.moved:
+                    moved.append(session)
+        for session in moved:
+            self._save_position(session, tuple(counted(session)) if leaving else None)
+
+    def _write_segments(self, session: KeptSession, unwritten: _Unwritten) -> None:
         client_id, store = session.client_id, self._store
         for segment in unwritten.segments:
             flights = [stored for flight in segment.flights if (stored := _stored(flight))]
@@ -227,8 +254,6 @@ class Progress:
                 flight.segment = segment
             store.save_segment(client_id, segment.number, [stored for _, stored in part])
             segment.stored = True
-        if unwritten.moved:
-            self._save_position(session, tuple(counted(session)) if leaving else None)
 
     def _save_position(self, session: KeptSession, counts: tuple[StoredCount, ...] | None) -> None:
         cursor, log = session.cursor, self._log
@@ -254,6 +279,13 @@ class Progress:
         """Some of what is due may not have been in the batch."""
         if self._due:
             self._turn.reserve()
+
+
+def _is_ahead(kept: int | None, ids: Sequence[int]) -> bool:
+    """Whether ids from the first to the last of these can be counted from one that is written."""
+    if kept is None:
+        return False
+    return 0 < (ids[0] - kept) % MAX_PACKET_ID <= IDS_AHEAD and 0 < (ids[-1] - kept) % MAX_PACKET_ID <= IDS_AHEAD
 
 
 def _unfolded(flight: Flight) -> Sequence[Flight]:

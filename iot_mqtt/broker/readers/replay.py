@@ -87,15 +87,23 @@ def beginning(begin: str, now: float, writer: int) -> int | float:
                 ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
             )
         return int(place[2])
-    duration = _DURATION.fullmatch(begin)
-    if duration is not None:
-        return now - int(duration[1]) * _SECONDS[duration[2]]
     if begin.isascii() and begin.isdecimal() and len(begin) <= LONGEST_OFFSET:
         return int(begin)
+    found = time_of(begin, now)
+    if found is None:
+        raise Refused(f"{begin!r} is no duration, time or offset", ReasonCode.TOPIC_FILTER_INVALID)
+    return found
+
+
+def time_of(text: str, now: float) -> float | None:
+    """So long ago, or at a time of ISO 8601; None: it is neither."""
+    duration = _DURATION.fullmatch(text)
+    if duration is not None:
+        return now - int(duration[1]) * _SECONDS[duration[2]]
     try:
-        when = datetime.fromisoformat(begin)
+        when = datetime.fromisoformat(text)
     except ValueError:
-        raise Refused(f"{begin!r} is no duration, time or offset", ReasonCode.TOPIC_FILTER_INVALID) from None
+        return None
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 

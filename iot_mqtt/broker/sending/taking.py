@@ -40,7 +40,7 @@ class Progress(ending.Progress, Protocol):
         """Whether QoS 1 messages may be sent before it is written that they have these ids."""
         ...
 
-    def safe_with(self, session: KeptSession, last: Reference) -> int:
+    def safe_with(self, session: KeptSession, last: Reference, ids: Sequence[int]) -> int:
         """The batch that must be over before messages up to ``last`` are sent in that case."""
         ...
 
@@ -129,7 +129,7 @@ class Taking:
         if is_durable(session) and qos == 1 and not cursor.name and progress.may_be_late(session, ends):
             progress.numbered(session, flights, late=True)
             # What it refers to is to be safe; where it is under way may be written later.
-            return progress.safe_with(session, last)
+            return progress.safe_with(session, last, ends)
         if not session.durable and not cursor.is_shared:
             return 0
         ticket = self._turn.reserve()

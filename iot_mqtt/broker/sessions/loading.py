@@ -7,8 +7,9 @@ because what is published meanwhile is for it: its records are gathered first an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
@@ -71,6 +72,33 @@ class Starting:
         log.info("state loaded", extra={"sessions": len(self.sessions), "retained": retained})
 
 
+class Gatherings:
+    """The reads that are under way, and whose records were used by another one meanwhile.
+
+    What a read has of such a client is old. A session in memory would show that; a will without a session, or a session
+    that has ended again, does not.
+    """
+
+    __slots__ = ("_used",)
+
+    def __init__(self) -> None:
+        self._used: list[set[str]] = []
+
+    @contextmanager
+    def one(self) -> Iterator[set[str]]:
+        """Of a read that begins: the clients whose records are used until it is over."""
+        used: set[str] = set()
+        self._used.append(used)
+        try:
+            yield used
+        finally:
+            self._used = [one for one in self._used if one is not used]
+
+    def use(self, client_id: str) -> None:
+        for used in self._used:
+            used.add(client_id)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Arriving:
     """Sessions that come to a node that serves already."""
@@ -81,27 +109,36 @@ class Arriving:
     accompaniment: Accompaniment
     census: Census
     turn: Turn
+    gatherings: Gatherings = field(default_factory=Gatherings)
 
     async def load(self, client_id: str, *, inherited: bool) -> Session | None:
         """One session with everything that is kept for it; None if there is none. What it left without a session (a
         will, records of an end that was cut short) is dealt with all the same.
         """
         if self.sessions.get(client_id) is None:
-            gathered = await gather(self.store, client_id, client_id.__eq__)
-            if self.sessions.get(client_id) is None and client_id in gathered:
-                await self._restore(gathered[client_id], inherited=inherited)
+            with self.gatherings.one() as used:
+                gathered = await gather(self.store, client_id, client_id.__eq__)
+                if client_id in gathered and client_id not in used and self.sessions.get(client_id) is None:
+                    await self._restore(gathered[client_id], inherited=inherited)
+            self.gatherings.use(client_id)
         return self.sessions.get(client_id)
 
     async def adopt(self, wanted: Wanted) -> None:
         """All that are wanted, those that are in memory excepted."""
         here = self.sessions
-        gathered = await gather(self.store, None, lambda client_id: here.get(client_id) is None and wanted(client_id))
-        for count, (client_id, records) in enumerate(gathered.items(), 1):
-            # It may have come by itself meanwhile.
-            if here.get(client_id) is None:
-                await self._restore(records, inherited=True)
-            if count % SESSIONS_A_TURN == 0:
-                await breath(self.turn.call_soon)
+        # What ended here before is not read again.
+        await self.turn.settled()
+        with self.gatherings.one() as used:
+            gathered = await gather(
+                self.store, None, lambda client_id: here.get(client_id) is None and wanted(client_id)
+            )
+            for count, (client_id, records) in enumerate(gathered.items(), 1):
+                # It may have come by itself meanwhile, and be gone again.
+                if client_id not in used and here.get(client_id) is None:
+                    self.gatherings.use(client_id)
+                    await self._restore(records, inherited=True)
+                if count % SESSIONS_A_TURN == 0:
+                    await breath(self.turn.call_soon)
         self.census.begin()
         log.info("sessions adopted", extra={"sessions": len(gathered)})
 

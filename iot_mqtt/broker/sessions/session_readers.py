@@ -44,6 +44,7 @@ class SessionReaders:
         for cursor in session.cursors():
             if cursor.live:
                 cursor.fall_behind(cursor.log.end, 0)
+            cursor.left()
         self.replays.wait(session)
         if session.cursor is not None and session.cursor.backlog is None:
             self.census.begin()

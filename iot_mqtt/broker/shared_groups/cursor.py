@@ -32,7 +32,7 @@ FETCH = 64
 class Lease:
     """Messages that a client on another node has; kept like a flight of one that is here."""
 
-    __slots__ = ("client_id", "peer", "qos", "left", "origin", "shared_segment")
+    __slots__ = ("client_id", "peer", "qos", "left", "after", "origin", "shared_segment")
 
     def __init__(self, origin: GroupCursor, client_id: str, peer: int | None, qos: int, left: list[Reference]) -> None:
         self.origin = origin
@@ -42,7 +42,13 @@ class Lease:
         self.qos = qos
         #: What is not over.
         self.left = left
+        #: The last question that was asked before.
+        self.after = 0
         self.shared_segment: Segment | None = None
+
+    def was_asked(self, question: int) -> bool:
+        """Whether an answer to this question is about it; 0: what is said unasked, or by an earlier release."""
+        return not question or question > self.after
 
 
 class Journal(Protocol):

@@ -1,4 +1,8 @@
-"""What members on other nodes have of the groups that are given out here: a ``Lease`` for whatever was sent to one."""
+"""What members on other nodes have of the groups that are given out here: a ``Lease`` for whatever was sent to one.
+
+Questions about leases have numbers, and a lease knows the last one before it. An answer is about what was out when its
+question was asked: meanwhile that may have come back, and the same message may be out anew.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,21 @@ from iot_mqtt.ports.log import Reference
 class LeaseBook:
     """Leases by group and client, kept with the groups' cursors."""
 
-    def __init__(self, registry: Registry, records: GroupRecords) -> None:
+    def __init__(self, registry: Registry, records: GroupRecords, asked: int) -> None:
+        """``asked``: more than an earlier life of this node has asked, whose answers may still come."""
         self._registry = registry
         self._records = records
+        self._asked = asked
+
+    def question(self) -> int:
+        """The number of another one, about all leases that there are."""
+        self._asked += 1
+        return self._asked
 
     def add(self, lease: Lease) -> None:
         """A client has it."""
         cursor = lease.origin
+        lease.after = self._asked
         cursor.leases.setdefault(lease.client_id, []).append(lease)
         cursor.leased[lease.client_id] = cursor.leased.get(lease.client_id, 0) + count_of(lease.left)
 
@@ -30,11 +42,13 @@ class LeaseBook:
             for leases in list(cursor.leases.values() if client_id is None else [cursor.leases.get(client_id, [])]):
                 yield from list(leases)
 
-    def take_back(self, cursor: GroupCursor, client_id: str, references: Iterable[Reference]) -> list[Reference]:
-        """What of these was out with this client, and is not any more."""
+    def take_back(
+        self, cursor: GroupCursor, client_id: str, references: Iterable[Reference], question: int = 0
+    ) -> list[Reference]:
+        """What of these was out with this client, and is not any more; ``question``: which one says so."""
         positions = positions_of(references)
         found: list[Reference] = []
-        for lease in list(cursor.leases.get(client_id, ())):
+        for lease in [one for one in cursor.leases.get(client_id, ()) if one.was_asked(question)]:
             inside, outside = split(lease.left, positions)
             if inside:
                 found += inside
@@ -55,9 +69,11 @@ class LeaseBook:
                 del cursor.leases[lease.client_id]
         self._records.finished(lease)
 
-    def give_back(self, cursor: GroupCursor, client_id: str, references: Iterable[Reference]) -> None:
+    def give_back(
+        self, cursor: GroupCursor, client_id: str, references: Iterable[Reference], question: int = 0
+    ) -> None:
         """The same, for others: these messages are here again."""
-        found = self.take_back(cursor, client_id, references)
+        found = self.take_back(cursor, client_id, references, question)
         count, counters = count_of(found), cursor.node.counters
         counters.messages_restored += count
         counters.messages_borrowed += count

@@ -9,7 +9,8 @@
 A lease is known by the client, not by the node: a QoS 2 exchange goes on wherever its session does. While the peer is
 down a lease of QoS 1 returns at once. One of QoS 2 stays out as long as the client may go on with it, and that is
 written down where its session is: in its segments, which this node reads when the session's node is dead. Whoever has
-missed something of the other asks (``lost``, ``ask``), and is told of every lease what has become of it.
+missed something of the other asks (``lost``, ``ask``), and is told of every lease what has become of it. An answer
+names its question, and counts for what was out when that was asked.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Leases:
 
     # Back.
 
-    def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def told(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
         """A peer says what became of some."""
         cursor = self._registry.part(name)
         if kind == "lost":
@@ -89,36 +92,33 @@ class Leases:
             if member is not None:
                 member.has_confirmed()
         elif kind in ("returned", "full"):
-            self._book.give_back(cursor, client_id, references)
+            self._book.give_back(cursor, client_id, references, question)
             if kind == "full" and member is not None:
                 member.has_taken(cursor.leased.get(client_id, 0))
         elif kind == "room":
             if member is not None:
                 member.full = False
         elif kind in ("held", "unknown"):
-            self._is_at(cursor, client_id, references, peer, held=kind == "held")
+            asked = [lease for lease in cursor.leases.get(client_id, ()) if lease.was_asked(question)]
+            about = [lease for lease in asked if any(overlap(left, references) for left in lease.left)]
+            self._are_at(about, peer, held=kind == "held")
         cursor.go_on_soon()
 
-    def _is_at(
-        self, cursor: GroupCursor, client_id: str, references: Sequence[Reference], peer: int, *, held: bool
-    ) -> None:
-        look = False
-        for lease in list(cursor.leases.get(client_id, ())):
-            if any(overlap(left, references) for left in lease.left):
-                if held:
-                    lease.peer = peer
-                elif lease.peer == peer:
-                    lease.peer, look = None, True
-        if look:
-            self._search.look(client_id)
+    def _are_at(self, leases: Sequence[Lease], peer: int, *, held: bool) -> None:
+        found = leases if held else [lease for lease in leases if lease.peer == peer]
+        for lease in found:
+            lease.peer = peer if held else None
+        if found and not held:
+            self._search.look(found[0].client_id)
 
     # Peers come and go.
 
     def ask(self, peer: int) -> None:
         """What has become of everything that may be there? It may answer when what was sent to it before has come."""
+        question = self._book.question()
         for lease in self._book.all():
             if lease.peer is None or lease.peer == peer:
-                self._link.tell(peer, "ask", lease.origin.name, lease.client_id, lease.left)
+                self._link.tell(peer, "ask", lease.origin.name, lease.client_id, lease.left, question)
 
     def peer_down(self, peer: int) -> None:
         """It is not heard: others get what was with its members, but what may be in the middle of QoS 2."""

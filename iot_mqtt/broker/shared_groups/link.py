@@ -2,7 +2,7 @@
 
 From who gives a part out: ``ask``, ``noted``, ``gives`` (from now on it is this node that does), and from who does
 not (any more) ``elsewhere``. From the members' side: ``done``, ``returned``, ``full``, ``room``, ``held``, ``unknown``.
-From either: ``lost``.
+From either: ``lost``. An ``ask`` has a number, and what is said for an answer has the same; 0: it is none.
 
 A node that begins hears nothing of it before it has read what it keeps: it would deny what it has not read yet.
 """
@@ -19,8 +19,8 @@ from iot_mqtt.broker.shared_groups.node import OtherNodes, Turn
 from iot_mqtt.ports.cluster import Peers
 from iot_mqtt.ports.log import Reference
 
-#: Takes (peer, kind, name, client id, references).
-Hear: TypeAlias = Callable[[int, str, str, str, Sequence[Reference]], None]
+#: Takes (peer, kind, name, client id, references, question).
+Hear: TypeAlias = Callable[[int, str, str, str, Sequence[Reference], int], None]
 
 #: What is said to the members' side.
 TO_MEMBERS: Final = frozenset({"ask", "noted", "gives", "elsewhere"})
@@ -36,6 +36,7 @@ class Word(NamedTuple):
     name: str
     client_id: str
     references: list[Reference]
+    question: int
 
 
 class GroupLink:
@@ -86,24 +87,29 @@ class GroupLink:
         for word in early:
             self._hear(*word)
 
-    def tell(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def tell(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int = 0
+    ) -> None:
         """Say it at the end of the turn, or after its commit."""
         if self._peers is None or peer == self._writer:
-            self._turn.call_soon(partial(self.told, peer, kind, name, client_id, list(references)))
+            self._turn.call_soon(partial(self.told, peer, kind, name, client_id, list(references), question))
             return
+        word = Word(peer, kind, name, client_id, list(references), question)
         last = self._gathered[-1] if self._gathered else None
-        if last is not None and last[:4] == (peer, kind, name, client_id) and len(last.references) < MOST:
+        if last is not None and last._replace(references=word.references) == word and len(last.references) < MOST:
             last.references.extend(references)
         else:
-            self._gathered.append(Word(peer, kind, name, client_id, list(references)))
+            self._gathered.append(word)
         self._turn.plan()
 
-    def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def told(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
         """A peer has said this, or this node to itself."""
         if self._early is None:
-            self._hear(peer, kind, name, client_id, references)
+            self._hear(peer, kind, name, client_id, references, question)
         else:
-            self._early.append(Word(peer, kind, name, client_id, list(references)))
+            self._early.append(Word(peer, kind, name, client_id, list(references), question))
 
     def end_turn(self, latest: int) -> None:
         """What was gathered waits for this commit, and follows what was forwarded with it."""

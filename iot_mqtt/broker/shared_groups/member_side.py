@@ -93,9 +93,11 @@ class MemberSide:
     def _giver(self, leader: Leader) -> int:
         return self._givers.get(leader.writer, leader.writer)
 
-    def _tell(self, leader: Leader, kind: str, client_id: str, references: Sequence[Reference]) -> None:
+    def _tell(
+        self, leader: Leader, kind: str, client_id: str, references: Sequence[Reference], question: int = 0
+    ) -> None:
         if references:
-            self._link.tell(self._giver(leader), kind, leader.name, client_id, references)
+            self._link.tell(self._giver(leader), kind, leader.name, client_id, references, question)
 
     # A message comes.
 
@@ -195,7 +197,9 @@ class MemberSide:
 
     # What the givers say.
 
-    def told(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def told(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
         """One of ``noted``, ``ask``, ``gives``, ``elsewhere``."""
         leader = self.leader(name)
         if kind == "noted":
@@ -206,7 +210,7 @@ class MemberSide:
             return
         self._givers[leader.writer] = peer
         if kind == "ask":
-            self._answer(leader, client_id, references)
+            self._answer(leader, client_id, references, question)
         else:
             self._repeat(peer)
 
@@ -234,15 +238,15 @@ class MemberSide:
             if lease.peer is None:
                 self._answer(self.leader(lease.origin.name), client_id, list(lease.left))
 
-    def _answer(self, leader: Leader, client_id: str, references: Sequence[Reference]) -> None:
+    def _answer(self, leader: Leader, client_id: str, references: Sequence[Reference], question: int = 0) -> None:
         if self._sessions.get(client_id) is None:
-            self._tell(leader, "unknown", client_id, references)
+            self._tell(leader, "unknown", client_id, references, question)
             return
         held, rest = split(references, set(leader.held.get(client_id, ())))
         over, rest = split(rest, set(leader.over.get(client_id, ())))
-        self._tell(leader, "held", client_id, held)
-        self._tell(leader, "done", client_id, over)
-        self._tell(leader, "returned", client_id, rest)
+        self._tell(leader, "held", client_id, held, question)
+        self._tell(leader, "done", client_id, over, question)
+        self._tell(leader, "returned", client_id, rest, question)
 
     def peer_up(self, peer: int) -> None:
         """What it may not have heard is told again."""

@@ -52,6 +52,8 @@ from iot_mqtt.topics import parse_shared
 #: Seconds after a start until what was out at QoS 2 is looked for in the store: by then the peers have said what is
 #: with their members.
 LOOK_AFTER = 5.0
+#: The numbers of questions begin with the seconds of the time; they have four bytes, as those of other requests.
+LATEST = 1 << 31
 
 
 class SharedGroups:
@@ -79,7 +81,7 @@ class SharedGroups:
         self.records = records = GroupRecords(store, logs.own, link, turn.reserve)
         dispatch = Dispatch(sending, counters, node.clock)
         self._member_side = MemberSide(registry, sessions, link, dispatch, progress, counters)
-        self._book = book = LeaseBook(registry, records)
+        self._book = book = LeaseBook(registry, records, int(node.clock.wall()) % LATEST)
         self._search = LeaseSearch(book, store, sessions, node.clock, self._member_side.answer_all)
         self._leases = Leases(registry, book, self._search, records, link, counters)
         self._flights = MemberFlights(progress, book, self._member_side, turn.reserve)
@@ -186,9 +188,11 @@ class SharedGroups:
         for cursor in self._registry.parts() if filter is None else self._registry.of_filter(filter):
             cursor.go_on_soon()
 
-    def _heard(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
+    def _heard(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
         side = self._member_side if kind in TO_MEMBERS else self._leases
-        side.told(peer, kind, name, client_id, references)
+        side.told(peer, kind, name, client_id, references, question)
 
     def _begun(self, writer: int) -> None:
         """Everybody is told that a log is given out here, and asked what there is with members."""

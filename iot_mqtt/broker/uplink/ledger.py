@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
-from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.ports.log import CommittedLog, LogRun
 from iot_mqtt.ports.uplink import Place, Places
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class _Sent(NamedTuple):
 class Ledger:
     """One per uplink. ``load`` it first."""
 
-    def __init__(self, places: Places, log: Log, clock: Clock, reserve: Callable[[], object]) -> None:
+    def __init__(self, places: Places, log: CommittedLog, clock: Clock, reserve: Callable[[], object]) -> None:
         """``reserve``: have the store make a batch soon."""
         self._places = places
         self._log = log

@@ -27,7 +27,7 @@ from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.broker.uplink.watching import Watch
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
-from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.ports.log import CommittedLog, LogRun
 from iot_mqtt.ports.uplink import Mode, Plan, Record, Sink
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Uplink:
         plan: Plan,
         sink: Sink,
         ledger: Ledger,
-        log: Log,
+        log: CommittedLog,
         clock: Clock,
         call_soon: Callable[[Callable[[], None]], None],
         holding: Holding | None = None,
@@ -59,6 +59,8 @@ class Uplink:
         """``holding``: acknowledgements wait for the sink, in there."""
         self._plan = plan
         self._sink = sink
+        #: The sink's, or what stands before it.
+        self.send = sink.send
         self._ledger = ledger
         self._log = log
         self._clock = clock
@@ -134,6 +136,11 @@ class Uplink:
             self._clock.call_later(RETRY_SECONDS, call)
 
     # What is recorded.
+
+    @property
+    def kind(self) -> str:
+        """What the sink is."""
+        return self._sink.kind
 
     @property
     def filters(self) -> Sequence[str]:
@@ -231,7 +238,7 @@ class Uplink:
                 records += made
         if records:
             ledger.hand_over(position, messages, size, len(records), runs[0].arrived)
-            if not self._sink.send(records, partial(self._done, self._epoch)):
+            if not self.send(records, partial(self._done, self._epoch)):
                 self._full = True
         elif ledger.pass_over(position, messages, size):
             self._moved()

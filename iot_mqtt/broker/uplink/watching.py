@@ -5,8 +5,8 @@ from __future__ import annotations
 from iot_mqtt.broker.uplink.growth import BacklogGrowth
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
-from iot_mqtt.ports.clock import Clock, Timer
-from iot_mqtt.ports.log import Log
+from iot_mqtt.ports.clock import Clock, Timer, until_beat
+from iot_mqtt.ports.log import CommittedLog
 from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.ports.uplink import Sink
 
@@ -19,7 +19,7 @@ LOST_SECONDS = 3600.0
 class Watch:
     """Of one uplink, from ``begin`` to ``end``."""
 
-    def __init__(self, ledger: Ledger, sink: Sink, holding: Holding | None, log: Log, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, sink: Sink, holding: Holding | None, log: CommittedLog, clock: Clock) -> None:
         self._ledger = ledger
         self._sink = sink
         self._holding = holding
@@ -32,7 +32,7 @@ class Watch:
         """Look at the backlog, now and every second."""
         self._ledger.bring_up_to_date()
         self._growth.look(self._ledger.unread, self._ledger.place.recorded)
-        self._timer = self._clock.call_later(WATCH_SECONDS, self.begin)
+        self._timer = self._clock.call_later(until_beat(self._clock.monotonic(), WATCH_SECONDS), self.begin)
 
     def end(self) -> None:
         if self._timer is not None:

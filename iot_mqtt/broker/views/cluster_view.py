@@ -11,6 +11,7 @@ from typing import Protocol
 from iot_mqtt.broker.cluster.rebalancing import Rebalancing
 from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
+from iot_mqtt.broker.publishing.budget import Budget, DiskLevel
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
 from iot_mqtt.ports.counters import Counters
@@ -26,6 +27,10 @@ class Together(Protocol):
 
     def status(self) -> ClusterStatus: ...
 
+    async def remove(self, node_id: str) -> bool:
+        """See ``facade.ClusterPart``."""
+        ...
+
 
 class Clients(Protocol):
     """Those that are connected to this node."""
@@ -37,11 +42,20 @@ class ClusterView:
     """``facade.ClusterPart`` over a running broker."""
 
     def __init__(
-        self, draining: Draining, connections: Clients, store: Store, counters: Counters, *, node_id: str, version: str
+        self,
+        draining: Draining,
+        connections: Clients,
+        store: Store,
+        budget: Budget,
+        counters: Counters,
+        *,
+        node_id: str,
+        version: str,
     ) -> None:
         self._draining = draining
         self._connections = connections
         self._store = store
+        self._budget = budget
         self._counters = counters
         self._node_id = node_id
         self._version = version
@@ -74,6 +88,10 @@ class ClusterView:
             clients = self._connections.clients
             return [ShareInfo(0, self._node_id, clients, clients, 0, "it is not one of a cluster")]
         return await self._rebalancing.everywhere(rate, dry_run=dry_run)
+
+    async def remove(self, node_id: str) -> bool:
+        """Of a sole node there is nothing to be removed."""
+        return self._node is not None and await self._node.remove(node_id)
 
     # The state of things.
 
@@ -108,9 +126,11 @@ class ClusterView:
         )
 
     def _cluster(self, *facts: ClusterStatus, **rest: object) -> ClusterInfo:
-        """With what the broker counts of the others."""
+        """With what the broker counts of the others, and the room that there is."""
         dropped = dict(self._counters.forwards_dropped)
-        return made_of(ClusterInfo, *facts, self._counters, forwards_dropped=dropped, **rest)
+        budget = self._budget
+        room = {"room_used": budget.disk_used, "room_limit": budget.disk_limit, "room_level": budget.level.value}
+        return made_of(ClusterInfo, *facts, self._counters, forwards_dropped=dropped, **room, **rest)
 
     def _self(self, number: int, boot: int) -> MemberInfo:
         draining, clients = self._draining.active, self._connections.clients
@@ -119,6 +139,10 @@ class ClusterView:
     def _own_troubles(self, grid_trouble: str | None) -> Iterator[str]:
         if grid_trouble is not None:
             yield f"the grid does not take writes ({grid_trouble}): nothing is acknowledged until it does"
+        if self._budget.level is DiskLevel.FULL:
+            yield "the grid is full: what would be stored is refused or waits until something is removed"
+        elif self._budget.level is DiskLevel.ALARM:
+            yield "the grid is nearly full: at its limit, what would be stored is refused or waits"
         if self._draining.active:
             yield "this node is being drained: it takes no clients"
 

@@ -6,9 +6,17 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from iot_mqtt.broker.driving import breath, drive
-from iot_mqtt.broker.facade import GenerationInfo, ShardInfo, StreamInfo, VerificationInfo
+from iot_mqtt.broker.log_part import (
+    GenerationInfo,
+    LoggedInfo,
+    LoggedWanted,
+    ShardInfo,
+    StreamInfo,
+    VerificationInfo,
+)
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
+from iot_mqtt.broker.views.log_messages import logged
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.log import Damage, Log
@@ -22,12 +30,15 @@ MAX_DAMAGES = 1000
 class LogView:
     """``facade.LogPart`` over a running broker."""
 
-    def __init__(self, log: Log, store: Store, budget: Budget, upkeep: Upkeep, verification: Verification) -> None:
+    def __init__(
+        self, log: Log, store: Store, budget: Budget, upkeep: Upkeep, verification: Verification, clock: Clock
+    ) -> None:
         self._log = log
         self._store = store
         self._budget = budget
         self._upkeep = upkeep
         self._verification = verification
+        self._clock = clock
 
     def info(self) -> LogInfo:
         """Figures of the log, and of the room for it."""
@@ -97,6 +108,10 @@ class LogView:
     async def drop(self, generation: int) -> bool:
         """Drop a closed generation."""
         return await self._upkeep.drop(generation)
+
+    async def messages(self, wanted: LoggedWanted) -> list[LoggedInfo]:
+        """A page of what it holds."""
+        return await logged(self._log, wanted, self._clock.wall())
 
 
 class Verification:

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.handlers.subscribe import Requests, wants_retained
-from iot_mqtt.broker.facade import GroupInfo, NotPermitted, RouteInfo
+from iot_mqtt.broker.facade import GroupInfo, GroupShare, NotPermitted, RouteInfo
 from iot_mqtt.broker.publishing.retained_reading import RetainedReading
 from iot_mqtt.broker.readers.replay import twin
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.shared_groups import GroupKeeper
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.views.paging import page, plain_of
 from iot_mqtt.codec import Request, Subscribe
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import Action
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.topics import matches, parse_shared
+from iot_mqtt.topics import SharedGroup, matches, parse_shared
 from iot_mqtt.values import Subscription
 
 #: Members of a group that are named.
@@ -86,6 +88,27 @@ class SubscriptionsView:
             connected=sum(one.connection is not None for one in members),
             client_ids=sorted(one.client_id for one in members)[:NAMED],
             waiting=sum(waiting),
+        )
+
+    def shares(self, client_id: str) -> list[GroupShare]:
+        """See ``facade.SubscriptionPart``."""
+        session = self._sessions.get(client_id)
+        filters = () if session is None else (one for one in session.subscriptions if parse_shared(one) is not None)
+        found = ((filter, self._subscriptions.groups.find(filter)) for filter in filters)
+        return [self._share(session, filter, group) for filter, group in found if group is not None]
+
+    def _share(self, session: Session | None, filter: str, group: SharedGroup[Any]) -> GroupShare:
+        others = [one for one in group.members if one is not session]
+        here = (one.client_id for one in others if isinstance(one, Session) and one.connection is not None)
+        elsewhere = (one.client_id for one in others if isinstance(one, GroupKeeper) and one.reachable)
+        holder = group.holder
+        return GroupShare(
+            filter,
+            self._settings.shared_policy,
+            tuple(here),
+            tuple(elsewhere),
+            None if holder is None or holder is session else holder.client_id,
+            group.keeps_order,
         )
 
     async def subscribe(self, client_id: str, wanted: Subscription) -> Subscription | None:

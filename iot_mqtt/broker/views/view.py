@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iot_mqtt.broker.views.clients_view import ClientsView
 from iot_mqtt.broker.views.cluster_view import ClusterView
@@ -25,6 +25,7 @@ class View:
         node_id: str,
         version: str,
         started_at: float,
+        formats: Mapping[str, int],
         counters: Counters,
         figures: Figures,
         clients: ClientsView,
@@ -38,10 +39,10 @@ class View:
         uplink: Callable[[], UplinkInfo | None],
         alarms: Sequence[Callable[[], tuple[str, ...]]],
     ) -> None:
-        """``refuses``: whether newcomers are not let in; ``uplink``: what leaves towards the data platform, None if
-        nothing does; ``alarms``: who has something to say to an operator.
+        """``formats``: of what the node keeps; ``refuses``: whether newcomers are not let in; ``uplink``: what leaves
+        towards the data platform, None if nothing does; ``alarms``: who has something to say to an operator.
         """
-        self._identity = {"node_id": node_id, "version": version, "started_at": started_at}
+        self._identity = {"node_id": node_id, "version": version, "started_at": started_at, **formats}
         self._figures = figures
         self._refuses = refuses
         self.counters, self.log, self.cluster, self.uplink = counters, log, cluster, uplink

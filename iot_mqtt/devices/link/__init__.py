@@ -4,6 +4,7 @@ from iot_mqtt.devices.link.capturing import CaptureError, CaptureInfo, Captures
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.devices.link.stage import DeviceStage, make_stage
+from iot_mqtt.devices.link.watching import WatchedLink, WatchedLinks, Watcher
 
 __all__ = [
     "CaptureError",
@@ -14,5 +15,8 @@ __all__ = [
     "LinkServices",
     "LinkSettings",
     "LinksCounters",
+    "WatchedLink",
+    "WatchedLinks",
+    "Watcher",
     "make_stage",
 ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
+from iot_mqtt.devices.link.watching import WatchedLink
 from iot_mqtt.pipeline import Batch, Context, Stage
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.sdk import Event
@@ -132,19 +133,11 @@ class TapStage(Stage):
         ctx.write(batch)
 
 
-class CapturedLink(Protocol):
+class CapturedLink(WatchedLink, Protocol):
     """A gateway's connection, as far as captures know it."""
 
     @property
     def codec(self) -> str: ...
-
-    @property
-    def gateway(self) -> str:
-        """Empty before the login."""
-        ...
-
-    @property
-    def peer(self) -> str: ...
 
     def tap(self, tap: Tap) -> bool:
         """Write down what is said from now on; False if somebody does already."""
@@ -158,8 +151,16 @@ class Captures:
         self._folder = folder
         self._clock = clock
         self._links: set[CapturedLink] = set()
+        self._named: set[CapturedLink] = set()
         self._captures: dict[str, _Capture] = {}
         self._count = 0
+        #: See ``WatchedLinks``.
+        self.on_logged_in: Callable[[WatchedLink], None] | None = None
+
+    @property
+    def logged_in(self) -> list[WatchedLink]:
+        """See ``WatchedLinks``; of those who are about to log in none is among them."""
+        return list(self._named)
 
     # Asked by operators.
 
@@ -249,14 +250,18 @@ class Captures:
             if capture.state == "running" and capture.codec == link.codec and capture.gateway is None:
                 self._tap(link, capture)
 
-    def logged_in(self, link: CapturedLink) -> None:
+    def named(self, link: CapturedLink) -> None:
         """Now it is."""
+        self._named.add(link)
+        if self.on_logged_in is not None:
+            self.on_logged_in(link)
         for capture in self._captures.values():
             if capture.state == "running" and capture.codec == link.codec and capture.gateway == link.gateway:
                 self._tap(link, capture)
 
     def closed(self, link: CapturedLink) -> None:
         self._links.discard(link)
+        self._named.discard(link)
 
     def _tap(self, link: CapturedLink, capture: _Capture) -> None:
         capture.connections += 1

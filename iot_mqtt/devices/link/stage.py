@@ -50,6 +50,7 @@ from iot_mqtt.devices.link.downlink import Downlink
 from iot_mqtt.devices.link.messages import Composer, codec_id_of, is_name
 from iot_mqtt.devices.link.posting import Bounds, Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
+from iot_mqtt.devices.link.watching import Watcher, WatchStage
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.framing import framer_of
 from iot_mqtt.pipeline import CloseReason, Context, FrameRefused, FramesStage, IdleEvent, IdleStage, Stage
@@ -102,6 +103,7 @@ class DeviceStage(Stage):
         "_spoke",
         "_refusing",
         "_tap",
+        "_watcher",
     )
 
     def __init__(self, services: LinkServices, settings: LinkSettings) -> None:
@@ -131,8 +133,9 @@ class DeviceStage(Stage):
         self._refusing = False
         #: Who writes down what is said, if anybody does.
         self._tap: Tap | None = None
+        self._watcher: Watcher | None = None
 
-    # For captures.
+    # For captures and traces.
 
     @property
     def codec(self) -> str:
@@ -158,6 +161,17 @@ class DeviceStage(Stage):
         self._tap = tap
         ctx.pipeline.add_before("frames", "tap", TapStage(tap))
         return True
+
+    def watch(self, watcher: Watcher | None) -> None:
+        """See ``WatchedLink``."""
+        ctx = self._ctx
+        if ctx is None or watcher is self._watcher:
+            return
+        if self._watcher is not None:
+            ctx.pipeline.remove("watch")
+        self._watcher = watcher
+        if watcher is not None:
+            ctx.pipeline.add_before(ctx.name, "watch", WatchStage(self, watcher))
 
     # The connection.
 
@@ -271,6 +285,8 @@ class DeviceStage(Stage):
             return
         if self._tap is not None:
             self._tap.events(events)
+        if self._watcher is not None:
+            self._watcher.events(self, events)
         if self._stash or self._taking:
             self._stash.extend(events)
         else:
@@ -487,7 +503,7 @@ class DeviceStage(Stage):
 
     def _suback(self, suback: Suback) -> None:
         self._counters.logins += 1
-        self._services.captures.logged_in(self)
+        self._services.captures.named(self)
         if suback.reasons[0] >= ReasonCode.UNSPECIFIED_ERROR:
             # It may tell, and is told nothing.
             self._counters.commands_refused["not_authorized"] += 1

@@ -148,7 +148,7 @@ class GroupWorld(World):
             raise Broken(f"lost: {len(self.missing())} messages never came, the first: {self.missing()[0]}")
 
     def records(self, *caches: CacheName) -> dict[bytes, bytes]:
-        return {key: value for cache in caches for key, value in self.grid.entries(cache).items()}
+        return {key: value for cache in caches for key, value in self.entries(cache).items()}
 
     def givers(self, number: int) -> int:
         """How many nodes give out what is in a node's log."""

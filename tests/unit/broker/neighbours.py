@@ -31,6 +31,10 @@ class Neighbour:
         self.store = GridStore(node.grid, node.clock, Counters())
         self.log = GridLog(node.grid, self.store, node.clock, node.log_settings, number)
         self.link: deque[Sent] = deque()
+        #: Who has sent what it records.
+        self.publisher = "elsewhere"
+        #: Seconds by which its clock is wrong.
+        self.skew = 0.0
         self._whole = True
         run(self.log.open())
         if known:
@@ -51,7 +55,7 @@ class Neighbour:
         )
         for item in items:
             assert isinstance(item, PublishRun)
-            logged = self.log.append(item, topic.encode(), "elsewhere", self.node.clock.wall())
+            logged = self.log.append(item, topic.encode(), self.publisher, self.node.clock.wall() + self.skew)
             self.link.append(Sent(logged, self._whole))
             self._whole = True
         self.store.flush()

@@ -43,6 +43,29 @@ def test_the_answer_waits_for_the_commit_of_a_durable_receiver(version: Protocol
     assert reader.payloads() == [b"1"]
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+def test_how_long_acknowledgements_wait_is_counted(qos: int) -> None:
+    """Those of the batch under way, and of what gathers behind it, from the turn that began it; what waits for no
+    commit is not counted.
+    """
+    node = Node()
+    keeper(node)
+    first, second, third = (node.connect(name) for name in ("first", "second", "third"))
+    counted = node.counters.acknowledgement_wait
+    first.publish("nobody", b"0", qos=qos)
+    assert sum(counted.counts) == 0
+    node.hold()
+    first.publish("kept", b"1", qos=qos)
+    node.advance(3)
+    second.publish("kept", b"2", qos=qos)
+    node.advance(1)
+    third.publish("kept", b"3", qos=qos)
+    node.advance(1)
+    node.release()
+    assert counted.total == pytest.approx(5 + 2 * 2)
+    assert sum(counted.counts) == 3
+
+
 @VERSIONS
 @pytest.mark.parametrize("qos", [1, 2])
 def test_nothing_waits_where_nothing_is_kept(version: ProtocolVersion, qos: int) -> None:
@@ -296,3 +319,14 @@ def test_new_ids_among_repeated_ones_are_new_messages() -> None:
     writer.send(*(Publish(b"t", b"%d" % number, 2, packet_id=number) for number in (1, 2, 3, 3)))
     assert ids(writer.acks(PacketType.PUBREC)) == [1, 2, 3, 3]
     assert reader.payloads() == [b"2", b"1", b"3"]
+
+
+@VERSIONS
+def test_pubrec_waits_until_its_id_is_kept(version: ProtocolVersion) -> None:
+    """Although nobody wants the message: a start that did not know the id would take a repetition for a new message."""
+    node = Node()
+    writer = node.connect("writer", version, clean=False, expiry=None if version is V311 else 60)
+    node.hold()
+    assert writer.publish("nobody", b"1", qos=2) == []
+    node.release()
+    assert ids(writer.acks(PacketType.PUBREC)) == [1]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.facade import BacklogInfo, SessionInfo, VerificationInfo
+from iot_mqtt.broker.facade import BacklogInfo, SessionInfo
+from iot_mqtt.broker.log_part import VerificationInfo
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.views import backlog
 from iot_mqtt.codec import PacketType

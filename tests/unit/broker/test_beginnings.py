@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.clients import Publisher, Subscriber
 from tests.simulation.ledger import Broken
 from tests.simulation.messaging import Weather
-from tests.simulation.sharedgrid import Speed
+from tests.simulation.speed import Speed
 from tests.simulation.world import World
 
 
@@ -272,4 +272,4 @@ def test_the_ledger_sees_what_is_old() -> None:
     plant.publish("a", 1)
     plant.ledger.asks("new", "t/#")
     with pytest.raises(Broken, match="old"):
-        plant.ledger.came("new", b"p-1", 0.0)
+        plant.ledger.came("new", b"p-1", 0.0, "new/1")

@@ -10,8 +10,10 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from iot_mqtt.app.node.views import join
+from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.codec import Disconnect
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.registry import Member
 from tests.unit.broker.harness import Node, run
 from tests.unit.metrics.metricskit import Cluster, Peer
@@ -45,6 +47,9 @@ class Together:
 
     def drain(self, draining: bool = True) -> None:
         self.told.append(draining)
+
+    async def remove(self, node_id: str) -> bool:
+        return node_id == "gone"
 
 
 class FakeRegistry:
@@ -190,3 +195,24 @@ def test_rebalancing_asks_the_others() -> None:
     assert [(one.number, one.node_id, one.surplus) for one in shares] == [(1, "n1", 2), (2, "n2", 0)]
     assert shares[1].note == "node 2 gave no answer in time"
     assert "rebalance" in together.questions.answers
+
+
+def test_a_sole_node_has_no_others_to_remove() -> None:
+    """And whoever has is asked."""
+    assert not run(Node().view.cluster.remove("gone"))
+    node, _ = clustered()
+    assert run(node.view.cluster.remove("gone"))
+    assert not run(node.view.cluster.remove("never"))
+
+
+@pytest.mark.parametrize(
+    ("used", "level", "degraded"),
+    [(79, "none", ""), (80, "alarm", "the grid is nearly full"), (100, "full", "the grid is full")],
+)
+def test_the_room_of_the_grid_is_shown_and_degraded_from_the_alarm_on(used: int, level: str, degraded: str) -> None:
+    """From 80 % on, before anything is refused."""
+    node = Node(budget=BudgetSettings(disk_limit=100), disk=lambda: DiskUse(used, 1000))
+    node.broker.budget.measure()
+    info = node.view.cluster.info()
+    assert (info.room_used, info.room_limit, info.room_level) == (used, 100, level)
+    assert [sentence.split(":")[0] for sentence in info.degraded] == ([degraded] if degraded else [])

@@ -64,6 +64,57 @@ def test_participants_are_asked_in_one_order_whenever_they_came() -> None:
     assert asked == ORDER * 2
 
 
+class Failing(Participant):
+    """Cannot say what it has, from its second batch on."""
+
+    def contribute(self, batch: WriteBatch, ticket: int) -> None:
+        super().contribute(batch, ticket)
+        if ticket > 1:
+            raise MemoryError
+
+
+def test_nothing_is_acknowledged_any_more_when_a_batch_cannot_be_made() -> None:
+    """Who was asked before believes that the batch has what it gave; a later commit would be taken for this one."""
+    grid = MemoryGrid()
+    run(grid.open())
+    broken: list[BaseException] = []
+    store = GridStore(grid, ManualClock(), Counters(), broken.append)
+    asked: list[str] = []
+    store.enlist(CommitOrder.LOG, Participant("log", asked))
+    store.enlist(CommitOrder.BUDGET, Failing("budget", asked))
+    for _ in range(4):
+        store.reserve()
+        store.flush()
+    assert asked == ["log", "budget"] * 2 + ["log", "budget"]
+    assert [type(error) for error in broken] == [MemoryError]
+    assert store.committed == 1
+
+
+class Ungrateful(Participant):
+    """Fails when it is told."""
+
+    def committed(self, ticket: int) -> None:
+        super().committed(ticket)
+        raise ValueError
+
+
+def test_who_fails_when_it_is_told_of_a_commit_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """The others are told, and whoever waits goes on; the fault is in the log."""
+    grid = MemoryGrid()
+    run(grid.open())
+    store = GridStore(grid, ManualClock(), Counters())
+    asked: list[str] = []
+    store.enlist(CommitOrder.LOG, Ungrateful("log", asked))
+    store.enlist(CommitOrder.BUDGET, Participant("budget", asked))
+    told: list[int] = []
+    store.on_committed = lambda: told.append(store.committed)
+    store.reserve()
+    run(store.settled())
+    assert asked == ["log", "budget"] * 2
+    assert told == [1]
+    assert "ValueError" in caplog.text
+
+
 def test_a_place_is_one_participants() -> None:
     """A second one would be a mistake in putting the node together."""
     store = GridStore(MemoryGrid(), ManualClock(), Counters())

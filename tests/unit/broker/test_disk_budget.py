@@ -30,11 +30,12 @@ class Disk:
     used: int = 0
     free: int = 1000 * MIB
     broken: bool = False
+    passing: int = 0
 
     def __call__(self) -> DiskUse:
         if self.broken:
             raise OSError("no such directory")
-        return DiskUse(self.used, self.free)
+        return DiskUse(self.used, self.free, self.passing)
 
 
 def full_node(disk: Disk, **options: Any) -> Node:
@@ -108,6 +109,15 @@ def test_the_file_system_limits_as_well(limit: int, reserve: int, used: int, fre
     node = Node(budget=BudgetSettings(disk_limit=limit * MIB, disk_reserve=reserve * MIB), disk=disk)
     node.broker.budget.measure()
     assert node.broker.budget.level is level
+
+
+@pytest.mark.parametrize(("reserve", "limit"), [(64, 236), (0, 500)])
+def test_what_merging_needs_is_kept_free_beside_the_reserve(reserve: int, limit: int) -> None:
+    """Or a database that may not merge gives no room back; who wants no reserve has none."""
+    disk = Disk(300 * MIB, 200 * MIB, passing=200 * MIB)
+    node = Node(budget=BudgetSettings(disk_reserve=reserve * MIB), disk=disk)
+    node.broker.budget.measure()
+    assert node.broker.budget.disk_limit == limit * MIB
 
 
 def test_a_disk_that_cannot_be_measured_changes_nothing() -> None:
@@ -295,6 +305,27 @@ def test_retained_messages_are_not_replaced_but_may_be_removed() -> None:
     assert node.counters.messages_refused == {"disk_full": 2}
     assert reasons(writer.publish("kept", b"", qos=1, retain=True)) == [NONE]
     assert node.view.retained() == []
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("topics", [1, 10])
+def test_what_is_confirmed_is_retained_though_room_runs_out_meanwhile(topics: int, qos: int) -> None:
+    """The look at the disk may come due within messages that are served together: they were taken as one."""
+    disk = Disk()
+    node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk)
+    fill(node, disk, 92 * MIB)
+    writer = node.connect("writer")
+    disk.used = 100 * MIB
+    packets = [
+        Publish(b"t/%d" % (number % topics), b"%d" % number + b"x" * 300_000, qos, True, False, number)
+        for number in range(1, 11)
+    ]
+    writer.send(*packets)
+    taken = {answer.packet_id for answer in writer.take(Ack) if answer.reason is not QUOTA}
+    assert taken
+    last = {packet.topic: packet.payload for packet in packets if packet.packet_id in taken}
+    assert {message.topic: message.payload for message in node.view.retained()} == last
+    assert node.counters.messages_refused["disk_full"] == 10 - len(taken)
 
 
 def test_qos_0_for_a_replay_is_counted_as_dropped() -> None:

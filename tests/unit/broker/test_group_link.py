@@ -32,10 +32,12 @@ class Wire:
     """What has left for other nodes."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[int, str, list[Reference]]] = []
+        self.said: list[tuple[int, str, list[Reference], int]] = []
 
-    def tell_group(self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference]) -> None:
-        self.said.append((peer, kind, list(references)))
+    def tell_group(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
+        self.said.append((peer, kind, list(references), question))
 
 
 def link_to(wire: Wire | None = None) -> tuple[GroupLink, list[str]]:
@@ -48,27 +50,34 @@ def link_to(wire: Wire | None = None) -> tuple[GroupLink, list[str]]:
 
 
 def test_words_leave_with_the_commit_they_rest_on() -> None:
-    """Those of a turn together, and what belongs together in one."""
+    """Those of a turn together, and what belongs together in one; answers to two questions do not."""
     wire = Wire()
     link, _ = link_to(wire)
     link.tell(2, "done", "g", "c", [ONE])
     link.tell(2, "done", "g", "c", [TWO])
     link.tell(3, "full", "g", "c", [TWO])
+    link.tell(3, "returned", "g", "c", [ONE], 6)
+    link.tell(3, "returned", "g", "c", [ONE], 7)
     link.end_turn(7)
     link.committed(6)
     assert not wire.said
     link.committed(7)
-    assert wire.said == [(2, "done", [ONE, TWO]), (3, "full", [TWO])]
+    assert wire.said == [
+        (2, "done", [ONE, TWO], 0),
+        (3, "full", [TWO], 0),
+        (3, "returned", [ONE], 6),
+        (3, "returned", [ONE], 7),
+    ]
 
 
 def test_nothing_is_heard_before_what_is_kept_was_read() -> None:
     """Then all of it, in its order; what a node says to itself is no exception."""
     link, heard = link_to(Wire())
-    link.told(2, "ask", "g", "c", [ONE])
+    link.told(2, "ask", "g", "c", [ONE], 1)
     link.tell(1, "done", "g", "c", [ONE])
     assert not heard
     link.begin()
-    link.told(2, "noted", "g", "c", [ONE])
+    link.told(2, "noted", "g", "c", [ONE], 0)
     assert heard == ["2 ask", "1 done", "2 noted"]
 
 

@@ -18,6 +18,9 @@ from tests.simulation import brokers
 from tests.simulation.clients import Subscriber
 from tests.unit.broker.groupworld import FILTER, GroupWorld, Walk
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 QOS = pytest.mark.parametrize("qos", [1, 2])
 WALKS = int(os.environ.get("GROUP_WALKS", "20"))
 SHARES = (CacheName.SHARES, CacheName.SEGMENTS)
@@ -193,6 +196,48 @@ def test_what_a_member_still_has_it_is_not_given_again() -> None:
     only.confirm()
     world.settle()
     assert only.got == sent
+
+
+@pytest.mark.parametrize("release", ["this", "earlier"])
+def test_an_answer_counts_for_what_was_out_when_its_question_was_asked(release: str) -> None:
+    """It may come when the same message is out anew. Earlier releases do not name the question."""
+    world = GroupWorld(names="ab")
+    world.enter("m1", "b").slow = True
+    world.publish("a", 1, 2)
+    leader, there = world.lives["a"].broker, world.lives["b"].place
+    assert leader is not None and there is not None
+    (lease,) = [one for cursor in leader.groups.parts() for one in cursor.leases["m1"]]
+    word = there.number, "returned", lease.origin.name, "m1", lease.left
+    leader.groups.told(*word, lease.after)
+    assert lease.left
+    leader.groups.told(*word, lease.after + 1 if release == "this" else 0)
+    assert not lease.left
+
+
+def test_an_answer_names_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it says; what is said unasked names none."""
+    world = GroupWorld(names="ab")
+    has = world.enter("m1", "b")
+    has.slow = True
+    world.publish("a", 1, 2)
+    leader, there = world.lives["a"], world.lives["b"]
+    assert leader.broker is not None and leader.place is not None and there.broker is not None
+    (lease,) = [one for cursor in leader.broker.groups.parts() for one in cursor.leases["m1"]]
+    said: list[tuple[str, str, int]] = []
+
+    def tell_group(peer: int, kind: str, name: str, client_id: str, references: object, question: int) -> None:
+        said.append((kind, client_id, question))
+
+    monkeypatch.setattr(there.cluster, "tell_group", tell_group)
+    (known,) = lease.left
+    unknown = known._replace(position=known.position + 1)
+    there.broker.groups.told(leader.place.number, "ask", lease.origin.name, "m1", [known, unknown], 7)
+    there.broker.groups.told(leader.place.number, "ask", lease.origin.name, "m9", [known], 8)
+    world.wait(0.5)
+    assert said == [("held", "m1", 7), ("returned", "m1", 7), ("unknown", "m9", 8)]
+    has.confirm()
+    world.wait(0.5)
+    assert said[3:] == [("done", "m1", 0)]
 
 
 def test_a_peer_that_is_not_heard_for_a_while() -> None:

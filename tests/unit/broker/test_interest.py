@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.ports.cluster import Interest, Peers
+from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import Node
 from tests.unit.broker.logreaders import durable
 
@@ -45,3 +46,22 @@ def test_a_peer_that_begins_between_a_change_and_its_way_back_believes_what_is_t
     own.settle(node.session("reader"))
     own.tell()
     assert peer.believes == {"t": Interest("t", live=True, kept=True)}
+
+
+def test_what_durable_sessions_want_is_stored_as_long_as_one_wants_it() -> None:
+    """For nodes that start while this one is down; and a peer is told all of it, with what changed just now."""
+    node, peer = Node(number=1), Told()
+    none = cast(Any, None)
+    own = OwnInterest(cast(Peers, peer), none, none, node.store, node.broker.turn, node.clock)
+    reader = durable(node)
+    reader.subscribe("t", qos=1)
+    own.settle(node.session("reader"))
+    assert own.interest() == [Interest("t", live=True, kept=True)]
+    node.turn()
+    assert node.records(CacheName.ROUTES) == 1
+    reader.unsubscribe("t")
+    own.removed(node.session("reader"), "t")
+    assert own.interest() == []
+    node.broker.turn.plan()
+    node.turn()
+    assert node.records(CacheName.ROUTES) == 0

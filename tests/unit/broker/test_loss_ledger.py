@@ -6,6 +6,7 @@ import pytest
 
 from iot_mqtt.broker.loss_ledger import LossLedger
 from iot_mqtt.codec import PacketType
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.marks import GridMarks
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName, WriteBatch
@@ -166,7 +167,7 @@ def test_marks_go_with_batches_that_leave_anyway() -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [b"", b"null", b"[]", b"{}", b'{"v":2}', b'{"v":1,"account":{"matched":"x"},"waiting":0,"stopped":true}'],
+    [b"", b"null", b"[]", b"{}", b'{"v":0}', b'{"v":1,"account":{"matched":"x"},"waiting":0,"stopped":true}'],
 )
 def test_an_unreadable_mark_begins_anew(record: bytes) -> None:
     """And nothing else comes of it."""
@@ -174,6 +175,14 @@ def test_an_unreadable_mark_begins_anew(record: bytes) -> None:
     node.grid._values[CacheName.META][b"identity/0"] = record
     node.restart()
     assert (node.ledger.account.lives, node.ledger.account.between) == (1, 0)
+
+
+def test_a_mark_of_a_later_version_is_left_alone() -> None:
+    node = Kept()
+    node.grid._values[CacheName.META][b"identity/0"] = b'{"v":2}'
+    with pytest.raises(Unavailable, match="later version"):
+        node.restart()
+    assert node.grid._values[CacheName.META][b"identity/0"] == b'{"v":2}'
 
 
 def test_acknowledgements_are_counted_in_the_life_they_came_in() -> None:

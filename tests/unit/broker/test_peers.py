@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.broker.cluster.peers import Peer
+from iot_mqtt.broker.cluster.peers import Peer, PeerRoutes
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.ports.cluster import Forwarded
+from iot_mqtt.ports.cluster import Forwarded, Interest
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.values import NOBODY, Origin
+from tests.unit.broker.harness import Node
 from tests.unit.cluster.links.linkskit import publishes
 
 
@@ -102,3 +103,41 @@ def test_what_is_in_the_log_waits_and_is_not_overtaken() -> None:
     assert len(line.items) == 1
     peer.committed(5)
     assert line.topics()[1:] == [["kept"], ["late"]]
+
+
+def wanted_by(node: Node, number: int) -> PeerRoutes:
+    """The routes of a node that hears of others; node ``number`` is up."""
+    broker, line = node.broker, Line()
+    routes = PeerRoutes(line, broker.routes, broker.groups, node.counters, lambda: None)  # type: ignore[arg-type]
+    routes.peer(number).up = True
+    return routes
+
+
+def receivers(node: Node, topic: bytes) -> list[str]:
+    """Who gets a message, by what stands in the routes."""
+    return sorted(route.receiver.client_id.strip("\0") for route in node.broker.routes.match(topic).plain)
+
+
+def test_what_a_node_that_is_down_keeps_is_wanted_all_the_same() -> None:
+    """Its durable sessions are owed it; whoever was connected there is not."""
+    node = Node()
+    routes = wanted_by(node, 2)
+    routes.wants(2, [Interest("kept", live=True, kept=True), Interest("live", live=True)])
+    assert receivers(node, b"kept") == ["keeper-2", "peer-2"]
+    assert receivers(node, b"live") == ["peer-2"]
+    routes.down(2)
+    assert receivers(node, b"kept") == ["keeper-2"]
+    assert receivers(node, b"live") == []
+    routes.wants(2, [Interest("kept", live=True, kept=True)])
+    assert receivers(node, b"kept") == ["keeper-2", "peer-2"]
+
+
+def test_a_node_that_says_everything_wants_nothing_else() -> None:
+    """What it wanted in a life before, and does not name, is over; what other nodes want stays."""
+    node = Node()
+    routes = wanted_by(node, 2)
+    routes.wants(3, [Interest("old", kept=True)])
+    routes.wants(2, [Interest("old", live=True, kept=True), Interest("new", live=True)])
+    routes.wants(2, [Interest("new", live=True)], full=True)
+    assert receivers(node, b"old") == ["keeper-3"]
+    assert receivers(node, b"new") == ["peer-2"]

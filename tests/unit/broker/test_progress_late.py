@@ -334,6 +334,27 @@ def test_many_sessions_are_written_in_several_batches(node: Node, monkeypatch: p
         assert seen(durable(node, f"reader{number}")) == [(1, True, b"0")]
 
 
+def test_much_that_is_under_way_is_written_in_several_batches(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few sessions have it; what is confirmed meanwhile is never written."""
+    monkeypatch.setattr(progress, "FLIGHTS_A_BATCH", 3)
+    readers = [durable(node, f"reader{number}") for number in range(6)]
+    for reader in readers:
+        reader.subscribe("t", qos=1)
+    node.advance(DELAY)
+    for number in range(2):
+        publish(node, number, number + 1)
+    before = node.counters.commits
+    node.hold()
+    node.advance(DELAY)
+    readers[-1].ack(PUBACK, 1, 2)
+    node.release()
+    assert node.counters.commits == before + 3
+    assert node.records(CacheName.SEGMENTS) == 5
+    node.restart()
+    resent = [(1, True, b"0"), (2, True, b"1")]
+    assert [seen(durable(node, f"reader{number}")) for number in range(6)] == [resent] * 5 + [[]]
+
+
 def test_a_session_that_ends_meanwhile_leaves_nothing(node: Node) -> None:
     """Neither does it come back with the delay, nor what it had."""
     reader = reader_of(node)

@@ -270,3 +270,28 @@ def test_nobody_subscribes_for_a_client_that_may_not() -> None:
     town.node.turn()
     assert isinstance(results[0], NotPermitted)
     assert town.node.view.subscriptions("c") == []
+
+
+class OnlyOpen(AnyForm):
+    """The right to one topic; it knows nothing of shared subscriptions, as rules of an ACL do not."""
+
+    unrestricted = False
+    version = 1
+
+    def allows(self, action: Action, asked: str) -> bool:
+        return action in OF_NAMES or asked == "open"
+
+
+class GivesOpen:
+    """To everybody."""
+
+    async def permissions(self, principal: Principal) -> Permissions:
+        return OnlyOpen()
+
+
+def test_a_shared_subscription_needs_the_right_to_what_it_shares() -> None:
+    """The filter behind the name of the group is asked for, and not the whole of it [MQTT5 4.8.2]."""
+    client = Node(authorizer=GivesOpen()).connect("c")
+    suback = client.subscribe("open", "$share/g/open", "secret", "$share/g/secret", "$share/open/secret", qos=1)
+    refused = ReasonCode.NOT_AUTHORIZED
+    assert suback.reasons == (1, 1, refused, refused, refused)

@@ -242,3 +242,18 @@ def test_without_a_store_an_absent_member_of_a_group_still_counts() -> None:
     node.connect("writer").publish("t", b"1", qos=1)
     assert node.connect("c", clean=False, expiry=60).drain() == [b"1"]
     assert node.dropped() == {}
+
+
+def test_the_interval_begins_anew_with_each_absence() -> None:
+    """The time that was left when the client came back means nothing any more."""
+    node = Node()
+    first = node.connect("c", clean=False, expiry=600)
+    first.lose()
+    node.advance(300)
+    second = node.connect("c", clean=False, expiry=600)
+    node.advance(100)
+    second.lose()
+    node.advance(400)
+    assert node.session("c").connection is None
+    node.advance(250)
+    assert node.broker.sessions.get("c") is None

@@ -57,3 +57,11 @@ def test_more_than_the_receive_maximum_is_refused() -> None:
     with pytest.raises(ProtocolViolation) as caught:
         inbound.admit(2)
     assert caught.value.reason is ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
+
+
+def test_what_was_taken_back_is_new_when_it_comes_again() -> None:
+    """Nobody could take it the first time; others stay known."""
+    inbound = Inbound(10)
+    inbound.fresh([1, 2])
+    inbound.forget([2])
+    assert inbound.fresh([1, 2]) == [1]

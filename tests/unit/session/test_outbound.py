@@ -144,3 +144,24 @@ def test_an_id_in_flight_is_never_issued_again(steps: list[tuple[int, bool]]) ->
             assert before.isdisjoint(ids)
             assert all(1 <= packet_id <= MAX_PACKET_ID for packet_id in ids)
             outbound.mark(ids, 1)
+
+
+def test_ids_in_flight_are_stepped_over_in_the_midst_of_others() -> None:
+    """Far from where the counter wraps."""
+    outbound = Outbound(10)
+    outbound.restore(3, SENT_QOS1)
+    outbound.restore(1, SENT_QOS1)
+    assert list(outbound.reserve(3)) == [2, 4, 5]
+
+
+def test_a_held_id_is_not_given_out_until_it_is_let_go() -> None:
+    """It is free by then, and stepped over all the same."""
+    outbound = Outbound(10)
+    outbound.restore(3, SENT_QOS1)
+    outbound.restore(1, SENT_QOS1)
+    outbound.hold([3], 100)
+    outbound.acknowledge([3])
+    assert list(outbound.reserve(2)) == [2, 4]
+    outbound.let_go()
+    outbound.last = 2
+    assert list(outbound.reserve(1)) == [3]

@@ -6,6 +6,7 @@ import pytest
 
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.session import Delivery, DeliveryQueue
+from iot_mqtt.session.queue import FLOOR, QueuedInAll
 from iot_mqtt.values import Message
 
 
@@ -61,3 +62,30 @@ def test_a_message_expires_at_its_second() -> None:
     assert not mortal.expired(99.9)
     assert mortal.expired(100.0)
     assert not delivery(b"").expired(1e12)
+
+
+def test_what_left_with_its_session_counts_for_nobody() -> None:
+    """Neither at once, nor when it is taken out later."""
+    in_all = QueuedInAll(1000)
+    queue = DeliveryQueue(10, 1000)
+    queue.in_all = in_all
+    delivery = Delivery(Message(b"t", b"x" * 100, 1), 1)
+    queue.append(delivery)
+    assert in_all.bytes == delivery.message.size
+    queue.leave()
+    assert in_all.bytes == 0
+    queue.popleft()
+    assert in_all.bytes == 0
+
+
+def test_what_waits_in_all_queues_is_bounded() -> None:
+    """For who has more than a little waiting: others may always have that."""
+    in_all = QueuedInAll(2 * FLOOR)
+    large, small = DeliveryQueue(100, 10 * FLOOR), DeliveryQueue(100, 10 * FLOOR)
+    large.in_all = small.in_all = in_all
+    large.append(delivery(b"x" * (2 * FLOOR)))
+    assert large.refusal(1) is Drop.QUEUES_FULL
+    assert small.refusal(FLOOR) is None
+    assert small.refusal(FLOOR + 1) is Drop.QUEUES_FULL
+    large.popleft()
+    assert large.refusal(FLOOR) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.uplink.holding import Held, HeldAnswer
 from iot_mqtt.codec import Ack, Packet, PacketType, Pingreq, Pingresp, Suback
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import LogSettings
@@ -231,3 +232,14 @@ def test_without_it_nothing_is_held() -> None:
     it.sink.at_once = False
     assert it.node.broker.holding is None
     assert ids(it.node.connect("writer").publish("up/x", b"1", qos=1)) == [1]
+
+
+def test_an_answer_is_due_when_what_is_before_its_position_is_safe() -> None:
+    """Not one message earlier; several that are due together wait for the last of their commits."""
+    held = Held()
+    for position, ticket in ((10, 9), (12, 3)):
+        held.add(HeldAnswer(position, ticket, PacketType.PUBACK, [position], ReasonCode.SUCCESS))
+    assert held.due(9) == []
+    assert (held.first, held.count) == (10, 2)
+    assert [(answer.ids, answer.ticket) for answer in held.due(12)] == [([10, 12], 9)]
+    assert held.count == 0

@@ -209,3 +209,49 @@ def test_a_state_that_cannot_be_read_stops_it_with_a_way_out(tmp_path: Path) -> 
     (tmp_path / STATE).write_text("{")
     with pytest.raises(OSError, match="remove it"):
         rounds(tmp_path).open(Place(SPOOL, 0), 0)
+
+
+def test_each_step_is_on_the_disk_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records' files and their names, then the state, then the names that readers see."""
+    here = rounds(tmp_path)
+    here.open(Place(SPOOL, 0), 0.0)
+    here.write([record(0, "a"), record(1, "b")], 0.0)
+    synced: list[str] = []
+
+    def fsync(number: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{number}"))
+        what = path.name if path.is_dir() else f"{path.name[:5]} of {path.stat().st_size} bytes"
+        synced.append(f"{what}, {(tmp_path / STATE).exists()}, {len(found(tmp_path))}")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    here.finish()
+    hidden, root = HIDDEN, tmp_path.name
+    assert synced[:3] == ["a.202 of 8 bytes, False, 0", "b.202 of 8 bytes, False, 0", f"{hidden}, False, 0"]
+    assert synced[3].startswith("state of ")
+    assert synced[4] == f"{root}, True, 0"
+    assert {one.split(",")[0] for one in synced[5:]} == {root, "a", "b", "dt=2026-09-21"}
+    here.close()
+
+
+def test_the_limit_is_for_what_is_there_and_what_comes(tmp_path: Path) -> None:
+    """A write that would go past it is refused whole; one that just fits is taken."""
+    here = rounds(tmp_path, limit=24)
+    here.open(Place(SPOOL, 0), 0.0)
+    here.write([record(0)], 0.0)
+    with pytest.raises(NoRoom):
+        here.write([record(1), record(2), record(3)], 0.0)
+    here.write([record(1), record(2)], 0.0)
+    here.finish()
+    assert found(tmp_path) == [0, 1, 2]
+    here.close()
+
+
+def test_two_do_not_write_to_one_directory(tmp_path: Path) -> None:
+    """The second is told so, until the first has closed."""
+    first, second = rounds(tmp_path), rounds(tmp_path)
+    first.open(Place(SPOOL, 0), 0.0)
+    with pytest.raises(OSError, match="another process"):
+        second.open(Place(SPOOL, 0), 0.0)
+    first.close()
+    assert second.open(Place(SPOOL, 0), 0.0) == 0
+    second.close()

@@ -184,7 +184,7 @@ def test_rules_are_forgotten_when_all_that_was_recorded_under_them_is_safe() -> 
 
 
 @pytest.mark.parametrize(
-    "record", [b"{", b"[]", b'{"v": 9}', b'{"v": 1, "stretches": [{"since": 0, "rules": [{"x": 1}]}]}']
+    "record", [b"{", b"[]", b'{"v": 0}', b'{"v": 1, "stretches": [{"since": 0, "rules": [{"x": 1}]}]}']
 )
 def test_a_history_that_is_unreadable_gives_way_to_the_present(record: bytes) -> None:
     """As before there was one: what waits goes by the rules in force."""

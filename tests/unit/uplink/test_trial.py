@@ -8,9 +8,9 @@ import pytest
 
 from iot_mqtt.codec.runs import run_of
 from iot_mqtt.ports.log import LogRun, Reference
+from iot_mqtt.uplink.desk import EXAMPLES
 from iot_mqtt.uplink.rules import Facts, Rule, rule_of
 from iot_mqtt.uplink.trial import (
-    EXAMPLES,
     MAX_DIFFERENCES,
     MAX_SHOWN,
     NOWHERE,
