@@ -68,6 +68,10 @@ class MemoryEnsemble:
         self._paused.discard(node_id)
         self._registries[node_id].reconnected()
 
+    def away(self, node_id: str) -> bool:
+        """Suspended or paused."""
+        return node_id in self._away
+
     # For the registries.
 
     def reachable(self, node_id: str) -> bool:
@@ -116,6 +120,14 @@ class MemoryEnsemble:
         if len(entries) != len(self._entries):
             self._entries = entries
             self._changed()
+
+    def evict(self, member: Member) -> None:
+        """Its entry goes; its session stays, and what else it holds."""
+        present = self._entries.get(member.node_id)
+        if present is not None and present[0].boot == member.boot:
+            del self._entries[member.node_id]
+            self._changed()
+            present[1].registry.replaced(present[1])
 
     def listing(self) -> dict[str, Member]:
         return {node_id: member for node_id, (member, _) in self._entries.items()}
@@ -194,6 +206,10 @@ class MemoryRegistry:
         lease = Lease(name, number, lambda: self.state is RegistryState.CONNECTED, self.gave_back)
         self._leases.append(lease)
         return lease
+
+    async def evict(self, member: Member) -> None:
+        if self.state is RegistryState.CONNECTED:
+            self._ensemble.later(lambda: self._ensemble.evict(member))
 
     async def close(self) -> None:
         """``on_state`` is not told: whoever closes it knows."""

@@ -21,7 +21,6 @@ from iot_mqtt.pipeline import Layout, MqttCodecStage, TimingWheel
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import CommitOrder
 from tests.simulation.messaging import NodeClock
-from tests.simulation.sharedgrid import GridDoor
 from tests.unit.auth.allow_all import AllowAll
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Turned(NodeClock):
     """For embedded channels, which turn the clock: here only the world does."""
 
     def __init__(self, clock: NodeClock) -> None:
-        super().__init__(clock._clock)
+        super().__init__(clock._clock, clock.skew)
         self._node = clock
 
     def call_later(self, delay, call):  # type: ignore[no-untyped-def]
@@ -55,9 +54,11 @@ class BrokerLife:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.messaging = world.network.join(name)
-        self.clock = self.messaging.clock
-        self.door = GridDoor(world.grid, self.clock)
+        end = world.network.join(name)
+        self.clock = end.clock
+        #: Its connections to the service so far.
+        self.connections = 1
+        self.door = world.door(end)
         self.registry = world.ensemble.registry(name)
         self.counters = Counters()
         self.wheel = TimingWheel(self.clock, 0.5)
@@ -76,9 +77,12 @@ class BrokerLife:
     async def start(self) -> None:
         """As ``app.node.service`` does it."""
         door, clock, world = self.door, self.clock, self.world
-        place = self.place = await enter(door, self.name)
-        store = GridStore(door, clock, self.counters)
-        log = GridLog(door, store, clock, LOG, place.number)
+        grid = door.grid
+        await door.open()
+        door.on_fenced = self._over
+        place = self.place = await enter(grid, self.name)
+        store = GridStore(grid, clock, self.counters)
+        log = GridLog(grid, store, clock, LOG, place.number)
         broker = self.broker = Composition(
             settings=SETTINGS,
             store=store,
@@ -92,16 +96,16 @@ class BrokerLife:
             call_soon=self._call_soon,
             new_id=self._new_id,
         )
-        self.ledger = LossLedger(GridMarks(door, place.number), self.counters, clock, broker.turn.reserve)
+        self.ledger = LossLedger(GridMarks(grid, place.number), self.counters, clock, broker.turn.reserve)
         await self.ledger.load()
         store.enlist(CommitOrder.LEDGER, self.ledger)
         await log.open()
         cluster = self.cluster = ClusterNode(
             place,
             version="1",
-            grid=door,
+            grid=grid,
             registry=self.registry,
-            messaging=self.messaging,
+            messaging=door.messaging,
             clock=clock,
             settings=world.settings,
             rng=random.Random(world.rng.random()),
@@ -140,10 +144,12 @@ class BrokerLife:
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the node stops")
         self.ledger.close()
         await self.broker.store.settled()
+        self.door.leave()
         await self.cluster.stop()
+        await self.door.close()
 
     async def _follow(self, number: int) -> FollowedLog:
-        reader = FollowedLog(self.door, LOG, number)
+        reader = FollowedLog(self.door.grid, LOG, number)
         await reader.open()
         return reader
 
@@ -169,6 +175,6 @@ class BrokerLife:
         """It has the client's session in memory, and could still write for it."""
         if self.ended or self.broker is None or self.place is None:
             return False
-        if self.place.boot <= self.world.grid.fenced.get(self.place.number, 0):
+        if self.place.boot <= self.world.fenced.get(self.place.number, 0):
             return False
         return self.broker.sessions.get(client_id) is not None

@@ -37,6 +37,8 @@ V5 = ProtocolVersion.V5
 FOR_EVER = 0xFFFF_FFFF
 #: Seconds that a client waits for CONNACK.
 PATIENCE = 12.0
+#: Topics of retained messages.
+STATES = b"state/"
 
 
 class Line:
@@ -81,13 +83,14 @@ class Client:
 
     durable = False
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
         self.world = world
         self.name = name
+        self.version = version
         self.line: Line | None = None
         self.connected = False
         self.connections = 0
-        self._decoder = Decoder(role=Role.CLIENT, version=V5)
+        self._decoder = Decoder(role=Role.CLIENT, version=version)
         self._packet_id = 0
         self._until = 0.0
 
@@ -106,16 +109,15 @@ class Client:
         self.connections += 1
         self.line = Line(node)
         self._until = self.world.clock.monotonic() + PATIENCE
-        self._decoder = Decoder(role=Role.CLIENT, version=V5)
+        self._decoder = Decoder(role=Role.CLIENT, version=self.version)
         expiry = FOR_EVER if self.durable else 0
-        self.send(
-            Connect(V5, self.name, not self.durable, 0, None, None, will, Properties(session_expiry_interval=expiry))
-        )
+        properties = Properties(session_expiry_interval=expiry) if self.version is V5 else Properties()
+        self.send(Connect(self.version, self.name, not self.durable, 0, None, None, will, properties))
         self.world.trace(f"{self.name} connects to {node.name}")
 
     def send(self, *packets: Packet) -> None:
         if self.line is not None:
-            self.line.send(b"".join(encode(packet, V5) for packet in packets))
+            self.line.send(b"".join(encode(packet, self.version) for packet in packets))
 
     def leave(self, *, politely: bool = False) -> None:
         """The connection ends from this side."""
@@ -184,12 +186,13 @@ class Client:
 class Publisher(Client):
     """Sends messages with names of their own. What is not acknowledged when its connection ends may come or not."""
 
-    def __init__(self, world: World, name: str) -> None:
-        super().__init__(world, name)
+    def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
+        super().__init__(world, name, version)
         self._under_way: dict[int, Sent] = {}
         self._count = 0
 
-    def publish(self, topic: str, qos: int) -> None:
+    def publish(self, topic: str, qos: int, expiry: int | None = None) -> None:
+        """``expiry`` is of MQTT 5."""
         line = self.line
         if not self.connected or line is None or len(self._under_way) > 50:
             return
@@ -197,11 +200,16 @@ class Publisher(Client):
         world = self.world
         name = f"{self.name}-{self._count}".encode()
         sent = Sent(name, topic, qos, self.life, world.ledger.tick(), world.clock.monotonic(), line.life.name)
+        if self.version is V5:
+            sent.expiry = expiry
+        # What a node that stands still has not read yet begins to expire when it does.
+        sent.held = line.life.paused
         world.ledger.sent[name] = sent
-        packet_id = self.next_id()
-        self._under_way[packet_id] = sent
+        packet_id = self.next_id() if qos else 0
+        if qos:
+            self._under_way[packet_id] = sent
         world.trace(f"{self.name} publishes {name.decode()} to {topic} at QoS {qos} on {line.life.name}")
-        self.send(Publish(topic.encode(), name, qos, packet_id=packet_id))
+        self.send(packet_of(sent, packet_id))
 
     def take(self, packet: Packet) -> None:
         if not isinstance(packet, Ack):
@@ -224,8 +232,8 @@ class Persistent(Publisher):
 
     durable = True
 
-    def __init__(self, world: World, name: str) -> None:
-        super().__init__(world, name)
+    def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
+        super().__init__(world, name, version)
         self._known = False
         #: Packet ids whose PUBREC came, and whose PUBCOMP did not.
         self._releasing: list[int] = []
@@ -239,7 +247,7 @@ class Persistent(Publisher):
             if packet_id in self._releasing:
                 self.send(Ack(PacketType.PUBREL, packet_id))
             else:
-                self.send(Publish(sent.topic.encode(), sent.name, sent.qos, dup=True, packet_id=packet_id))
+                self.send(packet_of(sent, packet_id, dup=True))
 
     def take(self, packet: Packet) -> None:
         super().take(packet)
@@ -258,8 +266,8 @@ class Subscriber(Client):
 
     durable = True
 
-    def __init__(self, world: World, name: str) -> None:
-        super().__init__(world, name)
+    def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
+        super().__init__(world, name, version)
         self._known = False
         self._received: set[int] = set()
         self._asked: dict[int, tuple[tuple[tuple[str, int], ...], int]] = {}
@@ -303,7 +311,8 @@ class Subscriber(Client):
             return
         tick = self.world.ledger.tick()
         self.world.trace(f"{self.name} has its SUBACK for {filters}")
-        self.world.ledger.accounts[self.name].wishes += [Wish(filter, qos, tick) for filter, qos in filters]
+        for filter, qos in filters:
+            self.world.ledger.subscribed(self.name, Wish(filter, qos, tick))
 
     def _publish(self, packet: Publish) -> None:
         if packet.qos == 2:
@@ -317,11 +326,67 @@ class Subscriber(Client):
                 self.send(Ack(PacketType.PUBACK, packet.packet_id))
 
     def _came(self, packet: Publish) -> None:
+        if packet.topic.startswith(STATES):
+            # Whoever asks for everything gets these, too; see Reader.
+            return
         self.world.trace(f"{self.name} gets {packet.payload.decode()} at QoS {packet.qos} dup {packet.dup}")
-        self.world.ledger.came(self.name, packet.payload, self.world.clock.monotonic())
+        self.world.ledger.came(self.name, packet.payload, self.world.clock.monotonic(), self.life, again=packet.dup)
 
     def over(self, was_connected: bool, politely: bool) -> None:
         self._asked.clear()
+
+
+class Keeper(Client):
+    """Publishes retained messages with growing numbers, each when the one before is acknowledged or given up."""
+
+    def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
+        super().__init__(world, name, version)
+        self._count = 0
+        self._under_way: tuple[int, str, int] | None = None
+
+    def publish(self, topic: str) -> None:
+        if self.connected and self._under_way is None:
+            self._count += 1
+            packet_id = self.next_id()
+            self._under_way = packet_id, topic, self._count
+            self.world.ledger.keeps(topic, self._count)
+            self.world.trace(f"{self.name} publishes state {self._count} to {topic}")
+            self.send(Publish(topic.encode(), b"%d" % self._count, 1, retain=True, packet_id=packet_id))
+
+    def take(self, packet: Packet) -> None:
+        under_way = self._under_way
+        if isinstance(packet, Ack) and under_way is not None and packet.packet_id == under_way[0]:
+            self._under_way = None
+            if packet.reason < 0x80:
+                self.world.trace(f"state {under_way[2]} is acknowledged")
+                self.world.ledger.kept(*under_way[1:], self.world.clock.monotonic())
+
+    def over(self, was_connected: bool, politely: bool) -> None:
+        self._under_way = None
+
+
+class Reader(Client):
+    """Comes at the end, and is told what is retained."""
+
+    def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
+        super().__init__(world, name, version)
+        self.found: dict[str, int] = {}
+
+    def opened(self, present: bool) -> None:
+        self.send(Subscribe(self.next_id(), (Request("state/#", 1),)))
+
+    def take(self, packet: Packet) -> None:
+        if isinstance(packet, Publish):
+            self.world.trace(f"{self.name} finds {packet.payload.decode()} in {packet.topic.decode()}")
+            self.found[packet.topic.decode()] = int(packet.payload)
+            if packet.qos:
+                self.send(Ack(PacketType.PUBACK, packet.packet_id))
+
+
+def packet_of(sent: Sent, packet_id: int, *, dup: bool = False) -> Publish:
+    """The packet of a message."""
+    properties = Properties() if sent.expiry is None else Properties(message_expiry_interval=sent.expiry)
+    return Publish(sent.topic.encode(), sent.name, sent.qos, dup=dup, packet_id=packet_id, properties=properties)
 
 
 class Mortal(Client):

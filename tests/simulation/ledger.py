@@ -2,20 +2,31 @@
 
 lost        a durable subscriber had its SUBACK, a publish at QoS 1 or 2 was sent after that and acknowledged, and
             in the end it has not come
-twice       a publish at QoS 2 came twice to a subscription of QoS 2
+twice       a publish at QoS 2 came twice to a subscription of QoS 2, or one at QoS 0 twice on one connection
 old         a durable subscriber got what was acknowledged before it had sent a SUBSCRIBE that asks for it
-order       two messages of one connection, topic and QoS came first in another order than they were sent
+order       two messages of one connection, topic and QoS (not 0) came first in another order than they were sent
+moved       one came behind what its publisher had sent later to another node, after the acknowledgement, although links
+            and clocks were right
 session     CONNACK says that there is no session, and there must be one
 owners      two lives own a client
 will        a will was published more than once, or not at all although the connection broke
+late        a message came long after it had expired
+group       a message is owed to a shared group and no member got it
+retained    in the end a topic has no retained message, or an acknowledged one that another one has replaced
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from iot_mqtt.topics import matches, parse_shared
+
+#: Seconds that a message may come after its expiry, when all clocks are right: it was on its way already.
+LATE = 2.0
+#: Seconds by which the clocks of two nodes differ at most, and what a message takes.
+CLOCKS = 7.0
 
 
 class Broken(AssertionError):
@@ -39,6 +50,10 @@ class Sent:
     acknowledged_at: int | None = None
     #: On a later connection: it may then be behind what came after it.
     again: bool = False
+    #: Seconds after which nobody wants it any more.
+    expiry: int | None = None
+    #: The node did not read it when it was sent.
+    held: bool = False
 
     @property
     def acknowledged(self) -> bool:
@@ -64,6 +79,10 @@ class Account:
     asked: dict[str, int] = field(default_factory=dict)
     came: Counter[bytes] = field(default_factory=Counter)
     order: list[bytes] = field(default_factory=list)
+    #: The same of QoS 0, by connection.
+    live: Counter[tuple[bytes, str]] = field(default_factory=Counter)
+    #: Name → until when links and clocks were not right, as of its coming.
+    rough: dict[bytes, float] = field(default_factory=dict)
 
 
 class Ledger:
@@ -76,6 +95,15 @@ class Ledger:
         self.wills: dict[bytes, bool] = {}
         #: Filter → when anybody asked for it first: what a shared group is owed, any member may get.
         self.groups: dict[str, int] = {}
+        #: Shared filter → when the first member had its SUBACK, and who the members are.
+        self._shared: dict[str, tuple[int, set[str]]] = {}
+        #: Topic → numbers of its retained messages, and when: those acknowledged; and those that never were.
+        self._kept: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        self._unsure: defaultdict[str, set[int]] = defaultdict(set)
+        #: More when clocks are wrong.
+        self.late = LATE
+        #: Until when links or clocks were not right.
+        self.rough_until = 0.0
         self._tick = 0
 
     def tick(self) -> int:
@@ -83,16 +111,28 @@ class Ledger:
         self._tick += 1
         return self._tick
 
-    def came(self, subscriber: str, name: bytes, time: float) -> None:
+    def came(self, subscriber: str, name: bytes, time: float, life: str, *, again: bool = False) -> None:
+        """``life``: on which of its connections."""
         account = self.accounts[subscriber]
         account.came[name] += 1
         if account.came[name] == 1:
             account.order.append(name)
+            account.rough[name] = self.rough_until
         sent = self.sent.get(name)
         if sent is None and name not in self.wills:
             raise Broken(f"{subscriber} got {name!r}, which nobody has sent")
         if sent is not None:
             self._check_age(subscriber, sent)
+            timely = (
+                sent.expiry is None or again or sent.held or sent.again or time <= sent.time + sent.expiry + self.late
+            )
+            if not timely:
+                raise Broken(f"late: {subscriber} got {sent} at {time:.3f}")
+        if sent is not None and sent.qos == 0:
+            # A session that goes to another node may meet it again there, when it is late: nobody has a record of it.
+            account.live[name, life] += 1
+            if account.live[name, life] > 1:
+                raise Broken(f"twice: {subscriber} got {name!r} at QoS 0 again at {time:.3f} ({sent})")
         exactly_once = sent is None or sent.qos == 2
         if exactly_once and account.came[name] > 1:
             what = "twice" if sent is not None else "will"
@@ -113,6 +153,49 @@ class Ledger:
         self.accounts[subscriber].asked.setdefault(filter, at)
         self.groups.setdefault(filter, at)
 
+    def subscribed(self, subscriber: str, wish: Wish) -> None:
+        """SUBACK came, and every node knows of it."""
+        if parse_shared(wish.filter) is None:
+            self.accounts[subscriber].wishes.append(wish)
+        else:
+            _, members = self._shared.setdefault(wish.filter, (wish.since, set()))
+            members.add(subscriber)
+
+    def keeps(self, topic: str, number: int) -> None:
+        """A retained message is about to be sent."""
+        self._unsure[topic].add(number)
+
+    def kept(self, topic: str, number: int, time: float) -> None:
+        """It is acknowledged."""
+        self._unsure[topic].discard(number)
+        self._kept[topic].append((number, time))
+
+    def check_retained(self, found: dict[str, int]) -> None:
+        """What is there in the end."""
+        for topic, kept in self._kept.items():
+            there = found.get(topic)
+            # Of two nodes that do not hear each other the clocks decide.
+            latest = kept[-1][1]
+            if there not in {number for number, time in kept if time > latest - CLOCKS} | self._unsure[topic]:
+                raise Broken(f"retained: {topic} has {there}, and {kept[-1][0]} was acknowledged last")
+
+    def owed_to_groups(self) -> list[tuple[str, Sent]]:
+        """What has come to no member."""
+        found = []
+        for filter, (since, members) in self._shared.items():
+            shared = parse_shared(filter)
+            assert shared is not None
+            found += [
+                (filter, sent)
+                for sent in self.sent.values()
+                if sent.acknowledged
+                and sent.expiry is None
+                and sent.at > since
+                and matches(shared[1], sent.topic)
+                and not any(self.accounts[member].came[sent.name] for member in members)
+            ]
+        return found
+
     def acknowledges(self, sent: Sent) -> None:
         """PUBACK or PUBREC came."""
         if sent.acknowledged_at is None:
@@ -125,13 +208,14 @@ class Ledger:
             sent
             for sent in self.sent.values()
             if sent.acknowledged
+            and sent.expiry is None
             and not account.came[sent.name]
             and any(sent.at > wish.since and matches(wish.filter, sent.topic) for wish in account.wishes)
         ]
 
     def settled(self) -> bool:
         """Everybody has everything."""
-        return not any(self.owed(name) for name in self.accounts) and not self.missing_wills()
+        return not (any(map(self.owed, self.accounts)) or self.missing_wills() or self.owed_to_groups())
 
     def missing_wills(self) -> list[bytes]:
         watcher = self.accounts["watcher"]
@@ -144,18 +228,52 @@ class Ledger:
             if owed:
                 raise Broken(f"lost: {name} never got {len(owed)} messages, the first: {owed[0]}")
             self._check_order(name)
+        missed = self.owed_to_groups()
+        if missed:
+            raise Broken(f"group: {len(missed)} messages came to no member, the first: {missed[0]}")
         missing = self.missing_wills()
         if missing:
             raise Broken(f"will: {missing[0]!r} was never published ({len(missing)} of them)")
 
     def _check_order(self, name: str) -> None:
+        if any(parse_shared(filter) is not None for filter in self.accounts[name].asked):
+            # What another member gives back comes behind what is newer.
+            return
         latest: dict[tuple[str, str, int], Sent] = {}
         for one in self.accounts[name].order:
             sent = self.sent.get(one)
-            if sent is None or sent.again:
+            # Whether a message has expired the nodes judge by their own clocks: another one may bring it later. One at
+            # QoS 0 a session may meet late, on another node.
+            if sent is None or sent.again or sent.expiry is not None or not sent.qos:
                 continue
             key = (sent.life, sent.topic, sent.qos)
             before = latest.get(key)
             if before is not None and before.at > sent.at:
                 raise Broken(f"order: {name} got {before} before {sent}")
             latest[key] = sent
+        for late, before in self._overtaken(name, moved=False):
+            raise Broken(f"order: {name} got {before} before {late}")
+        for late, before in self._overtaken(name, moved=True):
+            if self.accounts[name].rough[before.name] < late.time:
+                raise Broken(f"moved: {name} got {before} before {late}")
+
+    def overtaken(self) -> int:
+        """How many came behind what the same client had sent to another node after their acknowledgement."""
+        return sum(1 for name in self.accounts for _ in self._overtaken(name, moved=True))
+
+    def _overtaken(self, name: str, *, moved: bool) -> Iterator[tuple[Sent, Sent]]:
+        """What came too late, with the latest of what came before it. ``moved``: of whatever nodes."""
+        if any(parse_shared(filter) is not None for filter in self.accounts[name].asked):
+            return
+        latest: dict[tuple[str, str, int, str], Sent] = {}
+        for one in self.accounts[name].order:
+            sent = self.sent.get(one)
+            if sent is None or sent.again or sent.expiry is not None or not sent.qos:
+                # Sent again, maybe to another node: into whichever log it came first.
+                continue
+            key = (sent.life.partition("/")[0], sent.topic, sent.qos, "" if moved else sent.node)
+            before = latest.setdefault(key, sent)
+            if sent.acknowledged_at is not None and sent.acknowledged_at < before.at:
+                yield sent, before
+            if before.at < sent.at:
+                latest[key] = sent

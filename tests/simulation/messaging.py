@@ -23,6 +23,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.clock import Timer
@@ -54,6 +55,8 @@ class Network:
         #: (from, to) → where it differs.
         self.weather: dict[tuple[str, str], Weather] = {}
         self.nodes: dict[str, SimulatedMessaging] = {}
+        #: Node → seconds by which its wall clock is wrong.
+        self.skews: dict[str, float] = {}
         self.delivered = self.lost = 0
         self._cuts: set[tuple[str, str]] = set()
         #: (from, to) → when the latest message that keeps its order comes.
@@ -69,6 +72,11 @@ class Network:
     def kill(self, name: str) -> None:
         """No call of it happens any more, and it hears nothing; what it has sent is under way."""
         self.nodes.pop(name).clock.stop()
+
+    @property
+    def rough(self) -> bool:
+        """Whether there are messages that do not come, or come late."""
+        return bool(self._cuts or self.weather) or not all(node.flowing for node in self.nodes.values())
 
     def cut(self, sender: str, receiver: str) -> None:
         """Nothing gets from the one to the other any more."""
@@ -110,6 +118,13 @@ class Network:
             else:
                 at = self._latest[way] = max(at, self._latest.get(way, 0.0))
             self.clock.call_later(at - now, _Arrival(self, sender, receiver, topic, payload))
+
+    def tell(self, topic: str, payload: bytes) -> None:
+        """From the service itself, which no cut is before; that one is lost may happen."""
+        for receiver in self.nodes.values():
+            receive = receiver.topics.get(topic)
+            if receive is not None and self.rng.random() < 0.9:
+                self.clock.call_later(0.002, partial(receiver.clock.arrive, partial(receive, payload)))
 
     def arrived(self, way: tuple[str, str]) -> bool:
         """Whether a message that has come so far gets in."""
@@ -156,7 +171,7 @@ class SimulatedMessaging:
 
     def __init__(self, network: Network, name: str) -> None:
         self.name = name
-        self.clock = NodeClock(network.clock)
+        self.clock = NodeClock(network.clock, lambda: network.skews.get(name, 0.0))
         self.on_flow: Callable[[bool], None] = lambda _: None
         self.topics: dict[str, Receive] = {}
         #: Another number after every break.
@@ -210,8 +225,9 @@ class SimulatedMessaging:
 class NodeClock:
     """A node's own view of the time (``ports.clock.Clock``): while it is paused nothing is called."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: ManualClock, skew: Callable[[], float] = float) -> None:
         self._clock = clock
+        self.skew = skew
         self._paused = False
         self._stopped = False
         self._overdue: list[_NodeTimer] = []
@@ -221,7 +237,7 @@ class NodeClock:
         return self._clock.monotonic()
 
     def wall(self) -> float:
-        return self._clock.wall()
+        return self._clock.wall() + self.skew()
 
     def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
         timer = _NodeTimer(self, call)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from twisted.internet.defer import Deferred
@@ -20,16 +19,9 @@ from iot_mqtt.grid.watching import Watchers, Watching
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
 from tests.simulation.messaging import NodeClock
+from tests.simulation.speed import Speed
 
 Done = Callable[[BaseException | None], None]
-
-
-@dataclass(slots=True)
-class Speed:
-    """Seconds from a request to its effect, and from there to the answer."""
-
-    least: float = 0.0005
-    most: float = 0.002
 
 
 class SharedGrid:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from math import inf
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from iot_mqtt.cluster.departures import GONE, HERE, NOTICE, TOPIC
 from iot_mqtt.cluster.links import LinkSettings
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.grid.marks import read_mark
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
 from tests.doubles.registry import MemoryEnsemble
 from tests.simulation.brokers import BrokerLife
 from tests.simulation.clients import Client
+from tests.simulation.doors import Door, IgniteDoor, MapDoor
+from tests.simulation.ignite.servers import Servers
 from tests.simulation.ledger import Broken, Ledger
-from tests.simulation.messaging import Network, Weather
+from tests.simulation.messaging import Network, SimulatedMessaging, Weather
 from tests.simulation.sharedgrid import SharedGrid
 
 SETTINGS = ClusterSettings(
@@ -31,18 +36,33 @@ SETTINGS = ClusterSettings(
 )
 #: Seconds until a node that has died, or whose life is over, begins anew.
 AGAIN = 1.0
+#: Seconds until links that are whole again have brought what they lost.
+REPAIR = 3.0
 
 
 class World:
     """Nodes by name; a node has one life after the other."""
 
-    def __init__(self, seed: int, names: tuple[str, ...], tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        names: tuple[str, ...],
+        tell: Callable[[str], None] | None = None,
+        *,
+        served: bool = False,
+        lie: bool = False,
+        told: bool = False,
+    ) -> None:
         self.seed = seed
+        #: Gateways tell whose connections begin and end.
+        self.told = told
         self.rng = random.Random(seed)
         self.clock = ManualClock()
         self.network = Network(self.clock, self.rng, Weather((0.001, 0.003)))
         self.ensemble = MemoryEnsemble(self.clock, session_timeout=5.0, latency=0.01)
-        self.grid = SharedGrid(self.clock, self.rng)
+        #: What the nodes share is at servers, or it is one map: that is faster, and never wrong.
+        self.servers = Servers(self.clock, self.rng, lie=lie) if served else None
+        self._map = SharedGrid(self.clock, self.rng)
         self.settings = SETTINGS
         #: How long what QoS 1 changes of a session may be unwritten.
         self.progress_delay = (0.1, 1.0, 0.0)[seed % 3]
@@ -58,10 +78,38 @@ class World:
         self._tell = tell
         self.starts = self.overs = 0
         self.failed_starts: list[BaseException] = []
+        if self.servers is not None:
+            self.servers.trace = self.trace
+
+    def door(self, end: SimulatedMessaging) -> Door:
+        """A node's, for one life."""
+        if self.servers is None:
+            return MapDoor(self._map, end)
+        return IgniteDoor(self.servers, end, self.network.carry, random.Random(self.rng.random()))
+
+    @property
+    def fenced(self) -> dict[int, int]:
+        """Number of a node → the greatest boot of which nothing is written any more."""
+        return self._map.fenced if self.servers is None else self.servers.fenced
+
+    @property
+    def kept_out(self) -> int:
+        """Attempts of fenced lives to go on."""
+        return self._map.kept_out if self.servers is None else self.servers.kept_out
+
+    def entries(self, cache: CacheName) -> dict[bytes, bytes]:
+        """All of a cache."""
+        if self.servers is None:
+            return self._map.entries(cache)
+        return dict(self.servers.entries(name_of(cache), b"", None, 1 << 30))
 
     def trace(self, text: str) -> None:
         if self._tell is not None:
             self._tell(f"{self.clock.monotonic() - 1000.0:9.3f}  {text}")
+
+    def tell_act(self, act: object) -> None:
+        if self._tell is not None:
+            self._tell(f"{self.clock.monotonic() - 1000.0:9.3f}  -- {act}")
 
     # Nodes.
 
@@ -96,8 +144,27 @@ class World:
 
     def end(self, life: BrokerLife) -> None:
         life.ended = True
+        self._tell_life(GONE, life)
+        life.door.hang_up()
         self.network.kill(life.name)
         self.ensemble.pause(life.name)
+
+    def break_flow(self, life: BrokerLife) -> None:
+        """Its connection breaks; where there are servers, it makes another by itself."""
+        self._tell_life(GONE, life)
+        life.connections += 1
+        life.door.break_flow()
+        if self.servers is not None:
+            self.clock.call_later(0.1, lambda: None if life.ended else self._tell_life(HERE, life))
+
+    def restore_flow(self, life: BrokerLife) -> None:
+        self._tell_life(HERE, life)
+        life.door.restore_flow()
+
+    def _tell_life(self, kind: int, life: BrokerLife) -> None:
+        if self.told and life.place is not None:
+            payload = NOTICE.pack(kind, life.place.number, life.place.boot, life.connections)
+            self.network.tell(TOPIC, payload)
 
     def again(self, name: str) -> None:
         if self.lives[name].ended and name not in self.gone:
@@ -147,10 +214,20 @@ class World:
     def step(self, seconds: float) -> None:
         """Time passes, clients read what has come, and nobody is in two places."""
         self.clock.advance(seconds)
+        if self.network.skews:
+            self.ledger.rough_until = inf
+        elif self.network.rough:
+            self.ledger.rough_until = max(self.ledger.rough_until, self.clock.monotonic() + REPAIR)
         for client in self.clients:
             client.poll()
         self.check_owners()
         self.check_figures()
+
+    def wait(self, seconds: float) -> None:
+        """The same for longer; clients read meanwhile."""
+        while seconds > 0:
+            self.step(min(seconds, 0.5))
+            seconds -= 0.5
 
     def check_figures(self) -> None:
         """Each node can say what became of each message."""
@@ -165,7 +242,7 @@ class World:
         accounts = {
             life.place.number: life.ledger.account for life in self.lives.values() if not life.ended and life.place
         }
-        for key, record in self.grid.entries(CacheName.META).items():
+        for key, record in self.entries(CacheName.META).items():
             if key.startswith(b"identity/"):
                 accounts.setdefault(int(key[9:]), read_mark(json.loads(record)).account)
         moving = sum(one.passed_on - one.taken_over for one in accounts.values())

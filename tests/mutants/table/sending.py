@@ -1,0 +1,125 @@
+"""Faults on the way out: before the commit, without DUP, twice, one too far."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+_OUTFLOW: Final = "iot_mqtt/broker/sending/outflow.py"
+_WRITING: Final = "iot_mqtt/broker/sending/writing.py"
+_TAKING: Final = "iot_mqtt/broker/sending/taking.py"
+_ENDING: Final = "iot_mqtt/broker/sending/ending.py"
+_CURSOR: Final = "iot_mqtt/broker/log_cursor.py"
+_CLAIMS: Final = "iot_mqtt/broker/claims.py"
+_PROGRESS: Final = "iot_mqtt/broker/readers/progress.py"
+_RESUME: Final = "tests/unit/broker/test_resume.py"
+_CURSORS: Final = "tests/unit/broker/test_cursors.py"
+
+SENDING: Final = (
+    Mutation(
+        "sending.pubrel-not-repeated",
+        _OUTFLOW,
+        "        if released:\n            connection.send_pubrel(released)",
+        "        if not released:\n            connection.send_pubrel(released)",
+        (_RESUME,),
+        "an exchange of QoS 2 never ends after a reconnect [MQTT-4.4.0-1]",
+    ),
+    Mutation(
+        "sending.expired-from-the-queue",
+        _OUTFLOW,
+        "            if delivery.expired(wall):\n",
+        "            if delivery.expired(0.0):\n",
+        ("tests/unit/broker/test_overflow.py", _RESUME, "tests/unit/broker/test_totals.py"),
+        "what expired in the queue takes a packet id before it is dropped",
+        harmless="writing looks at the time once more before anything leaves, and drops it there",
+    ),
+    Mutation(
+        "sending.no-dup",
+        _WRITING,
+        "self._send_run(session, part, dup=True)",
+        "self._send_run(session, part, dup=False)",
+        (_RESUME, _CURSORS),
+        "what is repeated is not marked as that [MQTT-3.3.1-1]",
+    ),
+    Mutation(
+        "sending.right-to-receive",
+        _WRITING,
+        "            if not connection.may_receive(topic):\n                break\n",
+        "",
+        ("tests/unit/broker/test_rights.py",),
+        "a client that lost a right gets what was on its way",
+    ),
+    Mutation(
+        "sending.group-under-way-unwritten",
+        _TAKING,
+        "        for flight in flights if cursor.is_shared else ():\n            cursor.under_way(flight)\n",
+        "",
+        ("tests/unit/broker/test_durable_groups.py",),
+        "a group forgets what its members have not confirmed",
+    ),
+    Mutation(
+        "sending.discarded-id-leaks",
+        _ENDING,
+        "            session.outbound.entries.pop(delivery.packet_id, None)\n",
+        "            pass\n",
+        ("tests/unit/broker/test_maximum_packet_size.py", _RESUME, "tests/unit/broker/test_overflow.py"),
+        "each message that was dropped makes the window smaller, until nothing is sent",
+    ),
+    Mutation(
+        "sending.position-one-too-far",
+        _CURSOR,
+        "self.position = run.position + count",
+        "self.position = run.position + count + 1",
+        (_CURSORS,),
+        "a message is lost where the window was full",
+    ),
+    Mutation(
+        "sending.read-one-too-far",
+        _CURSOR,
+        "            self.position = reading.position\n",
+        "            self.position = reading.position + 1\n",
+        (_CURSORS, "tests/unit/broker/test_progress.py"),
+        "a message is lost between two reads",
+    ),
+    Mutation(
+        "sending.claim-one-late",
+        _CLAIMS,
+        "        self.since[filter] = end\n        self.version += 1",
+        "        self.since[filter] = end + 1\n        self.version += 1",
+        (_CURSORS, "tests/unit/broker/test_progress.py"),
+        "the first message behind SUBACK is lost",
+    ),
+    Mutation(
+        "sending.past-forgotten",
+        _CLAIMS,
+        "        self._keep_past(subscription, end)\n        self.since.pop",
+        "        self.since.pop",
+        (_CURSORS, "tests/unit/broker/test_progress.py"),
+        "what was owed is lost by an UNSUBSCRIBE [MQTT-3.10.4-3]",
+    ),
+    Mutation(
+        "sending.stored-one-too-far",
+        _PROGRESS,
+        "            cursor.place(end),\n",
+        "            cursor.place(end) + 1,\n",
+        ("tests/unit/broker/test_progress.py",),
+        "a restart loses a message of each session",
+    ),
+    Mutation(
+        "sending.ids-begin-anew",
+        "iot_mqtt/broker/sending/repeating.py",
+        "    session.outbound.last = session.last_id_kept\n",
+        "",
+        ("tests/unit/broker/test_progress_late.py",),
+        "after a crash messages come again under other ids [MQTT-4.4.0-1]",
+    ),
+    Mutation(
+        "sending.ids-out-of-order",
+        "iot_mqtt/broker/sending/repeating.py",
+        "        session.outbound.skip(IDS_AHEAD)\n",
+        "",
+        ("tests/unit/broker/test_progress_late.py",),
+        "a PUBACK of the last connection confirms another message",
+    ),
+)
