@@ -48,7 +48,12 @@ COMMANDS = (
     LazyCommand(
         "import",
         "iot_mqtt.app.importing.cli:import_group",
-        "Come from another broker: with its configuration, users, rules and retained messages.",
+        "Come from another broker: with its configuration, users, rules, sessions and retained messages.",
+    ),
+    LazyCommand(
+        "migrate",
+        "iot_mqtt.app.backup.migrate_cli:migrate_command",
+        "Carry all that a sole node keeps in DATA_DIR into the grid of a cluster.",
     ),
     LazyCommand(
         "passwd",

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from iot_mqtt.auth import kinds
 from iot_mqtt.auth.kinds import Cost
 from iot_mqtt.auth.scram_keys import ITERATIONS, ScramKeys
+from iot_mqtt.wildcards import for_fnmatch
 
 #: For as long as the process lives, so that a name's decoy stays what it was when users change.
 _KEY = secrets.token_bytes(16)
@@ -45,8 +46,7 @@ class Account:
         """Whether the user may have this client id; one that the broker gives is free."""
         if not self.client_ids or not client_id:
             return True
-        # A bracket is no sign of these patterns.
-        return any(fnmatchcase(client_id, pattern.replace("[", "[[]")) for pattern in self.client_ids)
+        return any(fnmatchcase(client_id, for_fnmatch(pattern)) for pattern in self.client_ids)
 
 
 class Store(Protocol):

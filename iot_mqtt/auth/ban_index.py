@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from iot_mqtt.ports.addresses import Address, parsed
 from iot_mqtt.ports.bans import Ban
+from iot_mqtt.wildcards import for_fnmatch
 
 _SIGNS = re.compile(r"[*?]")
 #: Bits before an IPv4 address in IPv6.
@@ -40,8 +41,7 @@ class Entry:
     def of(cls, ban: Ban) -> Entry:
         pattern = None
         if ban.client is not None and not ban.exact and _SIGNS.search(ban.client):
-            # A bracket is no sign of these patterns.
-            pattern = re.compile(translate(ban.client.replace("[", "[[]")))
+            pattern = re.compile(translate(for_fnmatch(ban.client)))
         return cls(ban, pattern, None if ban.address is None else _network(ban.address))
 
     @property

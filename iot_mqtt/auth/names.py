@@ -9,6 +9,7 @@ from glob import escape
 from typing import Generic, TypeVar
 
 from iot_mqtt.ports.access import Action, Principal
+from iot_mqtt.wildcards import for_fnmatch
 
 T = TypeVar("T")
 
@@ -38,8 +39,7 @@ class NameRule:
 
 def is_called(name: str, pattern: str, who: Principal) -> bool:
     """Whether a pattern fits a name. ``%u`` is the verified user name sign for sign, or any text if there is none."""
-    # A bracket is no sign of these patterns.
-    pattern = pattern.replace("[", "[[]")
+    pattern = for_fnmatch(pattern)
     if _USER in pattern:
         # What a user is called must not reach beyond the rule.
         pattern = pattern.replace(_USER, escape(who.owner) if who.owner else "*")

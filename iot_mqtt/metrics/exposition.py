@@ -39,7 +39,10 @@ _PLAIN = (
     ("messages_borrowed", "messages_borrowed", "Messages that came by links, for members of groups."),
     ("messages_found", "messages_found", "Of those restored: nobody had said how many there are."),
     ("readers_uncounted", "log_readers_uncounted", "Readers of the log that ended before their messages were counted."),
+    ("readers_hurried", "log_readers_hurried", "Times that a reader of a log waited for others no longer."),
     ("messages_unmatched", "messages_unmatched", "Messages that nobody had subscribed to."),
+    ("disk_merges", "disk_merges", "Times that the full disk was to give back what removed entries took."),
+    ("disk_given_back_bytes", "disk_given_back_bytes", "Bytes that it gave back."),
     ("messages_delivered", "messages_delivered", "Messages handed over (QoS 0) or acknowledged (QoS 1 and 2)."),
     ("messages_resent", "messages_resent", "Messages sent again on a new connection."),
     ("messages_forwarded", "messages_forwarded", "Messages handed to other nodes, once for each node."),
@@ -169,6 +172,8 @@ class _NodeCollector(Collector):
         yield from _listeners(self._listeners())
         latency = self._counters.commit_latency
         yield histogram("grid_commit_latency_seconds", "How long batches took to be committed.", latency)
+        text = "How long acknowledgements of messages waited for their commit, from the turn that began it."
+        yield histogram("acknowledgement_wait_seconds", text, self._counters.acknowledgement_wait)
         if self._lag is not None:
             yield histogram("loop_lag_seconds", "How late the event loop served a timer.", self._lag)
 

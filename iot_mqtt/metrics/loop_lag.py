@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.ports.clock import Clock, Timer, until_beat
 from iot_mqtt.ports.counters import Histogram
 
 #: Upper bounds in seconds; what is later falls into +Inf.
@@ -26,17 +26,19 @@ class LoopLag(Histogram):
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        self._due = self._clock.monotonic() + self._interval
-        self._timer = self._clock.call_later(self._interval, self._sample)
+        now = self._clock.monotonic()
+        pause = until_beat(now, self._interval)
+        self._due = now + pause
+        self._timer = self._clock.call_later(pause, self._sample)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def observe(self, seconds: float) -> None:
-        """Count one lateness."""
-        super().observe(seconds)
+    def observe(self, seconds: float, count: int = 1) -> None:
+        """Count a lateness."""
+        super().observe(seconds, count)
         self.latest = seconds
 
     def _sample(self) -> None:

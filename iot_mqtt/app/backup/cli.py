@@ -14,7 +14,7 @@ import click
 
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.backup.running import run
-from iot_mqtt.app.backup.work import Report, make, new_file, read, restore
+from iot_mqtt.app.backup.work import Report, Told, make, new_file, read, restore
 from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
 from iot_mqtt.app.ctl.errors import CtlError
@@ -41,7 +41,7 @@ def backup_group() -> None:
     """
 
 
-def _told(command: Command) -> Command:
+def in_words(command: Command) -> Command:
     """What goes wrong in the words of who found it, and exit code 1."""
 
     @wraps(command)
@@ -72,7 +72,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="As JSON, for scrip
 @click.option("--files/--no-files", default=True, help="Also what this node keeps beside its grid.")
 @_json
 @config_options
-@_told
+@in_words
 def backup_make(
     file: Path, secret_file: Path | None, files: bool, as_json: bool, path: str | None, sets: tuple[str, ...]
 ) -> None:
@@ -98,7 +98,7 @@ async def _make(reactor: Any, *, config: Config, out: Any, secret: Secret | None
 @click.argument("file", type=_BACKUP)
 @_secret
 @_json
-@_told
+@in_words
 def backup_check(file: Path, secret_file: Path | None, as_json: bool) -> None:
     """Read a backup to its end, and say what is in it."""
     with file.open("rb") as opened:
@@ -113,7 +113,7 @@ def backup_check(file: Path, secret_file: Path | None, as_json: bool) -> None:
 @_secret
 @_json
 @config_options
-@_told
+@in_words
 def backup_restore(
     file: Path, secret_file: Path | None, as_json: bool, path: str | None, sets: tuple[str, ...]
 ) -> None:
@@ -136,7 +136,7 @@ def backup_restore(
 @_secret
 @click.option("--dir", "folder", type=click.Path(exists=True, file_okay=False), help="Where there is room for it.")
 @_json
-@_told
+@in_words
 def backup_rehearse(file: Path, secret_file: Path | None, folder: str | None, as_json: bool) -> None:
     """Put a backup into a directory that is removed afterwards, read its log through, and start a node on it."""
     from iot_mqtt.app.backup.rehearsal import rehearse
@@ -192,4 +192,9 @@ def _show(report: Report, as_json: bool) -> None:
         print_json({**told, "caches": report.caches})
         return
     print_form((("grid", header.grid), ("made", f"{moment(header.made_at)} by iot-mqtt {header.version}")))
-    print_items(_COLUMNS, [{"cache": name, **sums} for name, sums in sorted(report.caches.items())], False)  # noqa: FBT003
+    print_caches(report.caches)
+
+
+def print_caches(caches: Told) -> None:
+    """As a table."""
+    print_items(_COLUMNS, [{"cache": name, **sums} for name, sums in sorted(caches.items())], False)  # noqa: FBT003

@@ -21,11 +21,7 @@ RESTORED = "restored"
 
 def kept_files(config: Config) -> Iterator[tuple[str, bytes]]:
     """Path in the archive, and content; one that goes away meanwhile is left out."""
-    data_dir = Path(config.node.data_dir)
-    for folder in _FOLDERS:
-        for path in sorted((data_dir / folder).rglob("*")):
-            if path.is_file() and not path.is_symlink():
-                yield from _read(path, path.relative_to(data_dir).as_posix())
+    yield from files_below(Path(config.node.data_dir))
     named = [("auth.users_file", config.auth.users_file)] if config.auth.users_file else []
     named += [("auth.acl_file", name) for name in config.auth.acl_file or ()]
     for key, name in named:
@@ -33,6 +29,14 @@ def kept_files(config: Config) -> Iterator[tuple[str, bytes]]:
         for path in sorted(place.iterdir()) if place.is_dir() else [place]:
             if not path.is_dir():
                 yield from _read(path, f"{_NAMED}/{key}/{path.name}")
+
+
+def files_below(data_dir: Path) -> Iterator[tuple[str, bytes]]:
+    """Of these, what is in the data directory."""
+    for folder in _FOLDERS:
+        for path in sorted((data_dir / folder).rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                yield from _read(path, path.relative_to(data_dir).as_posix())
 
 
 class Restored:

@@ -34,12 +34,13 @@ def without_effect(loaded: LoadedConfig) -> Iterator[Problem]:
 def notes(loaded: LoadedConfig) -> Iterator[Problem]:
     """What is right, and may yet not be what its author means."""
     for key in loaded.written:
-        known = KEYS[pattern_of(key)]
+        known, listener = KEYS[pattern_of(key)], _listener_of(key)
         # Nothing is to be known of what is off.
         if (
             known.hint
             and loaded.value(key) is not False
-            and (known.hint_with is None or _holds(loaded, known.hint_with, _listener_of(key)))
+            and (known.hint_with is None or _holds(loaded, known.hint_with, listener))
+            and (known.hint_without is None or not _holds(loaded, known.hint_without, listener))
         ):
             yield Problem(loaded.origin(key), key, known.hint)
 

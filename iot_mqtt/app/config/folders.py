@@ -32,6 +32,11 @@ def uplink_dir(config: Config) -> Path:
     return Path(config.node.data_dir) / "uplink"
 
 
+def failover_dir(config: Config, number: int) -> Path:
+    """The same, of what another node had recorded that is gone."""
+    return Path(config.node.data_dir) / f"uplink-of-{number}"
+
+
 def plugins_dir(config: Config) -> Path:
     """The versions of plugins that this node keeps."""
     return Path(config.node.data_dir) / "plugins"

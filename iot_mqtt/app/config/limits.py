@@ -54,6 +54,7 @@ class Key:
     live: bool | None = None
     hint: str = ""
     hint_with: Condition | None = None
+    hint_without: Condition | None = None
 
 
 def _key(told: str | dict[str, Any]) -> Key:
@@ -70,6 +71,7 @@ def _key(told: str | dict[str, Any]) -> Key:
         told.get("live"),
         told.get("hint", ""),
         _condition(told.get("hint_with")),
+        _condition(told.get("hint_without")),
     )
 
 

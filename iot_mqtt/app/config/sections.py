@@ -1,8 +1,8 @@
 """What a node can be told: the sections of ``application.yaml`` as frozen values.
 
 The shape and the defaults are here and nowhere else. What each key means, and what it may be beyond its
-type, is in ``keys.yaml``. ``mqtt``, ``auth``, ``devices``, ``admin``, ``recorder``, ``uplink.file`` and
-``uplink.kafka`` are the settings of the packages that use them.
+type, is in ``keys.yaml``. ``mqtt``, ``auth``, ``devices``, ``admin``, ``recorder``, ``telemetry.traces``,
+``uplink.file`` and ``uplink.kafka`` are the settings of the packages that use them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.ports.recording import RecorderSettings
+from iot_mqtt.ports.tracing import TracesSettings
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
 from iot_mqtt.uplink.settings import FileSettings
 
@@ -309,6 +310,13 @@ class EventsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """``telemetry.*``: what is told to programs of others."""
+
+    traces: TracesSettings = field(default_factory=TracesSettings)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a node was told, checked. Paths are absolute."""
 
@@ -328,6 +336,7 @@ class Config:
     log: LogConfig = LogConfig()
     recorder: RecorderSettings = field(default_factory=RecorderSettings)
     events: EventsConfig = EventsConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @property
     def enabled_listeners(self) -> dict[str, ListenerConfig]:

@@ -10,6 +10,7 @@ import click
 
 from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.room import room
 from iot_mqtt.app.progress import Bar
 from iot_mqtt.app.terminal import (
     Column,
@@ -126,6 +127,7 @@ _IDENTITY = (
 def _screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "state", "all is well" if not found["degraded"] else "DEGRADED, see below"
     yield "grid", found["grid_trouble"] or "takes writes"
+    yield "room", room(found["room_used"], found["room_limit"], found["room_level"])
     if not found["clustered"]:
         yield "node", f"{plain(found['node_id'])}, not clustered"
         return
@@ -149,6 +151,19 @@ def _copies(missing: int | None) -> str:
     if missing is None:
         return "not known now"
     return f"{missing} partitions lack one: take no grid server away" if missing else "complete"
+
+
+@cluster.command("remove")
+@click.argument("name")
+@on_node
+def cluster_remove(node: Node, as_json: bool, name: str) -> None:
+    """NAME is gone for good: the next new node gets its number.
+
+    It is stopped, and others have taken its sessions over. Sessions are still owed what its log has, and the uplink
+    too. Should it start again, it is a new node.
+    """
+    node.delete("cluster", "nodes", name)
+    print_done({"removed": name}, as_json)
 
 
 # Evening out.

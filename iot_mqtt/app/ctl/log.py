@@ -10,6 +10,7 @@ import click
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.ctl.room import room
 from iot_mqtt.app.progress import going_on
 from iot_mqtt.app.terminal import (
     NODE,
@@ -18,6 +19,7 @@ from iot_mqtt.app.terminal import (
     amount,
     at,
     field,
+    moment,
     numbers,
     plain,
     print_done,
@@ -54,20 +56,10 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     )
     yield "read", f"{found['pages_read']} pages, {size(found['bytes_read'])} with the index"
     yield "damaged pages", plain(found["damaged_pages"])
-    yield "disk", _disk(found)
+    yield "disk", room(found["disk_used"], found["disk_limit"], found["disk_level"], found["disk_free"])
     waiting = f"{found['uncommitted_operations']} writes, {size(found['uncommitted_bytes'])} of messages"
     yield "uncommitted", waiting
     yield "commits", "succeed" if found["trouble"] is None else f"FAIL: {plain(found['trouble'])}"
-
-
-def _disk(found: Json) -> str:
-    used, limit = found["disk_used"], found["disk_limit"]
-    if not limit and not used:
-        return "not used"
-    level = {"none": "there is room", "alarm": "ALARM", "full": "FULL: what would be stored is refused"}
-    share = 100 * used // max(1, limit)
-    state = level.get(found["disk_level"], found["disk_level"])
-    return f"{size(used)} of {size(limit)} ({share} %), {size(found['disk_free'])} free; {state}"
 
 
 _SHARDS = (
@@ -121,6 +113,34 @@ def log_streams(node: Node, as_json: bool, generation: int | None, limit: int | 
     """The parts by the structure of topics, which readers of other topics pass over."""
     query = {} if generation is None else {"generation": str(generation)}
     print_items(_STREAMS, node.items("log", "streams", query=query, limit=limit), as_json)
+
+
+_MESSAGES = (
+    Column("CAME", lambda one: moment(one["came_at"])),
+    field("topic"),
+    field("publisher"),
+    *numbers(qos="QOS", size="SIZE"),
+    Column("PAYLOAD", lambda one: plain(one["payload_base64"] if one["payload"] is None else one["payload"])),
+    NODE,
+)
+
+
+@log.command("messages")
+@click.argument("filter", default="#")
+@click.option(
+    "--since", default="1h", show_default=True, help="So long ago (90s, 15m, 12h, 7d), or a time of ISO 8601."
+)
+@click.option("--until", help="The same; without it, to the end.")
+@limit_option
+@on_node
+def log_messages(node: Node, as_json: bool, limit: int | None, **wanted: str | None) -> None:
+    """What the logs of all nodes hold of a filter, in the order in which it came.
+
+    That is what durable sessions want or wanted, what goes up, and what log.record names. To have it as messages of
+    MQTT, subscribe to $replay/1h/FILTER.
+    """
+    query = {name: value for name, value in wanted.items() if value is not None}
+    print_items(_MESSAGES, node.items("log", "messages", query=query, limit=limit), as_json)
 
 
 @log.command("verify")

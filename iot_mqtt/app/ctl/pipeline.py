@@ -1,15 +1,20 @@
-"""``iot-mqtt ctl pipeline``: how the jobs that read the uplink are doing, as the node sees it."""
+"""``iot-mqtt ctl pipeline``: how the jobs that read the uplink are doing, and what they raised and rejected."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.pipeline.status import screen
-from iot_mqtt.app.terminal import print_form, print_json
+from iot_mqtt.app.terminal import NODE, Column, field, moment, plain, print_form, print_items, print_json, size, span
+
+#: Characters of a payload in a line; with --json it is longer.
+_SHOWN = 60
 
 
 @click.group()
@@ -28,3 +33,54 @@ def pipeline_status(node: Node, as_json: bool) -> None:
         print_form(screen(found, time.time()))
     else:
         click.echo("no job ran yet: iot-mqtt pipeline run clean")
+
+
+def _device(one: Mapping[str, Any]) -> str:
+    return plain("/".join(one[name] for name in ("gateway", "device") if one[name]))
+
+
+def _lasted(one: Mapping[str, Any]) -> str:
+    return "active" if one["cleared_at"] is None else span(max(0.0, one["cleared_at"] - one["raised_at"]))
+
+
+_ALARMS = (
+    Column("RAISED", lambda one: moment(one["raised_at"])),
+    Column("LASTED", _lasted, right=True),
+    Column("DEVICE", _device),
+    field("tag"),
+    field("rule"),
+    field("severity"),
+    Column("VALUE", lambda one: plain(one["value"]), right=True),
+    NODE,
+)
+_LETTERS = (
+    Column("ARRIVED", lambda one: moment(one["at"])),
+    field("device"),
+    field("reason"),
+    field("tag"),
+    Column("SIZE", lambda one: size(one["size"]), right=True),
+    Column("PAYLOAD", lambda one: plain(one["payload"][:_SHOWN])),
+    NODE,
+)
+
+
+@pipeline.command("alarms")
+@click.option("--contains", metavar="PART", help="Only with this in device, tag or rule.")
+@click.option("--active/--over", default=None, help="Only those that go on, or are over.")
+@limit_option
+@on_node
+def pipeline_alarms(node: Node, as_json: bool, limit: int | None, contains: str | None, active: bool | None) -> None:
+    """Alarms that the rules have raised, the newest first."""
+    query = {} if active is None else {"active": str(active).lower()}
+    query |= {} if contains is None else {"contains": contains}
+    print_items(_ALARMS, node.items("pipeline", "alarms", query=query, limit=limit or 100), as_json)
+
+
+@pipeline.command("letters")
+@click.option("--contains", metavar="PART", help="Only with this in topic, reason, tag or sender.")
+@limit_option
+@on_node
+def pipeline_letters(node: Node, as_json: bool, limit: int | None, contains: str | None) -> None:
+    """Records that became no readings, the newest first, with the beginning of what was published."""
+    query = {} if contains is None else {"contains": contains}
+    print_items(_LETTERS, node.items("pipeline", "dead_letters", query=query, limit=limit or 100), as_json)

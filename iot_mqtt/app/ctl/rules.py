@@ -10,7 +10,7 @@ from typing import Any
 import click
 import yaml
 
-from iot_mqtt.app.ctl.command import on_node, target_options
+from iot_mqtt.app.ctl.command import on_node, say_missing, target_options
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
@@ -133,7 +133,10 @@ def uplink_test(
         entries = None if rules_file is None else _entries_of(rules_file)
         if records_file is None:
             body = {"rules": entries, "messages": messages, "minutes": minutes}
-            found = target.connect().post("uplink", "test", body=body, patience=_PATIENCE)
+            node = target.connect()
+            found = node.post("uplink", "test", body=body, patience=_PATIENCE)
+            node.note_missing(found)
+            say_missing(node.missing)
         else:
             found = _tried_here(target, entries, Path(records_file), messages, minutes)
     except CtlError as error:

@@ -18,6 +18,8 @@ from iot_mqtt.app.terminal import Json, moment, plain, print_form, print_json, s
 
 #: The last packets that went over its connections.
 _PACKETS_SHOWN = 10
+#: Seconds for them: what was found is shown already, and a node that is cut off may not answer twice.
+_PACKETS_WITHIN = 5.0
 
 STATES = {
     "ready": "messages flow",
@@ -134,6 +136,7 @@ Rows = Iterator[tuple[str, str]]
 
 def _packets(node: Node, client: str) -> list[str]:
     """The last ones that were recorded; none where there is no flight recorder, or who asks may not see them."""
+    node.patience = min(node.patience, _PACKETS_WITHIN)
     try:
         found = node.listed("clients", client, "packets")[-_PACKETS_SHOWN:]
     except CtlError:

@@ -20,7 +20,7 @@ from iot_mqtt.app.engines.cluster import READY_SECONDS
 from iot_mqtt.app.terminal import field, fields, numbers, print_items
 
 #: What ``up`` makes where nothing was said and nothing is there.
-_NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE, _SECURE = 3, 3, True, False, False
+_NODES, _ZOOKEEPER, _KAFKA, _PERSISTENCE, _SYNCED, _SECURE = 3, 3, True, True, False, False
 _PLAIN = """
 This cluster speaks plain text, on the loopback interface only. Whoever may open a socket on this machine can read and
 change everything in it: Ignite's discovery, communication and thin clients, ZooKeeper and Kafka ask nobody who he is,
@@ -78,7 +78,12 @@ def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--nodes", type=click.IntRange(1, 9), help=f"Ignite servers.  [default: {_NODES}]")
 @click.option("--zookeeper", type=click.Choice(["1", "3"]), help=f"ZooKeeper servers.  [default: {_ZOOKEEPER}]")
 @click.option("--kafka/--no-kafka", default=None, help="Start Kafka, or do not.  [default: --kafka]")
-@click.option("--persistence/--memory", default=None, help="Keep the grid on disk, or in memory.  [default: --memory]")
+@click.option("--persistence/--memory", default=None, help="Keep the grid on disk (the default), or in memory.")
+@click.option(
+    "--synced/--cached",
+    default=None,
+    help="Each commit is synced to the disk, and survives the machine's power; or the processes.  [default: --cached]",
+)
 @click.option(
     "--secure/--plain",
     default=None,
@@ -91,6 +96,7 @@ def up(
     zookeeper: str | None,
     kafka: bool | None,
     persistence: bool | None,
+    synced: bool | None,
     standard_ports: bool,
     secure: bool | None,
 ) -> None:
@@ -104,9 +110,12 @@ def up(
         zookeeper=_first(zookeeper and int(zookeeper), before and before.count("zookeeper"), _ZOOKEEPER),
         kafka=_first(kafka, before and bool(before.count("kafka")), _KAFKA),
         persistence=_first(persistence, before and before.persistence, _PERSISTENCE),
+        synced=_first(synced, before and before.synced, _SYNCED),
         standard_ports=standard_ports,
         tls=str(cluster.folder / "tls") if _first(secure, before and before.tls is not None, _SECURE) else None,
     )
+    if plan.synced and not plan.persistence:
+        raise EngineError("what is in memory only cannot be synced: --synced or --memory, not both")
     if before:
         if before.described() != plan.described() or (standard_ports and before.members != plan.members):
             raise EngineError(

@@ -106,6 +106,8 @@ class Ignite:
             "iot.gateway.port": member.ports["gateway"],
             "iot.gateway.token": plan.token,
         }
+        if plan.synced:
+            properties["iot.ignite.wal"] = "FSYNC"
         if (pem := plan.pem(member.name)) is not None:
             properties |= engine_tls.ignite(pem)
         return [

@@ -56,6 +56,8 @@ class Plan:
     region_mb: int = 256
     #: The directory with the certificates of all servers, and of brokers; None: everything in plain text.
     tls: str | None = None
+    #: Each commit to a persistent grid is on the disk before it is acknowledged, not only in the system's memory.
+    synced: bool = False
 
     @classmethod
     def make(
@@ -65,6 +67,7 @@ class Plan:
         zookeeper: int = 0,
         kafka: int = 0,
         persistence: bool = False,
+        synced: bool = False,
         standard_ports: bool = False,
         tls: str | None = None,
     ) -> Plan:
@@ -81,6 +84,7 @@ class Plan:
             kafka_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
             persistence=persistence,
             tls=tls,
+            synced=synced,
         )
 
     def pem(self, name: str) -> Pem | None:
@@ -120,7 +124,8 @@ class Plan:
     def described(self) -> str:
         """Such as ``ignite x3, zookeeper x1``."""
         counted = [f"{kind} x{self.count(kind)}" for kind in get_args(KindName) if self.count(kind)]
-        return ", ".join(counted) + (", persistent" * self.persistence) + (", secure" * (self.tls is not None))
+        traits = {"persistent": self.persistence, "synced": self.synced, "secure": self.tls is not None}
+        return ", ".join([*counted, *(name for name, has in traits.items() if has)])
 
 
 def _members(kind: KindName, count: int, port: Callable[[int, int], int]) -> Iterator[Member]:

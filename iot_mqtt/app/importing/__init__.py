@@ -1,1 +1,1 @@
-"""Coming from another broker: its files in our words, and its retained messages."""
+"""Coming from another broker: its files in our words, its sessions, and its retained messages."""

@@ -19,11 +19,16 @@ _RETAINED = LazyCommand(
     "iot_mqtt.app.importing.retained_command:import_retained",
     "Take over the retained messages of another broker, or of mosquitto.db.",
 )
+_SESSIONS = LazyCommand(
+    "sessions",
+    "iot_mqtt.app.importing.sessions_command:import_sessions",
+    "Take over durable sessions of mosquitto, with what waits for them.",
+)
 
 
-@click.group("import", cls=LazyGroup, lazy=(_RETAINED,))
+@click.group("import", cls=LazyGroup, lazy=(_RETAINED, _SESSIONS))
 def import_group() -> None:
-    """Come from another broker: with its configuration, users, rules and retained messages."""
+    """Come from another broker: with its configuration, users, rules, sessions and retained messages."""
 
 
 @import_group.command("mosquitto")
@@ -45,17 +50,36 @@ def import_mosquitto(file: str, output: str, strict: bool) -> None:
     write(found, Path(output), f"Made of {file} of mosquitto.", strict=strict)
 
 
+def _hashing(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    from iot_mqtt.auth import salted_hashes
+
+    if value is not None:
+        try:
+            salted_hashes.decoy(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{value} is none of EMQX's that can be verified here") from error
+    return value
+
+
 @import_group.command("emqx")
 @click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE...")
 @click.option("--output", "-o", required=True, type=click.Path(file_okay=False), help="Directory for what is made.")
+@click.option(
+    "--hash",
+    "hashing",
+    metavar="HOW",
+    callback=_hashing,
+    help="password_hash_algorithm, if it is not bcrypt: sha256,prefix or sha512,suffix or pbkdf2-sha256,4096.",
+)
 @click.option("--strict", is_flag=True, help="Write nothing if there is anything to note.")
-def import_emqx(files: tuple[str, ...], output: str, strict: bool) -> None:
+def import_emqx(files: tuple[str, ...], output: str, hashing: str | None, strict: bool) -> None:
     """Make users, acl and a script of bans of what EMQX 5 has.
 
     \b
-    users    the .json or .csv that EMQX imports users from: user_id, password_hash (bcrypt), ...
+    users    the .json or .csv that EMQX imports users from: user_id, password_hash, salt, ...
     rules    GET /api/v5/authorization/sources/built_in_database/rules/users, clients and all
     bans     GET /api/v5/banned
+    archive  of emqx ctl data export (.tar.gz): all of these
     """  # noqa: D301 - a sign of click's
     import time
 
@@ -63,7 +87,7 @@ def import_emqx(files: tuple[str, ...], output: str, strict: bool) -> None:
     from iot_mqtt.app.importing.imported import Refused
 
     try:
-        found = import_files(files, time.time())
+        found = import_files(files, time.time(), hashing)
     except Refused as error:
         raise click.ClickException(str(error)) from error
     write(found, Path(output), "Made of files of EMQX.", strict=strict)

@@ -5,6 +5,7 @@
     [{"user_id": …, "password_hash": …}]          users       as its import of users documents them, or .csv
     {"data": [{"username": …, "rules": […]}]}     acl         GET authorization/sources/built_in_database/rules/…
     {"data": [{"as": …, "who": …}]}               bans.sh     GET banned
+    emqx-export-….tar.gz                          all three   emqx ctl data export (``emqx_archive``)
 
 What cannot be said becomes narrower, never wider: a rule that allows is left out, one that denies loses its condition.
 """
@@ -16,40 +17,39 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from iot_mqtt.app.importing.emqx_archive import SUFFIXES, read_archive
 from iot_mqtt.app.importing.imported import Imported, Refused
+from iot_mqtt.auth import salted_hashes
 from iot_mqtt.auth.acl import parse_rule
 from iot_mqtt.auth.files import FileError, read_text
-from iot_mqtt.auth.users import parse_users
+from iot_mqtt.auth.users import check_name, parse_users
 from iot_mqtt.errors import MqttError
 
 _PLACES = {"${clientid}": "%c", "${username}": "%u", "%c": "%c", "%u": "%u"}
 _ACTIONS = {"publish": ("publish",), "subscribe": ("read",), "all": ("publish", "read")}
 #: Further conditions of a rule, which have no word here.
-_CONDITIONS = ("ipaddr", "username_re", "clientid_re", "listener_re", "zone_re", "listener", "zone")
+_CONDITIONS = ("ipaddr", "username_re", "clientid_re", "listener_re", "zone_re", "listener", "zone", "conditions")
 _OF_BANS = {"clientid": "--client", "username": "--user", "peerhost": "--address", "peerhost_net": "--address"}
 
 Json = Mapping[str, Any]
 
 
-def import_files(paths: Iterable[str], now: float) -> Imported:
-    """Raises ``Refused``."""
-    reading = _Reading(now)
+def import_files(paths: Iterable[str], now: float, hashing: str | None = None) -> Imported:
+    """Raises ``Refused``. ``hashing``: how passwords are hashed that are not bcrypt, as ``salted_hashes`` says it."""
+    reading = _Reading(now, hashing)
     for path in paths:
-        reading.take(path, _items(path))
+        if path.endswith(SUFFIXES):
+            reading.take_archive(path)
+        else:
+            reading.take(path, _items(path))
     return reading.result()
 
 
 def _items(path: str) -> list[Json]:
-    if path.endswith((".tar.gz", ".tgz", ".tar")):
-        raise Refused(
-            f"{path}: an archive of `emqx ctl data export` has tables in Erlang's own form; name files of what its API "
-            "answers: GET /api/v5/authorization/sources/built_in_database/rules/users (and clients, all), GET "
-            "/api/v5/banned, and the file that the users were imported from"
-        )
     try:
         text = read_text(path)
         if path.endswith(".csv"):
@@ -65,12 +65,18 @@ def _items(path: str) -> list[Json]:
 
 
 class _Reading:
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, hashing: str | None) -> None:
         self._now = now
+        self._hashing = hashing
         self._found = Imported()
         self._sections: dict[str, list[str]] = {}
 
-    def take(self, path: str, items: list[Json]) -> None:
+    def take_archive(self, path: str) -> None:
+        """What the tables of an archive have."""
+        for items in read_archive(path, lambda text: self._note(f"{path}: {text}")):
+            self.take(path, items)
+
+    def take(self, path: str, items: Sequence[Json]) -> None:
         """What one file has."""
         takers = {("user_id", "password_hash"): self._users, ("rules",): self._rules, ("as", "who"): self._bans}
         for keys, take in takers.items():
@@ -95,25 +101,26 @@ class _Reading:
     def _note(self, text: str) -> None:
         self._found.notes.append(text)
 
-    def _users(self, path: str, items: list[Json]) -> None:
+    def _users(self, path: str, items: Sequence[Json]) -> None:
         lines = []
         for one in items:
-            name, encoded, text = str(one["user_id"]), str(one.get("password_hash") or ""), ""
-            if not re.match(r"\$2[aby]\$", encoded):
-                text = "its hash is no bcrypt: it needs a new password (iot-mqtt passwd)"
-            else:
-                try:
-                    parse_users(f"{name}:{encoded}", path)
-                    lines.append(f"{name}:{encoded}\n")
-                except FileError as error:
-                    text = str(error).rpartition(": ")[2]
-                if str(one.get("is_superuser")).lower() == "true":
-                    text = text or "is_superuser is not taken over: rules say what it may"
+            name, text = str(one["user_id"]), ""
+            try:
+                check_name(name)
+                encoded = _encoded(one, self._hashing)
+                parse_users(f"{name}:{encoded}", path)
+                lines.append(f"{name}:{encoded}\n")
+            except ValueError as error:
+                text = str(error)
+            except FileError as error:
+                text = str(error).rpartition(": ")[2]
+            if str(one.get("is_superuser")).lower() == "true":
+                text = text or "is_superuser is not taken over: rules say what it may"
             if text:
                 self._note(f"{path}: user {name!r}: {text}")
         self._found.users = (self._found.users or "") + "".join(lines)
 
-    def _rules(self, path: str, items: list[Json]) -> None:
+    def _rules(self, path: str, items: Sequence[Json]) -> None:
         for one in items:
             kind = "user" if "username" in one else "client" if "clientid" in one else "all"
             name = "" if kind == "all" else str(one["username" if kind == "user" else "clientid"])
@@ -129,7 +136,7 @@ class _Reading:
             kept = [line for line in said if not pattern or line.startswith("deny")]
             self._sections.setdefault(f"[{kind} {name}]" if name else "[all]", []).extend(kept)
 
-    def _bans(self, path: str, items: list[Json]) -> None:
+    def _bans(self, path: str, items: Sequence[Json]) -> None:
         lines = []
         for one in items:
             option, who = _OF_BANS.get(str(one["as"])), str(one["who"])
@@ -142,6 +149,21 @@ class _Reading:
                 words += ["--reason", str(one["reason"])] if one.get("reason") else []
                 lines.append(shlex.join(words) + "\n")
         self._found.bans = (self._found.bans or "") + "".join(lines)
+
+
+def _encoded(user: Json, hashing: str | None) -> str:
+    """The hash of a password as a file of users has it; ``ValueError`` says why there is none."""
+    found = str(user.get("password_hash") or "")
+    if re.match(r"\$2[aby]\$", found):
+        return found
+    try:
+        if hashing is None:
+            raise ValueError("is no bcrypt, and --hash does not say what it is")
+        if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})+", found):
+            raise ValueError("is not hexadecimal")
+        return salted_hashes.encode(hashing, str(user.get("salt") or "").encode(), bytes.fromhex(found))
+    except ValueError as error:
+        raise ValueError(f"its hash {error}: it needs a new password (iot-mqtt passwd)") from error
 
 
 def _said(rule: Json, note: Callable[[str], None]) -> Iterator[str]:

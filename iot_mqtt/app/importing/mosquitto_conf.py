@@ -31,7 +31,7 @@ _QUIET = frozenset(
 )
 #: Why others are not taken over; ``nothing here is like it`` for the rest.
 _WHY = {
-    "persistence_location": "what lies there is not read: sessions begin anew; retained messages are published again",
+    "persistence_location": "what lies there is taken over by iot-mqtt import sessions, and by import retained",
     "persistence": "whether anything is kept is said by grid.kind and durable_sessions.enable",
     "message_size_limit": "a limit of payloads; mqtt.max_packet_size bounds whole packets",
     "queue_qos0_messages": "QoS 0 waits for sessions that are kept as QoS 1 does",

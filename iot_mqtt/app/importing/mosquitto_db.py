@@ -1,4 +1,4 @@
-"""``mosquitto.db``, as mosquitto writes it at its end and now and then: the retained messages in it.
+"""``mosquitto.db``, as mosquitto writes it at its end and now and then: its chunks, and the messages in it.
 
 ::
 
@@ -10,7 +10,8 @@
 
 Version 3 and 4 have another message: ``id 8 | client id | user, port 2 (4) | 2 | 2 | topic | qos 1 | retain 1 |
 payload``, where texts have their length in front of them. Lengths are big-endian; ids and times are the machine's that
-wrote it, little-endian here. A message stands before whoever names it.
+wrote it, little-endian here. A message stands before whoever names it. The chunks of sessions are in
+``mosquitto_sessions``.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Stored:
     message: Publish
     #: Seconds since 1970; 0: never.
     expires: int
+    #: The client that published it.
+    source: str = ""
 
 
 class Database:
@@ -72,7 +75,7 @@ class Database:
     def messages(self, now: float) -> Iterator[Publish]:
         """What is retained and has not expired; of the broker's own ``$SYS`` nothing."""
         for stored in self._all():
-            message = stored.message
+            message = replace(stored.message, retain=True)
             if message.topic.startswith(b"$") or not message.payload:
                 continue
             if stored.expires > 0:
@@ -84,12 +87,17 @@ class Database:
 
     def _all(self) -> Iterator[Stored]:
         for number in self._retained:
-            place = self._places.get(number)
-            # mosquitto itself passes over what names a message that is not there: it has expired.
-            if place is not None:
-                yield self._message(*place)
+            stored = self.stored(number)
+            if stored is not None:
+                yield stored
 
-    def _look(self) -> None:
+    def stored(self, number: int) -> Stored | None:
+        """The message of this id. mosquitto itself passes over what names one that is not there: it has expired."""
+        place = self._places.get(number)
+        return None if place is None else self._message(*place)
+
+    def chunks(self) -> Iterator[tuple[int, int, int]]:
+        """(kind, where it begins, where it ends), without their heads."""
         data, head, pos = self._data, _CHUNK[self._new], _FILE.size
         while pos < len(data):
             if pos + head.size > len(data):
@@ -99,21 +107,29 @@ class Database:
             pos = begin + size
             if pos > len(data):
                 raise Refused(f"it is cut off, or damaged, at byte {begin}")
+            yield kind, begin, pos
+
+    def body(self, begin: int, end: int) -> bytes:
+        """The bytes of a chunk."""
+        return bytes(self._data[begin:end])
+
+    def _look(self) -> None:
+        for kind, begin, end in self.chunks():
             if kind in (_MESSAGE, _RETAINED):
-                if size < _ID.size:
+                if end - begin < _ID.size:
                     raise Refused(f"it is damaged at byte {begin}")
-                (number,) = _ID.unpack_from(data, begin)
+                (number,) = _ID.unpack_from(self._data, begin)
                 if kind == _MESSAGE:
-                    self._places[number] = (begin, pos)
+                    self._places[number] = (begin, end)
                 else:
                     self._retained[number] = None
 
     def _message(self, begin: int, end: int) -> Stored:
-        body = bytes(self._data[begin:end])
+        body = self.body(begin, end)
         try:
             stored = _message(body) if self._new else _old_message(body, self.version)
             check_topic(stored.message.topic)
-        except (struct.error, IndexError, MqttError) as error:
+        except (struct.error, IndexError, UnicodeDecodeError, MqttError) as error:
             raise Refused(f"it is damaged: the message at byte {begin}: {error}") from error
         if stored.message.qos > 2:
             raise Refused(f"it is damaged: the message at byte {begin} has QoS {stored.message.qos}")
@@ -122,35 +138,41 @@ class Database:
 
 def _message(body: bytes) -> Stored:
     _, expires = _STORE.unpack_from(body)
-    size, _, client, user, topic, _, qos, _ = _SIZES.unpack_from(body, _STORE.size)
-    pos = _STORE.size + _SIZES.size + client + user
+    size, _, client, user, topic, _, qos, retain = _SIZES.unpack_from(body, _STORE.size)
+    pos = _STORE.size + _SIZES.size
+    source = _cut(body, pos, client).decode()
+    pos += client + user
     name = _cut(body, pos, topic)
     payload = _cut(body, pos + topic, size)
     raw = body[pos + topic + size :]
-    properties = _properties(raw) if raw else NO_PROPERTIES
-    return Stored(Publish(name, payload, qos, retain=True, properties=properties), expires)
+    properties = replace(properties_of(raw), subscription_identifiers=(), topic_alias=None)
+    return Stored(Publish(name, payload, qos, retain=bool(retain), properties=properties), expires, source)
 
 
-def _properties(raw: bytes) -> Properties:
-    """Behind their length, as in a packet."""
+def properties_of(raw: bytes) -> Properties:
+    """Behind their length, as in a packet; nothing: there are none."""
+    if not raw:
+        return NO_PROPERTIES
     at = 1
     while raw[at - 1] & 0x80:
         at += 1
-    found = read_properties(raw[at:], PacketType.PUBLISH)
-    return replace(found, subscription_identifiers=(), topic_alias=None)
+    return read_properties(raw[at:], PacketType.PUBLISH)
 
 
 def _old_message(body: bytes, version: int) -> Stored:
-    pos = _ID.size
-    for _ in range(version - 2):
-        pos += 2 + _U16.unpack_from(body, pos)[0]
-    pos += 4 if version == 3 else 6
-    (size,) = _U16.unpack_from(body, pos)
-    name = _cut(body, pos + 2, size)
-    pos += 2 + size
-    qos = body[pos]
+    source, pos = text_at(body, _ID.size)
+    if version == 4:
+        pos = text_at(body, pos)[1] + 2
+    name, pos = text_at(body, pos + 4)
+    qos, retain = body[pos], body[pos + 1]
     (size,) = _U32.unpack_from(body, pos + 2)
-    return Stored(Publish(name, _cut(body, pos + 6, size), qos, retain=True), 0)
+    return Stored(Publish(name, _cut(body, pos + 6, size), qos, retain=bool(retain)), 0, source.decode())
+
+
+def text_at(body: bytes, pos: int) -> tuple[bytes, int]:
+    """A text behind its length, and where it ends."""
+    (size,) = _U16.unpack_from(body, pos)
+    return _cut(body, pos + 2, size), pos + 2 + size
 
 
 def _cut(body: bytes, begin: int, size: int) -> bytes:

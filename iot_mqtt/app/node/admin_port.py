@@ -11,6 +11,7 @@ from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.dashboard import Dashboard, Sockets
 from iot_mqtt.admin.everywhere import Asking, Everywhere
 from iot_mqtt.admin.limit_resources import LimitResources
+from iot_mqtt.admin.pipeline_tables import PipelineTableResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.rule_resources import RuleResources
 from iot_mqtt.admin.site import make_site
@@ -25,6 +26,7 @@ from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.parts import bound, make_tls_settings
 from iot_mqtt.app.pipeline.status import read_status
+from iot_mqtt.app.pipeline.table_rows import TableRows
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.service import Access
@@ -139,6 +141,7 @@ class AdminPort:
                 AuthResources(self._access, limits),
                 LimitResources(limits),
                 RuleResources(self._access.acl_desk(self._directory), self._access),
+                PipelineTableResources(TableRows(pipeline_dir(config) / "tables", self._reactor)),
                 *callers.resources,
                 *self._further,
             ),

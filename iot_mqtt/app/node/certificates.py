@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from iot_mqtt.pipeline import TlsConfigurationError, TlsContext
@@ -17,6 +17,9 @@ LOOK_SECONDS = 0.4
 #: Days before the end of a certificate from which on it is an alarm, and how often the log says so.
 WARN_DAYS = 14
 SAY_SECONDS = 86_400.0
+
+#: Makes a call now and every so many seconds (``periodic.Periodic``).
+Repeat = Callable[[float, Callable[[], object]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,19 @@ class Certificates:
         self._ports: dict[str, TlsContext] = {}
         #: When the log has to say again what is over soon.
         self._say_at = 0.0
+        #: What has a call made regularly; None before ``begin``, and once it was told to.
+        self._repeat: Repeat | None = None
+
+    def begin(self, repeat: Repeat) -> None:
+        """From now on the files are looked at regularly, as soon as there are any."""
+        self._repeat = repeat
+        self._look_regularly()
 
     def add(self, name: str, context: TlsContext | None) -> None:
         """A port was opened."""
         if context is not None:
             self._ports[name] = context
+            self._look_regularly()
 
     def remove(self, name: str) -> None:
         """A port was closed."""
@@ -84,6 +95,12 @@ class Certificates:
             )
             for name, tls in self._ports.items()
         ]
+
+    def _look_regularly(self) -> None:
+        repeat = self._repeat
+        if self._ports and repeat is not None:
+            self._repeat = None
+            repeat(LOOK_SECONDS, self.look)
 
     def _renew(self, name: str, context: TlsContext, *, changed_only: bool) -> None:
         try:

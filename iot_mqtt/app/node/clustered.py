@@ -16,14 +16,17 @@ from twisted.python.failure import Failure
 from iot_mqtt import __version__
 from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.sections import ClientTlsConfig, Config
+from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
+from iot_mqtt.app.node.uplink import make_failovers
+from iot_mqtt.app.node.uplink_failover import UplinkFailovers
 from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
-from iot_mqtt.cluster import channels
+from iot_mqtt.cluster import channels, grid_format
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.cluster.questions import Questions
@@ -63,9 +66,16 @@ class Clustered:
         self._node: ClusterNode | None = None
         self._looking = False
         self._beacon: Beacon | None = None
+        self._failovers: UplinkFailovers | None = None
+
+    @property
+    def grid_format(self) -> int:
+        """Of what the nodes keep."""
+        return grid_format.FORMAT
 
     async def join(self) -> int:
         """This node's number, which its log is written under. What earlier lives had begun is finished."""
+        await grid_format.require(self.grid, __version__)
         self.grid.on_fenced = self._end
         self._place = await enter(self.grid, self._config.node.id)
         log.info("joined", extra={"number": self._place.number, "boot": self._place.boot})
@@ -114,6 +124,17 @@ class Clustered:
         if self._node is not None:
             self._node.reachable_at(dict(addresses))
 
+    def failover(
+        self, config: Config, broker: Composition, cross: Callable[[Callable[[], None]], object]
+    ) -> Callable[[], None]:
+        """What is to be called every few seconds, so that the uplink gets what nodes that are gone have recorded."""
+        assert self._place is not None
+        failovers = make_failovers(config, broker, self.grid, self._registry, self._place.number, self._follow, cross)
+        if failovers is None:
+            return _nothing
+        self._failovers = failovers
+        return Following(failovers.look, "the uplink of nodes that are gone").look
+
     def retain(self, settings: LogSettings) -> None:
         """Logs of other nodes are kept by these settings now."""
         renew(self._settings, settings)
@@ -141,7 +162,9 @@ class Clustered:
         assert self._place is not None
         mine = [known for known in await known_nodes(self.grid) if known.number == self._place.number]
         self._looking = False
-        if not mine or mine[0].node_id != self._place.node_id:
+        if mine and mine[0].node_id != self._place.node_id:
+            self._end("this node was removed from the cluster")
+        elif not mine:
             self._end("the grid has forgotten this node: all of its servers were gone, and it is not persistent")
         elif mine[0].boot != self._place.boot:
             self._end(f"another process has started as {self._place.node_id}")
@@ -197,6 +220,8 @@ class Clustered:
         """Everything is committed: others may have our clients."""
         if self._beacon is not None:
             self._beacon.stop()
+        if self._failovers is not None:
+            self._failovers.stop()
         self.grid.gateway.leave()
         if self._node is not None:
             await self._node.stop()
@@ -207,6 +232,10 @@ class Clustered:
         """Others have taken our place. The connections end; nothing more is written."""
         await self.leave()
         await self.grid.close()
+
+
+def _nothing() -> None:
+    """Nothing is sent up here."""
 
 
 def make_grid(config: Config, reactor: Any, clock: Clock) -> IgniteGrid:

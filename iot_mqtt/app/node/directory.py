@@ -1,4 +1,4 @@
-"""What other nodes change in the directory, looked at again and again."""
+"""What other nodes change, looked at again and again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ class Following:
     and when it is over.
     """
 
-    def __init__(self, refresh: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self, refresh: Callable[[], Coroutine[Any, Any, None]], what: str = "users and rules of the grid"
+    ) -> None:
+        """``what`` is looked at, for the log."""
         self._refresh = refresh
+        self._what = what
         self._looking = False
         self._trouble = False
 
@@ -31,11 +35,11 @@ class Following:
     def _seen(self, _: None) -> None:
         self._looking = False
         if self._trouble:
-            log.info("users and rules of the grid are followed again")
+            log.info("%s can be seen again", self._what)
         self._trouble = False
 
     def _failed(self, failure: Failure) -> None:
         self._looking = False
         if not self._trouble:
-            log.warning("users and rules of the grid are not followed: %s", failure.getErrorMessage())
+            log.warning("%s cannot be seen: %s", self._what, failure.getErrorMessage())
         self._trouble = True

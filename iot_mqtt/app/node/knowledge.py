@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from iot_mqtt.admin.why.facts import Facts, Home, Rights
+from iot_mqtt.app.node.look_ups import LookUps
 from iot_mqtt.auth.bans import BanBook
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.service import Access
-from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.broker.facade import AttemptInfo, SessionInfo
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.errors import MqttError
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.addresses import parsed
@@ -51,10 +51,8 @@ class Life(Protocol):
 
 #: In which life a session is; None: it is in none. Raises ``Unavailable``.
 HomeOf = Callable[[str], Awaitable[Life | None]]
-
-
 #: How the connections of a client ended in the life of the node before this one, the newest first.
-EndsBefore = Callable[[str], Awaitable[list[AttemptInfo]]]
+EndsBefore = Callable[[str], Coroutine[Any, Any, list[AttemptInfo]]]
 
 
 class Knowledge:
@@ -86,18 +84,21 @@ class Knowledge:
         info = view.info()
         subscriptions = view.subscriptions(asked, None, _SUBSCRIPTIONS)
         session = view.session(asked)
+        looks = LookUps(self._clock)
+        commands = looks.begin("its commands", self._commands(asked), ())
+        codec = looks.begin("its codec", self._codec(asked), None)
+        home = looks.begin("where its session is", self._home(asked if session is None else None), None)
+        counted = looks.begin("what waits for it in the log", self._counted(view, session), session)
         found = Facts(
             node=info.node_id,
             now=self._clock.wall(),
             asked=asked,
             client=view.client(asked),
-            session=None if session is None else (await view.counted([session]))[0],
             subscriptions=tuple(one.subscription for one in subscriptions),
+            shares=tuple(view.subscribing.shares(asked)),
             attempts=tuple(view.attempts(asked)),
             troubles=tuple(view.counters.recent.of(asked)),
             plugins=tuple(self._gateways.plugins.info()),
-            commands=await self._commands(asked),
-            codec=await self._codec(asked),
             broker=info,
             log=view.log.info(),
             uplink=view.uplink(),
@@ -105,17 +106,26 @@ class Knowledge:
             topic=topic,
             unwanted=tuple(view.unwanted(_TOPICS)) if subscriptions else (),
             knows_user=self._knows_user,
+            session=session,
         )
         if not found.known:
-            found = replace(found, attempts=tuple(await self._ends_before(asked)))
+            ends = looks.begin("how its connections ended before this node was restarted", self._ends_before(asked), [])
+            found = replace(found, attempts=tuple(await ends))
         host = parsed(asked)
         hosts = found.hosts if host is None else (*found.hosts, str(host))
-        return replace(
+        found = replace(
             found,
             unnamed=tuple(self._unnamed(view, found, hosts)),
             bans=tuple(self._bans.all_of(asked, found.users, hosts)),
-            home=None if session is not None else await self._home(asked),
             rights=self._rights(found),
+        )
+        return replace(
+            found,
+            session=await counted,
+            commands=await commands,
+            codec=await codec,
+            home=await home,
+            unanswered=tuple(looks.unanswered),
         )
 
     def _unnamed(self, view: View, found: Facts, hosts: tuple[str, ...]) -> list[AttemptInfo]:
@@ -124,32 +134,26 @@ class Knowledge:
             return [one for host in hosts for one in view.unnamed(host, _UNNAMED)]
         return [] if found.known else view.unnamed(None, _UNNAMED)
 
+    @staticmethod
+    async def _counted(view: View, session: SessionInfo | None) -> SessionInfo | None:
+        return None if session is None else (await view.counted([session]))[0]
+
     async def _commands(self, client_id: str) -> tuple[StoredCommand, ...]:
         """Those that are not over, and those that came to nothing of late; the last first."""
         since = self._clock.wall() - _RECENT
-        try:
-            found = await self._devices().commands.page(client_id, None, None, _COMMANDS)
-        except MqttError:
-            # The grid does not answer: that is named by itself, and must not hide the rest.
-            return ()
+        found = await self._devices().commands.page(client_id, None, None, _COMMANDS)
         wanted = [one for one in found if one.state is not State.ACKED and one.changed_at > since]
         return tuple(sorted(wanted, key=lambda one: one.changed_at, reverse=True))
 
     async def _codec(self, client_id: str) -> str | None:
-        try:
-            device = await self._devices().devices.find(client_id, "")
-        except MqttError:
-            return None
+        device = await self._devices().devices.find(client_id, "")
         return None if device is None else device.codec or None
 
-    async def _home(self, client_id: str) -> Home | None:
-        """Where the session is, if it is at home on another node."""
-        if self._home_of is None:
+    async def _home(self, client_id: str | None) -> Home | None:
+        """Where the session is, if it is at home on another node; None: of a client whose session is here."""
+        if self._home_of is None or client_id is None:
             return None
-        try:
-            life = await self._home_of(client_id)
-        except MqttError:
-            return None
+        life = await self._home_of(client_id)
         if life is None:
             return None
         for member in self._view().cluster.info().members:

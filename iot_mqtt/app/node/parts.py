@@ -10,6 +10,7 @@ from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig, TlsConfig
+from iot_mqtt.app.migrated import refuse_migrated
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.conduct import Patience
 from iot_mqtt.broker.connections.connection import Connection, Kind
@@ -48,6 +49,7 @@ def make_grid(config: Config, reactor: Any) -> EmbeddedGrid | MemoryGrid:
     """The grid of a node by itself."""
     if config.grid.kind == "memory":
         return MemoryGrid()
+    refuse_migrated(grid_dir(config))
     return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor)
 
 

@@ -25,6 +25,8 @@ class Periodic:
             loop = LoopingCall(call)
             loop.clock = self._reactor
             loop.start(seconds).addErrback(_failed)
+            # From its second call on at multiples of its interval, as everything else (``ports.clock.until_beat``).
+            loop.starttime = 0.0
             self._loops.append(loop)
 
     def stop(self) -> None:

@@ -23,15 +23,17 @@ from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.topic_resources import TopicResources
 from iot_mqtt.admin.why.resource import WhyResources
 from iot_mqtt.admin.why.topic_resource import TopicWhyResources
+from iot_mqtt.app import data_format
 from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
-from iot_mqtt.app.node.certificates import LOOK_SECONDS as CERTIFICATES_SECONDS
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
+from iot_mqtt.app.node.disk_room import DiskRoom
+from iot_mqtt.app.node.ending import end_at_once
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import GridCopies
 from iot_mqtt.app.node.inbox import make_letters
@@ -132,7 +134,7 @@ class Service:
         cross = self._reactor.callFromThread
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
-        self._store = GridStore(self._grid, self.clock, self.counters)
+        self._store = GridStore(self._grid, self.clock, self.counters, end_at_once)
         self.directory = GridDirectory(self._grid, self.clock)
         self._bans = BanBook(self.directory, self.clock, config.node.id)
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}
@@ -176,7 +178,7 @@ class Service:
         collector.begin(again=before_listening is not None)
         keep_freed()
         self._repeat(LOOK_SECONDS, collector.look)
-        self._repeat(DISK_SECONDS, self.broker.budget.measure)
+        self._repeat(DISK_SECONDS, self._look_at_disk())
         if self._cluster is not None:
             self._cluster.fit(messages, self.broker.budget, self.broker.upkeep)
         if before_listening is not None:
@@ -194,9 +196,7 @@ class Service:
         self._repeat(BANS_SECONDS, Following(self._bans.sweep).look)
         self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
         if self._cluster is not None:
-            self._cluster.listening(self._listeners.addresses)
-            self._repeat(UPKEEP_SECONDS, self._show_load)
-            self._repeat(CARE_SECONDS, self._take_care)
+            self._care(self._cluster)
         if self._ended is not None:
             raise Unavailable(self._ended)
         self._take_changes()
@@ -204,6 +204,13 @@ class Service:
         if letters is not None:
             letters.begin()
         return " ".join(["ready", *ports])
+
+    def _care(self, cluster: Clustered) -> None:
+        """Be seen by the other nodes, and look after those that are gone."""
+        cluster.listening(self._listeners.addresses)
+        self._repeat(UPKEEP_SECONDS, self._show_load)
+        self._repeat(CARE_SECONDS, self._take_care)
+        self._repeat(UPKEEP_SECONDS, cluster.failover(self._config, self.broker, self._reactor.callFromThread))
 
     async def first_password(self) -> str | None:
         """Of the first admin user, if this start has made one."""
@@ -224,6 +231,11 @@ class Service:
             self.configuration.read = self._written(self.reread).read_alone
         if (cluster := self._cluster) is not None:
             self.live.then(lambda told: cluster.retain(log_settings(told.log)))
+
+    def _look_at_disk(self) -> Callable[[], None]:
+        if isinstance(self._grid, EmbeddedGrid):
+            return DiskRoom(self._grid, self.broker.budget, self.counters, self.clock).look
+        return self.broker.budget.measure
 
     def _shed_load(self) -> None:
         """Measure how late the loop is, and let nobody in while it is too late."""
@@ -301,13 +313,19 @@ class Service:
             call_soon=self._reactor.call_at_turn_end,
         )
         self._watching.record(self.broker.recorder)
+        self._watching.trace(self.broker)
         self._access.on_changed = self.broker.rights.changed
         self._bans.on_added = self.broker.bouncer.added
         conduct = make_conduct(self.live, self._bans, self.clock)
         self.broker.connections.on_closed = (*self.broker.connections.on_closed, conduct.ended)
         self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access.lets)
         self._access.limits.on_changed = self.broker.limiting.changed
-        self.view = make_view(self.broker, node_id=config.node.id, version=__version__, started_at=self.clock.wall())
+        # Both were looked at before anything else: they are what this version writes.
+        formats = {"data_format": data_format.FORMAT}
+        if self._cluster is not None:
+            formats["grid_format"] = self._cluster.grid_format
+        named = {"node_id": config.node.id, "version": __version__}
+        self.view = make_view(self.broker, **named, started_at=self.clock.wall(), formats=formats)
 
     async def _keep(self, write: Callable[[], None]) -> None:
         await SlowFiles(write, self._reactor, CONFIG_PATIENCE, "the data directory").read()
@@ -339,12 +357,12 @@ class Service:
             self._certificates.add(one.name, one.tls)
         ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
         asking = None if self._cluster is None else self._cluster.questions
-        self._watching.tell(self.broker, self.view, self.accompanied, asking)
+        self._watching.tell(self.broker, self.view, self.accompanied, asking, self.gateways.captures)
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
-        self._repeat(CERTIFICATES_SECONDS, self._certificates.look)
+        self._certificates.begin(self._repeat)
         return ports
 
     @property
@@ -496,6 +514,7 @@ class Service:
             if self._cluster is not None:
                 await self._cluster.leave()
             await self._grid.close()
+        await self._watching.finish()
         await self._stop_rest()
 
     async def _settle(self, what: Coroutine[Any, Any, None], deadline: float) -> None:

@@ -23,9 +23,11 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from iot_mqtt.admin.streams import Stream, event_bytes
 from iot_mqtt.admin.trace_resources import Wanted
 from iot_mqtt.app.node.events import Asking, Sources
+from iot_mqtt.app.node.frame_traces import FrameTraces
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.recorder import Recorded, Recorder, is_over
 from iot_mqtt.codec.describing import Splitter, described, described_one
+from iot_mqtt.devices.link import WatchedLinks
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.topics import matches
@@ -85,7 +87,7 @@ class Trace:
         """The same of one that has just begun: with what came so far."""
         if self.wanted.filter is None:
             for one in described(recorded.image()):
-                self._tell(recorded, one.direction, one.packet, one.text)
+                self.tell(recorded.client_id, recorded.peer, one.direction, one.packet, one.text)
 
     def leave(self, recorded: Recorded) -> None:
         """A connection that is over."""
@@ -100,12 +102,12 @@ class Trace:
         for first, length, body in splitter.feed(data):
             if self.wanted.filter is not None and first >> 4 != 3:
                 continue
-            if self._told >= A_SECOND and self._second == int(self._clock.monotonic()):
+            if self.full:
                 self.lost += 1
                 continue
             packet, text, topic = described_one(first, length, body, tapped.five)
             if self.wanted.filter is None or matches(self.wanted.filter, topic.decode("utf-8", "replace")):
-                self._tell(recorded, "out" if direction else "in", packet, text)
+                self.tell(recorded.client_id, recorded.peer, "out" if direction else "in", packet, text)
 
     def take(self) -> dict[str, Any]:
         """What has gathered."""
@@ -115,7 +117,13 @@ class Trace:
         self.asked_at = self._clock.monotonic()
         return {"lines": lines, "lost": lost}
 
-    def _tell(self, recorded: Recorded, direction: str, packet: str, text: str) -> None:
+    @property
+    def full(self) -> bool:
+        """Whether nothing more is told in this second."""
+        return self._told >= A_SECOND and self._second == int(self._clock.monotonic())
+
+    def tell(self, client: str, peer: str, direction: str, packet: str, text: str) -> None:
+        """One line, if there is room for it."""
         second = int(self._clock.monotonic())
         if second != self._second:
             self._second, self._told = second, 0
@@ -123,7 +131,7 @@ class Trace:
             self.lost += 1
             return
         self._told += 1
-        who = {"node": self._node, "at": self._clock.wall(), "client": recorded.client_id, "peer": recorded.peer}
+        who = {"node": self._node, "at": self._clock.wall(), "client": client, "peer": peer}
         self.lines.append({**who, "direction": direction, "packet": packet, "text": text})
 
 
@@ -136,10 +144,12 @@ class TraceDesk:
         self._recorder: Recorder | None = None
         self._of: Sources | None = None
         self._traces: dict[str, Trace] = {}
+        self._frames: FrameTraces | None = None
 
-    def begin(self, recorder: Recorder, of: Sources) -> None:
-        """There is a broker."""
+    def begin(self, recorder: Recorder, of: Sources, links: WatchedLinks | None = None) -> None:
+        """There is a broker; ``links``: to gateways."""
         self._recorder, self._of = recorder, of
+        self._frames = None if links is None else FrameTraces(links, self._traces)
         recorder.on_ended = self._ended
         if of.asking is not None:
             of.asking.later[QUESTION] = self._answer
@@ -174,11 +184,15 @@ class TraceDesk:
         for recorded in recorder.connections:
             if recorded.client_id and trace.concerns(recorded):
                 self._tap(trace, recorded)
+        if self._frames is not None:
+            self._frames.look()
         self._clock.call_later(FORGOTTEN, partial(self._look_after, id))
         return trace
 
     def _close(self, id: str) -> None:
         self._traces.pop(id, None)
+        if self._frames is not None:
+            self._frames.look()
         recorder = self._recorder
         if recorder is not None and not self._traces:
             recorder.on_named = recorder.on_refused = None

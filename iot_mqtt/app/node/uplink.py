@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from iot_mqtt.app.config.folders import uplink_dir
+from iot_mqtt.app.config.folders import failover_dir, uplink_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
 from iot_mqtt.grid.places import GridPlaces
 from iot_mqtt.ports.grid import Grid
+from iot_mqtt.ports.log import Followed
+from iot_mqtt.ports.registry import Registry
 from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Sink
 from iot_mqtt.uplink.files import FileSink
 from iot_mqtt.uplink.rulebook import RuleBook
 from iot_mqtt.uplink.rules import rules_of
+
+if TYPE_CHECKING:
+    from iot_mqtt.app.node.uplink_failover import UplinkFailovers
 
 #: Topics of the platform that mean something in any case, beside those that the configuration names.
 KNOWN_TOPICS = ("iot.dead",)
@@ -68,14 +73,43 @@ def make_uplink(
     return Uplinked(uplink, book, desk)
 
 
-def _make_sink(config: Config, cross: Callable[[Callable[[], None]], object]) -> Sink:
+def make_failovers(
+    config: Config,
+    broker: Composition,
+    grid: Grid,
+    registry: Registry,
+    number: int,
+    follow: Callable[[int], Awaitable[Followed]],
+    cross: Callable[[Callable[[], None]], object],
+) -> UplinkFailovers | None:
+    """What sends up for nodes that are gone; None where nothing is sent up."""
+    if config.uplink.kind == "none":
+        return None
+    # Late: the libraries of a cluster.
+    from iot_mqtt.app.node.uplink_failover import UplinkFailovers
+
+    return UplinkFailovers(
+        grid,
+        registry,
+        number,
+        follow,
+        broker.clock,
+        broker.turn.call_soon,
+        lambda gone: _make_sink(config, cross, gone),
+        lambda: rules_of(config.uplink.rules)[0],
+    )
+
+
+def _make_sink(config: Config, cross: Callable[[Callable[[], None]], object], gone: int | None = None) -> Sink:
+    """``gone``: for what that node has recorded, beside this node's own."""
     told = config.uplink
     if told.kind == "kafka":
         # Whoever has no Kafka need not wait for its library.
         from iot_mqtt.uplink.kafka.sink import KafkaSink
 
         return KafkaSink(told.kafka, cross, time.monotonic)
-    return FileSink(uplink_dir(config), told.file, cross, time.monotonic)
+    folder = uplink_dir(config) if gone is None else failover_dir(config, gone)
+    return FileSink(folder, told.file, cross, time.monotonic)
 
 
 def _reserved(config: Config) -> tuple[str, ...]:

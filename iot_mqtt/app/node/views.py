@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
@@ -35,8 +36,10 @@ class Neighbours(Together, Protocol):
         """Tell the others whether this node takes clients."""
 
 
-def make_view(broker: Composition, *, node_id: str, version: str, started_at: float) -> View:
-    """The facade for the admin side."""
+def make_view(
+    broker: Composition, *, node_id: str, version: str, started_at: float, formats: Mapping[str, int] | None = None
+) -> View:
+    """The facade for the admin side; ``formats``: of what the node keeps, as ``BrokerInfo`` has them."""
     turn, sessions, log, budget = broker.turn, broker.sessions, broker.log, broker.budget
 
     def uplink() -> UplinkInfo | None:
@@ -52,6 +55,7 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
         node_id=node_id,
         version=version,
         started_at=started_at,
+        formats=formats or {},
         counters=broker.counters,
         figures=Figures(
             broker.connections, sessions, broker.groups, broker.routes, broker.retention, budget, broker.counters
@@ -62,7 +66,9 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
         subscribing=SubscriptionsView(
             sessions, broker.subscriptions, requests, broker.retained_reading, broker.settings, broker.clock, turn
         ),
-        log=LogView(log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon)),
+        log=LogView(
+            log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon), broker.clock
+        ),
         cluster=make_cluster_view(broker, node_id=node_id, version=version),
         dropped=DroppedView(broker.counters.recent, broker.attempts),
         refuses=lambda: broker.door.refusing is not None,
@@ -74,7 +80,13 @@ def make_view(broker: Composition, *, node_id: str, version: str, started_at: fl
 def make_cluster_view(broker: Composition, *, node_id: str, version: str) -> ClusterView:
     """Its part about the cluster."""
     return ClusterView(
-        broker.draining, broker.connections, broker.store, broker.counters, node_id=node_id, version=version
+        broker.draining,
+        broker.connections,
+        broker.store,
+        broker.budget,
+        broker.counters,
+        node_id=node_id,
+        version=version,
     )
 
 

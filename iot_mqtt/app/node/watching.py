@@ -22,6 +22,7 @@ from iot_mqtt.app.node.figures import LOOK_SECONDS as FIGURES_SECONDS
 from iot_mqtt.app.node.figures import NodeFigures
 from iot_mqtt.app.node.packets import PacketDesk
 from iot_mqtt.app.node.periodic import Periodic
+from iot_mqtt.app.node.trace_export import TraceExport
 from iot_mqtt.app.node.tracing import TraceDesk
 from iot_mqtt.app.node.webhooks import Webhooks
 from iot_mqtt.auth.web import AgentWeb
@@ -29,11 +30,13 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
+from iot_mqtt.devices.link import WatchedLinks
 from iot_mqtt.metrics.exposition import Collector, Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.metrics.history.history import SAMPLE_SECONDS
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
+from iot_mqtt.metrics.traces import TracesCollector
 from iot_mqtt.metrics.webhooks import WebhooksCollector
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
@@ -64,6 +67,9 @@ class Watching:
         self._events = EventDesk(config.node.id, clock)
         self._traces = TraceDesk(config.node.id, clock)
         told, cross = config.events.webhooks, reactor.callFromThread
+        self._web = web
+        #: Spans of messages, if any are told.
+        self._spans: TraceExport | None = None
         self._webhooks = Webhooks(config.node.id, told, web, clock, webhooks_dir(config), cross)
 
     @property
@@ -81,17 +87,26 @@ class Watching:
         """Keep the last packets of clients from now on."""
         self._repeat(*self.packets.begin(recorder))
 
+    def trace(self, broker: Composition) -> None:
+        """Tell the way of messages from now on, of those clients that the configuration says."""
+        settings = self._config.telemetry.traces
+        if settings.enabled:
+            self._spans = TraceExport(settings, self._config.node.id, self._web, self._clock)
+            self._repeat(1.0, broker.trace(settings, self._spans).sweep)
+
     async def count(self, broker: Composition, view: View, grid: Grid, number: int) -> None:
         """Go on with the figures where the life before has ended; before anything is loaded."""
         await self._figures.begin(broker, view, grid, number)
         self._repeat(FIGURES_SECONDS, self._figures.look)
         self._repeat(SAMPLE_SECONDS, self._figures.sample)
 
-    def tell(self, broker: Composition, view: View, devices: Accompanied, asking: Asking | None) -> None:
-        """Tell what happens to whoever listens."""
+    def tell(
+        self, broker: Composition, view: View, devices: Accompanied, asking: Asking | None, links: WatchedLinks
+    ) -> None:
+        """Tell what happens to whoever listens; ``links``: to gateways."""
         sources = sources_of(broker, view, devices, asking)
         self._repeat(*self._events.begin(sources))
-        self._traces.begin(broker.recorder, sources)
+        self._traces.begin(broker.recorder, sources, links)
         if self._config.events.topics:
             EventTopics(self._config.node.id, broker.publishing, broker.turn.call_soon).begin(sources.events)
         self._webhooks.begin(sources.events)
@@ -116,6 +131,7 @@ class Watching:
             view.info,
             *collectors,
             WebhooksCollector(self._webhooks.facts),
+            TracesCollector(lambda: self._spans),
             lag=self.lag,
             listeners=listeners,
             log=view.log.info,
@@ -129,8 +145,15 @@ class Watching:
         """Keep what is left, with the last commit."""
         self._figures.close()
 
+    async def finish(self) -> None:
+        """Send the spans that wait; everything else is over."""
+        if self._spans is not None:
+            await self._spans.finish()
+
     def close(self) -> None:
         """Nobody is told anything any more."""
         self.packets.close()
         self._events.close()
         self._webhooks.close()
+        if self._spans is not None:
+            self._spans.close()

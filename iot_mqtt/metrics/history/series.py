@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import Counters, quantile
 from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
 
 #: How samples become one: those of a longer time, and those of several nodes.
@@ -78,21 +78,30 @@ LEVELS: tuple[tuple[Series, Callable[[Facts], float]], ...] = (
     (Series("disk_used", "bytes", over_nodes="max"), lambda facts: facts.log.disk_used),
     (Series("uplink_lag", "messages"), lambda facts: 0 if facts.uplink is None else facts.uplink.lag_messages),
 )
-ALL: tuple[Series, ...] = tuple(series for series, _ in (*RATES, *LEVELS))
+#: So large a share of the messages acknowledged since the sample before waited at most so long for their commit; 0
+#: where there were none.
+WAITS: tuple[tuple[Series, float], ...] = (
+    (Series("acknowledgement_p50", "seconds", "max", "max"), 0.5),
+    (Series("acknowledgement_p99", "seconds", "max", "max"), 0.99),
+)
+ALL: tuple[Series, ...] = tuple(series for series, _ in (*RATES, *LEVELS, *WAITS))
 
 
 class Sampler:
     """Makes samples, each from the growth since the one before."""
 
     def __init__(self) -> None:
-        self._before: tuple[float, list[float]] | None = None
+        self._before: tuple[float, list[float], list[int]] | None = None
 
     def sample(self, facts: Facts, now: float) -> list[float] | None:
         """The values of ``ALL``; None: there was none before. ``now`` is monotonic."""
         totals = [float(total(facts)) for _, total in RATES]
-        before, self._before = self._before, (now, totals)
+        waits = facts.counters.acknowledgement_wait
+        before, self._before = self._before, (now, totals, list(waits.counts))
         if before is None or now <= before[0]:
             return None
         elapsed = now - before[0]
         rates = [max(0.0, total - old) / elapsed for total, old in zip(totals, before[1], strict=True)]
-        return rates + [float(level(facts)) for _, level in LEVELS]
+        fresh = [count - old for count, old in zip(waits.counts, before[2], strict=True)]
+        levels = [float(level(facts)) for _, level in LEVELS]
+        return rates + levels + [quantile(share, waits.bounds, fresh) for _, share in WAITS]

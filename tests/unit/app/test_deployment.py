@@ -21,6 +21,9 @@ from iot_mqtt.app.config.secret_files import secret_behind
 from iot_mqtt.app.config.sections import Config, known_listeners
 from iot_mqtt.app.engines.plan import PORTS
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 CLUSTER = ROOT / "cluster"
 COMPOSE = yaml.safe_load((CLUSTER / "compose" / "docker-compose.yml").read_text())
@@ -581,3 +584,12 @@ def test_the_grid_of_kubernetes_syncs_its_log() -> None:
     (container,) = of_kind("StatefulSet")["ignite"]["spec"]["template"]["spec"]["containers"]
     told = {one["name"]: one.get("value") for one in container["env"]}
     assert told["IGNITE_WAL"] == "FSYNC"
+
+
+@pytest.mark.parametrize("name", ["ignite-1", "ignite-2", "ignite-3"])
+def test_the_grid_of_compose_is_synced_to_disk(name: str) -> None:
+    """A power cut of the machine costs nothing that was acknowledged, and each server has a volume of its own."""
+    service = SERVICES[name]
+    told = service["environment"]
+    assert (told["IGNITE_PERSISTENCE"], told["IGNITE_WAL"]) == ("true", "FSYNC")
+    assert f"{name}:/data" in service["volumes"]

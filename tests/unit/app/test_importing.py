@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -95,7 +96,7 @@ def test_a_mosquitto_becomes_a_configuration_that_can_be_served(mosquitto: Path)
     notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
     file = mosquitto / "mosquitto.conf"
     for where, words in (
-        (f"{file}:2: persistence_location", "retained messages"),
+        (f"{file}:2: persistence_location", "iot-mqtt import sessions"),
         (f"{file}:8: max_queued_messages", "0 is no limit there"),
         (f"{file}:19: tls_version", "1.2 is the lowest"),
         (f"{file}:20: mount_point", "topics have no prefix"),
@@ -202,14 +203,50 @@ def test_files_of_emqx_become_users_rules_and_bans(tmp_path: Path) -> None:
         assert words in told
 
 
+def test_passwords_that_emqx_hashed_with_a_salt_are_kept(tmp_path: Path) -> None:
+    """--hash says how, as the file does not; what cannot be verified is told."""
+    salt = "00112233445566778899aabbccddeeff"
+    digest = hashlib.sha256(f"{salt}secret".encode()).hexdigest()
+    file = written(
+        tmp_path,
+        "users.json",
+        [
+            {"user_id": "joe", "password_hash": digest.upper(), "salt": salt, "is_superuser": False},
+            {"user_id": "short", "password_hash": digest[:32], "salt": salt, "is_superuser": False},
+            {"user_id": "plain", "password_hash": "secret", "salt": "", "is_superuser": False},
+            {"user_id": "unsalted", "password_hash": digest, "salt": "", "is_superuser": False},
+        ],
+    )
+    result = run("emqx", file, "--hash", "sha256,prefix", "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert passwd.verify(str(tmp_path / "out" / "users"), "joe", b"secret")
+    assert not passwd.verify(str(tmp_path / "out" / "users"), "joe", b"secret ")
+    assert len((tmp_path / "out" / "users").read_text().splitlines()) == 1
+    for words in (
+        "'short': its hash is no hash of EMQX",
+        "'plain': its hash is not hexadecimal",
+        "'unsalted': its hash",
+    ):
+        assert words in result.stderr
+    result = run("emqx", file, "--hash", "md5,prefix", "-o", tmp_path / "other")
+    assert result.exit_code == 2 and "none of EMQX's" in result.output
+
+
+def test_a_name_makes_no_second_line(tmp_path: Path) -> None:
+    """Of users, or of rules."""
+    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(5)).decode()
+    users = written(tmp_path, "users.json", [{"user_id": f"eve:{hashed}\nroot", "password_hash": hashed}])
+    topic = "a\nallow publish #"
+    rules = written(tmp_path, "all.json", {"rules": [{"topic": topic, "permission": "allow", "action": "publish"}]})
+    result = run("emqx", users, rules, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "users").read_text() == ""
+    assert (tmp_path / "out" / "acl").read_text() == "[all]\n"
+    assert "a name has no ':' in it" in result.stderr
+
+
 @pytest.mark.parametrize("content", ["[]", "{", "[1]", '[{"a": 1}]', '{"data": 5}', '[{"username": "a", "rules": 3}]'])
 def test_what_is_no_file_of_emqx_is_refused(tmp_path: Path, content: str) -> None:
     """In one line, and nothing is written."""
     result = run("emqx", written(tmp_path, "x.json", content), "-o", tmp_path / "out")
     assert result.exit_code == 1 and result.output.startswith("Error: ") and not (tmp_path / "out").exists()
-
-
-def test_an_archive_of_emqx_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    """Its tables are in Erlang's own form."""
-    result = run("emqx", written(tmp_path, "emqx-export.tar.gz", "x"), "-o", tmp_path / "out")
-    assert "/api/v5/banned" in result.output

@@ -36,8 +36,12 @@ _CTL = ("", ".cli", ".command", ".errors", ".node", ".status", ".target", ".trus
 _NODE = """
 import sys
 import iot_mqtt.app.serve, iot_mqtt.app.node.lives
+
 print(" ".join(sys.modules))
 """
+
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
 
 
 def _foreign(imported: set[str]) -> set[str]:

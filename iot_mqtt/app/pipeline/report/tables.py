@@ -100,25 +100,26 @@ def read(tables: Path, days: int, device: str | None) -> Found | None:
     except ImportError as error:
         raise PipelineError(f"duckdb is not installed, which reads the tables: {INSTALL}") from error
     try:
-        with _connection() as connection:
-            return _Reading(connection, tables, device).found(days)
+        with connection() as made:
+            return _Reading(made, tables, device).found(days)
     except duckdb.Error as error:
         raise PipelineError(f"the tables in {tables} cannot be read: {error}") from error
 
 
 @contextmanager
-def _connection() -> Iterator[DuckDBPyConnection]:
+def connection(memory: str = limits.MEMORY, threads: int = limits.THREADS) -> Iterator[DuckDBPyConnection]:
+    """A database of nothing, which takes no more than this."""
     import duckdb
 
     settings: dict[str, Any] = {
-        "memory_limit": limits.MEMORY,
-        "threads": limits.THREADS,
+        "memory_limit": memory,
+        "threads": threads,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "preserve_insertion_order": False,
     }
-    with duckdb.connect(":memory:", config=settings) as connection:
-        yield connection
+    with duckdb.connect(":memory:", config=settings) as made:
+        yield made
 
 
 class _Reading:
@@ -187,7 +188,7 @@ class _Reading:
             files = files_of(self._tables, "clean", day, day)
             if not files:
                 continue
-            found = self._rows(f"SELECT max(epoch_ms(ts)) FROM {_parquet(files)} {narrowed}", values)  # noqa: S608
+            found = self._rows(f"SELECT max(epoch_ms(ts)) FROM {parquet(files)} {narrowed}", values)  # noqa: S608
             if found[0][0] is not None:
                 return int(found[0][0])
         return None
@@ -200,7 +201,7 @@ class _Reading:
         if self._device is not None:
             self._ask("SET VARIABLE device = $device", {"device": self._device})
         narrowed = "" if self._device is None else "WHERE device = getvariable('device')"
-        files = _parquet(files_of(self._tables, "clean", since, date.max))
+        files = parquet(files_of(self._tables, "clean", since, date.max))
         self._ask(
             "CREATE TEMP VIEW readings AS SELECT gateway, device, tag, epoch_ms(ts) AS ms,"  # noqa: S608
             f" epoch_ms(ingest_ts) AS heard, value, text, quality, unit FROM {files} {narrowed}"
@@ -252,7 +253,7 @@ class _Reading:
         told = self._rows(
             f"SELECT left(reason, {limits.NAME}) AS why, count(*), max(epoch_ms(ingest_ts)),"  # noqa: S608
             f" left(arg_max(raw::VARCHAR, ingest_ts), {limits.NAME})"
-            f" FROM {_parquet(files)} GROUP BY why ORDER BY count(*) DESC, why LIMIT 10000"
+            f" FROM {parquet(files)} GROUP BY why ORDER BY count(*) DESC, why LIMIT 10000"
         )
         reasons = [Reason(str(why), count, at or 0, str(raw or "")) for why, count, at, raw in told]
         return reasons[: limits.REASONS], sum(one.records for one in reasons)
@@ -269,7 +270,7 @@ class _Reading:
             ' arg_min(value, "at"), arg_min(threshold, "at"),'
             " min(epoch_ms(\"at\")) FILTER (state = 'raised') AS since,"
             " min(epoch_ms(\"at\")) FILTER (state = 'cleared') AS until"
-            f" FROM {_parquet(files)} {narrowed} GROUP BY alarm_id)"
+            f" FROM {parquet(files)} {narrowed} GROUP BY alarm_id)"
             " SELECT * EXCLUDE (alarm_id), count(*) OVER () FROM told"
             " WHERE since IS NOT NULL AND coalesce(until, since) >= $begin OR since IS NOT NULL AND until IS NULL"
             f" ORDER BY until IS NOT NULL, since DESC LIMIT {limits.ALARMS}",
@@ -278,7 +279,7 @@ class _Reading:
         return [Alarm(*row[:-1]) for row in rows], (rows[0][-1] - len(rows) if rows else 0)
 
 
-def _parquet(files: Sequence[Path]) -> str:
+def parquet(files: Sequence[Path]) -> str:
     """A table function over exactly these files."""
     listed = ", ".join(_quoted(re.sub(r"([*?\[])", r"[\1]", str(path))) for path in files)
     return f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"

@@ -96,11 +96,25 @@ def test_who_publishes_what_happens_hears_who_may_read_it() -> None:
     assert list(notes(read_config(None, ["events.topics=true", "auth.allow_anonymous=false"], {}))) == []
 
 
+def test_who_traces_nobody_hears_of_it() -> None:
+    """One of three keys says whose messages are traced; nothing is said where one of them does, or traces are off."""
+    on = "telemetry.traces.enabled=true"
+    (note,) = notes(read_config(None, [on], {}))
+    assert "telemetry.traces.enabled: no client of this node is traced" in str(note)
+    assert len(list(notes(read_config(None, [on, "telemetry.traces.share=0"], {})))) == 1
+    for whose in ("clients=[press]", "share=0.1", "trusted_users=[mes]"):
+        assert list(notes(read_config(None, [on, f"telemetry.traces.{whose}"], {}))) == []
+    assert list(notes(read_config(None, ["telemetry.traces.enabled=false"], {}))) == []
+
+
 def test_conditions_are_about_keys_that_there_are() -> None:
     """A renamed key takes its condition along."""
     names = known_listeners()
     conditions = [
-        one for known in (*KEYS.values(), *SECTIONS.values()) for one in (known.needs, known.hint_with) if one
+        one
+        for known in (*KEYS.values(), *SECTIONS.values())
+        for one in (known.needs, known.hint_with, known.hint_without)
+        if one
     ]
     assert len(conditions) > 30
     for condition in conditions:

@@ -26,6 +26,7 @@ def test_status_is_a_form_a_table_and_what_is_wrong(ctl: Ctl) -> None:
     assert {name: text.strip() for name, text in pairs.items()} == {
         "state": "DEGRADED, see below",
         "grid": "takes writes",
+        "room": "164.0 MB of 200.0 MB (82 %); ALARM",
         "grid servers": "3",
         "copies": "complete",
         "node": "n1 (number 1, boot 4)",
@@ -93,6 +94,15 @@ def test_status_as_json_is_the_answer_itself(ctl: Ctl) -> None:
     """Every figure."""
     found = json.loads(ctl.run("cluster", "status", "--json").stdout)
     assert found["members"][1]["items_missed"] == 39
+
+
+def test_a_node_that_is_gone_is_removed(ctl: Ctl) -> None:
+    """And one that is there is not, in the node's words."""
+    assert json.loads(ctl.run("cluster", "remove", "gone", "--json").stdout) == {"removed": "gone"}
+    assert ctl.view.cluster.orders == ["remove gone"]
+    refused = ctl.run("cluster", "remove", "alive")
+    assert refused.exit_code == 1
+    assert "drain it and stop it first" in refused.stderr
 
 
 def test_rebalance_is_a_table_of_what_each_does(ctl: Ctl) -> None:

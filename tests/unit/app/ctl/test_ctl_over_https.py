@@ -19,6 +19,9 @@ from iot_mqtt.admin.token import announce, load_token
 from iot_mqtt.app.cli import main
 from tests.unit.admin.adminkit import TOKEN
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 
 

@@ -156,6 +156,17 @@ def test_an_ignite_server_is_told_everything_by_properties(tmp_path: Path, check
     assert {name for name in properties if name.startswith("iot.ignite.")} <= known
 
 
+def test_who_is_not_told_how_to_sync_leaves_the_log_to_the_system(tmp_path: Path, checkout: Places) -> None:
+    """``cluster up`` says nothing of it, so the last moments are not on the disk when the power goes."""
+    plan = Plan.make(ignite=2, standard_ports=True, persistence=True)
+    assert not any("iot.ignite.wal" in word for word in prepared(plan, "ignite-1", tmp_path, checkout))
+    synced = Plan.make(ignite=2, standard_ports=True, persistence=True, synced=True)
+    assert synced.described() == "ignite x2, persistent, synced"
+    assert "-Diot.ignite.wal=FSYNC" in prepared(synced, "ignite-1", tmp_path, checkout)
+    (mode,) = re.findall(r'"walMode" value="#\{(.*?)\}"', checkout.template("ignite-server.xml"))
+    assert mode == "systemProperties['iot.ignite.wal'] ?: 'LOG_ONLY'"
+
+
 @pytest.mark.parametrize(("servers", "quorum"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3)])
 def test_three_ignite_servers_and_more_have_a_quorum(
     tmp_path: Path, checkout: Places, servers: int, quorum: int

@@ -9,7 +9,7 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry, generate_latest
 
-from iot_mqtt.app.node.certificates import Certificates
+from iot_mqtt.app.node.certificates import LOOK_SECONDS, Certificates
 from iot_mqtt.metrics.certificates import CertificatesCollector
 from iot_mqtt.pipeline import ManualClock, TlsContext, TlsSettings
 
@@ -37,6 +37,18 @@ def made(path: str, day: float) -> tuple[Certificates, ManualClock]:
     certificates.add("mqtt", None)
     certificates.add("mqtts", TlsContext(TlsSettings(path, path)))
     return certificates, clock
+
+
+def test_files_are_looked_at_regularly_once_there_are_any(path: str) -> None:
+    """Also of a port that is opened later; without TLS nothing wakes the node for them."""
+    certificates, context = Certificates(ManualClock()), TlsContext(TlsSettings(path, path))
+    looks: list[float] = []
+    certificates.begin(lambda seconds, _: looks.append(seconds))
+    certificates.add("mqtt", None)
+    assert looks == []
+    for name in ("mqtts", "wss"):
+        certificates.add(name, context)
+    assert looks == [LOOK_SECONDS]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ import pytest
 from iot_mqtt.app.node.collector import ROOM_BLOCKS, ROOM_KILOBYTES, Collector
 from iot_mqtt.pipeline import ManualClock
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 
 class Node:
     """Something that knows itself."""

@@ -20,6 +20,9 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.pipeline.reactor import TurnReactor
 from tests.unit.app.node.lifekit import Turning
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 
 class Often(Service):
     """A life that comes as far as its ports and then cannot begin, so many times."""

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 duckdb = pytest.importorskip("duckdb")
 
 PAGE = Path(__file__).parents[4] / "docs" / "pipeline.md"

@@ -23,6 +23,9 @@ from iot_mqtt.app.pipeline.report.page import page
 from iot_mqtt.app.pipeline.report.series import Bucket, Gap, drawn, gaps_of, usual_interval
 from iot_mqtt.app.pipeline.report.tables import Found, read
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 duckdb = pytest.importorskip("duckdb")
 
 DAY = date(2026, 11, 21)

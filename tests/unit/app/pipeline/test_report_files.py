@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from iot_mqtt.app.pipeline.report.files import files_of
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 sources = pytest.importorskip("iot_spark.sources")
 
 RUNS = ("aaaaaaaa", "bbbbbbbb")

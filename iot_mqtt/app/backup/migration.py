@@ -1,0 +1,134 @@
+"""From a sole node's data directory into the empty grid of a cluster: ``iot-mqtt migrate``.
+
+::
+
+    source, stopped ─▶ target: a mark, by which no node joins ─▶ all entries ─▶ read again and compared
+                    ─▶ source: a mark, by which no node serves it ─▶ target: the mark is removed
+
+Entries are copied as they are, as a backup copies them; what makes a cluster of them is in ``arrival``. Killed
+anywhere, the command may be run again: what an earlier attempt has put into the target is removed first. At no moment
+may both be served.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from socket import gethostname
+from typing import Any, Final
+
+from iot_mqtt.app.backup.arrival import Underway, derived_record, node_records
+from iot_mqtt.app.backup.errors import BackupError
+from iot_mqtt.app.backup.files import Restored, files_below
+from iot_mqtt.app.backup.grids import alone, is_own, writing
+from iot_mqtt.app.backup.work import Told, compare
+from iot_mqtt.app.config import Config
+from iot_mqtt.app.config.folders import grid_dir
+from iot_mqtt.app.migrated import note_migrated
+from iot_mqtt.cluster.joining import MIGRATION_KEY
+from iot_mqtt.grid.archive import Loading, NotEmpty, Sums, entries_of, refuse_entries
+from iot_mqtt.grid.faults import InUse
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, remove_all, scan
+
+#: Removed at once of what an interrupted attempt has left.
+_PAGE: Final = 500
+
+
+@dataclass(slots=True)
+class Migrated:
+    """What was done, while it is being done."""
+
+    doing: str = "opening"
+    entries: int = 0
+    bytes: int = 0
+    sessions: int = 0
+    #: An earlier attempt had been interrupted.
+    again: bool = False
+    caches: Told | None = None
+    files: int = 0
+
+
+async def migrate(reactor: Any, config: Config, source: Path, told: Migrated) -> Restored:
+    """From ``source``, the data directory (absolute) of a node that is stopped, into the grid of the configuration."""
+    if config.grid.kind != "ignite":
+        raise BackupError(f"grid.kind is {config.grid.kind}: name the configuration of a node of the cluster")
+    folder = source / grid_dir(config).name
+    if not (folder / "CURRENT").exists():
+        raise BackupError(f"there is no grid in {folder}: {source} is no data directory of a sole node")
+    try:
+        async with alone(folder, reactor) as grid, writing(config, reactor) as target:
+            await copy(grid, target, config, folder, told)
+    except InUse as error:
+        raise BackupError(f"{error}; stop the node") from error
+    told.doing = "copying files"
+    restored = Restored(Path(config.node.data_dir))
+    # Where source and target have one data directory, all are there already.
+    for name, content in files_below(source):
+        restored.take(name, content)
+    told.files = restored.written
+    return restored
+
+
+async def copy(grid: Grid, target: Grid, config: Config, folder: Path, told: Migrated) -> None:
+    underway = Underway(target, f"{gethostname()}:{folder}", token_hex(8))
+    await _begin(target, underway, told)
+    told.doing = "copying"
+    sums, loading = Sums(), Loading(target)
+
+    async def put(cache: CacheName, key: bytes, value: bytes) -> None:
+        sums.add_entry(cache, key, value)
+        told.entries += 1
+        told.bytes += len(key) + len(value)
+        await loading.put(cache, key, value)
+
+    derived = {(cache, key): value for cache, key, value in node_records(config.node.id)}
+    async for cache, key, value in entries_of(grid, is_own):
+        await put(cache, key, value)
+        told.sessions += cache is CacheName.SESSIONS
+        if (more := derived_record(cache, key)) is not None:
+            derived[more[:2]] = more[2]
+    for (cache, key), value in derived.items():
+        await put(cache, key, value)
+    await loading.end()
+    told.doing = "comparing"
+    told.caches = sums.told()
+    await compare(target, told.caches, _apart)
+    note_migrated(folder, ", ".join(config.grid.ignite.addresses), time.time())
+    await underway.end()
+
+
+async def _begin(target: Grid, underway: Underway, told: Migrated) -> None:
+    """With an empty target."""
+    if await target.get(CacheName.META, MIGRATION_KEY) is None:
+        await _refuse_entries(target)
+    told.again = await underway.begin()
+    if told.again:
+        told.doing = "removing what an interrupted attempt has left"
+        await _remove_all(target)
+    await _refuse_entries(target)
+
+
+async def _refuse_entries(target: Grid) -> None:
+    try:
+        await refuse_entries(target, _apart)
+    except NotEmpty as error:
+        text = f"{error}. A node goes into a cluster that has nothing yet, and whose nodes are stopped"
+        raise BackupError(text) from error
+
+
+async def _remove_all(target: Grid) -> None:
+    for cache in CacheName:
+        if cache is not CacheName.META:
+            await target.remove_prefix(cache, b"")
+    keys = [key async for key, _ in scan(target, CacheName.META) if not _apart(CacheName.META, key)]
+    for start in range(0, len(keys), _PAGE):
+        batch = WriteBatch()
+        remove_all(batch, CacheName.META, keys[start : start + _PAGE])
+        await target.commit(batch)
+
+
+def _apart(cache: CacheName, key: bytes) -> bool:
+    """What is no part of what is carried over."""
+    return is_own(cache, key) or (cache is CacheName.META and key == MIGRATION_KEY)
