@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from iot_mqtt.admin.call import Call
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import ApiError, bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, post
 from iot_mqtt.admin.schemas import Json as Schema
 from iot_mqtt.admin.schemas import Schemas, body_of, flag_of, items_of, object_of, schema_of
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.broker.facade import DEFAULT_RATE, MAX_RATE, ClusterInfo, ClusterPart, DrainInfo, ShareInfo
+from iot_mqtt.ports.cluster_status import NotGone
 
 
 class ClusterResources(Resource):
@@ -37,6 +40,20 @@ class ClusterResources(Resource):
         rate, dry_run = _rate(fields.take("rate", int)), fields.take("dry_run", bool) or False
         fields.finish()
         return {"items": await self._cluster.rebalance(rate, dry_run=dry_run)}
+
+    @delete(
+        "cluster/nodes/{name}",
+        "A node will not come back: its number, and the log under it, are for the next new node.",
+        spread="one",
+    )
+    async def _remove(self, call: Call) -> None:
+        name = call.path["name"]
+        try:
+            found = await self._cluster.remove(name)
+        except NotGone as error:
+            raise ApiError(HTTPStatus.CONFLICT, "not_gone", str(error)) from error
+        if not found:
+            raise not_found(f"no node of this cluster was ever called {name!r}")
 
     @get("node/drain", "How far draining is.", "Drain", spread="one")
     def _progress(self, call: Call) -> DrainInfo:

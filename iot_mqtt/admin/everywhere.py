@@ -163,25 +163,30 @@ class Everywhere:
         return {"items": [_named(one.value, one.node) for one in said], "missing": missing}
 
     async def _combine(self, route: Route, call: Call, node: str | None) -> Answer:
-        said, missing = _answers(*await self._all(route, call, node))
+        answered, unheard_of = await self._all(route, call, node)
+        said, missing = _answers(answered, unheard_of)
         if not said:
-            raise _unheard("nobody answered", missing)
+            # One that all refuse is refused in the words of this node.
+            raise next((one.error for one in answered if one.error), None) or _unheard("nobody answered", missing)
         # This node's own as the others' have come: all the way down what JSON has.
         answers = [_named(read_json(as_json(one.value)), one.node) for one in said]
         unheard = {one.node: one.reason for one in missing}
         return {**route.combine(answers, unheard), "missing": missing}
 
     async def _merge(self, route: Route, call: Call, node: str | None) -> Answer:
-        said, missing = _answers(*await self._all(route, call, node))
+        answered, unheard_of = await self._all(route, call, node)
+        said, missing = _answers(answered, unheard_of)
         parts: list[Part] = [one.value for one in said]
         if "after" not in route.query:
             items = put_together(parts, route.by)
             return list_of(items, after=None, missing=missing) if route.paged else list_of(items, missing=missing)
         if self._asking is None:
-            # By itself a node has no other's places to tell of.
+            # By itself a node has no other's places to tell of, nor anything where it refuses.
+            if answered[0].error is not None:
+                raise answered[0].error
             (part,) = parts
             return list_of(part.items, after=part.cursors[-1] if part.more else None, missing=missing)
-        found = await merged(parts, call.limit, route.by, self._places(call), self._turns)
+        found = await merged(parts, call.limit, route.by, self._places(call), self._turns, once=route.once)
         after = None if found.places is None else write_cursor(found.places)
         return list_of(found.items, after=after, missing=missing)
 

@@ -65,8 +65,10 @@ class Merged:
     places: Places | None = None
 
 
-async def merged(parts: Iterable[Part], limit: int, by: Sequence[str], asked: Places, turns: Turns) -> Merged:
-    """The first items of all. ``asked``: where the parts begin."""
+async def merged(
+    parts: Iterable[Part], limit: int, by: Sequence[str], asked: Places, turns: Turns, *, once: bool = False
+) -> Merged:
+    """The first items of all. ``asked``: where the parts begin. ``once``: of equal ones only the first node's."""
     waiting = sorted((_Heap(part, by) for part in parts), key=lambda one: one.part.node)
     items: list[bytes] = []
     last, cursor = None, ""
@@ -76,6 +78,9 @@ async def merged(parts: Iterable[Part], limit: int, by: Sequence[str], asked: Pl
             return Merged(items)
         # Of equal ones that of the first node.
         head = min(heads, key=_first)
+        if once and items and head.first == last:
+            head.show(1)
+            continue
         last, cursor = head.first, head.part.cursors[head.shown]
         items.append(head.part.items[head.shown])
         head.show(1)
@@ -83,7 +88,8 @@ async def merged(parts: Iterable[Part], limit: int, by: Sequence[str], asked: Pl
             await turns.next()
     if all(one.empty and not one.part.more for one in waiting):
         return Merged(items)
-    apart = {one.part.node: _place(one, asked) for one in waiting if not one.empty and one.first == last}
+    equal = () if once else [one for one in waiting if not one.empty and one.first == last]
+    apart = {one.part.node: _place(one, asked) for one in equal}
     return Merged(items, {"": cursor, **apart})
 
 

@@ -80,6 +80,18 @@ _PARAMETERS: dict[str, Json] = {
         "description": "A part of the key, whatever the case of its letters.",
         "schema": {"type": "string"},
     },
+    "GET pipeline/alarms?contains": {
+        "description": "A part of the device, the tag or the rule, whatever the case of its letters.",
+        "schema": {"type": "string"},
+    },
+    "GET pipeline/alarms?active": {
+        "description": "Only those that go on, or that are over.",
+        "schema": {"type": "boolean"},
+    },
+    "GET pipeline/dead_letters?contains": {
+        "description": "A part of the topic, the reason, the tag or the sender, whatever the case of its letters.",
+        "schema": {"type": "string"},
+    },
     "GET users?contains": {
         "description": "A part of the name, whatever the case of its letters.",
         "schema": {"type": "string"},
@@ -95,6 +107,11 @@ _PARAMETERS: dict[str, Json] = {
     "to": {"description": "Seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
     "step": {"description": "Seconds of one value.", "schema": {"type": "integer", "minimum": 1}},
     "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "minLength": 1, "default": "#"}},
+    "since": {
+        "description": "A time of ISO 8601, or so long ago: 90s, 15m, 12h, 7d, 2w.",
+        "schema": {"type": "string", "minLength": 1, "default": "1h"},
+    },
+    "until": {"description": "The same; without it, to the end.", "schema": {"type": "string", "minLength": 1}},
     "DELETE retained?filter": {
         "description": "An MQTT filter; # is all.",
         "required": True,

@@ -68,6 +68,8 @@ class Route:
     #: Of what is merged: the fields by which each node has sorted its items, with "-" for the largest first. None: a
     #: list that has no pages is put together by node, and pages go by their cursors.
     by: tuple[str, ...] = ()
+    #: Of what is merged: items that are equal by all of these are one item that several nodes see.
+    once: bool = False
     #: Of what is combined.
     combine: Combine = lambda answers, _: answers[0]
 
@@ -126,9 +128,11 @@ def listing(
     role: Role = Role.VIEWER,
     spread: Spread = "here",
     by: tuple[str, ...] = (),
+    once: bool = False,
 ) -> Callable[[Method], Method]:
     """The method answers GET with as many items as were asked for."""
-    return get(path, summary, item, query=(*query, *PAGE), paged=True, role=role, spread=spread, by=by)
+    route = Route("GET", path, summary, query=(*query, *PAGE), answer=item, paged=True, role=role)
+    return _marked(replace(route, spread=spread, by=by, once=once))
 
 
 def post(
@@ -139,9 +143,11 @@ def post(
     *,
     role: Role = Role.OPERATOR,
     spread: Spread = "here",
+    combine: Combine | None = None,
 ) -> Callable[[Method], Method]:
-    """The method answers POST."""
-    return _marked(Route("POST", path, summary, answer=answer, body=body, role=role, spread=spread))
+    """The method answers POST. ``combine``: for its node, and this makes one answer of all."""
+    route = Route("POST", path, summary, answer=answer, body=body, role=role, spread=spread)
+    return _marked(route if combine is None else replace(route, spread="combine", combine=combine))
 
 
 def patch(

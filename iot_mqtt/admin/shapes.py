@@ -45,6 +45,7 @@ def of_message(message: Message, *, with_payload: bool = False) -> Json:
 def of_status(info: BrokerInfo, counters: Counters, now: float) -> Json:
     plain = {name: value for name, value in vars(counters).items() if isinstance(value, int | float)}
     counted = {name: dict(value) for name, value in vars(counters).items() if isinstance(value, dict)}
+    counted["acknowledgement_wait"] = counters.acknowledgement_wait.by_bound()
     return {**fields_of(info), "uptime": max(0.0, now - info.started_at), "counters": {**plain, **counted}}
 
 

@@ -32,6 +32,7 @@ from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.login_resources import Cookie, must_change
 from iot_mqtt.admin.logins import Logins
 from iot_mqtt.admin.pipeline_resources import ReadJobs
+from iot_mqtt.admin.recent import RecentAnswers, age_of
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import Answered, Route, find
 from iot_mqtt.admin.routes import Resource as ResourcePart
@@ -176,6 +177,7 @@ class _Root(Resource):
         self._gate = gate
         self._resources = resources
         self._max_body = max_body
+        self._recent = RecentAnswers()
         self._open: dict[str, Callable[[WebRequest], Answered | bytes]] = {
             "health": self._health,
             "ready": self._ready,
@@ -278,10 +280,17 @@ class _Root(Resource):
             change = Change(caller, address, route.method, "/".join(segments), body)
             return self._changed(self._gate.auditor, change, route, call)
         _check_rights(caller, route, "/".join(segments))
-        outcome = route.handler(call)
+        outcome = self._asked(request, route, call)
         if isinstance(outcome, Stream):
             outcome.allowed = partial(self._still_may, request, route, "/".join(segments))
         return outcome
+
+    def _asked(self, request: WebRequest, route: Route, call: Call) -> object:
+        """The answer, or that of a moment ago to somebody with the same rights if this one will do."""
+        age, caller = age_of(_header(request, "cache-control")), call.caller
+        if not age or caller is None or route.method != "GET" or route.asks != "role" or route.streamed:
+            return route.handler(call)
+        return self._recent.answer((request.uri, caller.role, caller.scope), age, partial(route.handler, call))
 
     def _still_may(self, request: WebRequest, route: Route, path: str) -> bool:
         """Whether who listens to a stream has the right to it now."""

@@ -9,6 +9,7 @@ from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import ApiError, bad_request, existing
 from iot_mqtt.admin.routes import Resource, get, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, schema_of
+from iot_mqtt.admin.trial_sum import all_trials
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.ports.status import UplinkInfo
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED, ReloadInfo, RulesInfo, RulesRefused, TrialInfo, UplinkDesk
@@ -46,10 +47,10 @@ class UplinkResources(Resource):
 
     @post(
         "uplink/test",
-        "What rules would do with the last messages of the log; nothing is sent.",
+        "What rules would do with the last messages of each node's log; nothing is sent.",
         "UplinkTrial",
         "UplinkTest",
-        spread="one",
+        combine=all_trials,
     )
     async def _test(self, call: Call) -> TrialInfo:
         desk, fields = existing(self._desk, NO_UPLINK), call.json()

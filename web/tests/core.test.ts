@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import { ratesOf } from "../src/core/rates";
+import { quantile, ratesOf } from "../src/core/rates";
 import { linesOf } from "../src/core/series";
 import type { Finding, Why } from "../src/core/types";
 import { placeOf, standing } from "../src/core/way";
@@ -178,9 +178,26 @@ test("an answer that is on its way is not given up for those who cannot wait", a
   poll.stop();
 });
 
+test("shares of how long acknowledgements waited", () => {
+  expect(quantile(0.5, {})).toBeUndefined();
+  expect(quantile(0.5, { "0.5": 0, "+Inf": 0 })).toBeUndefined();
+  // Not in the order of their texts, and as the node counts them.
+  expect(quantile(0.5, { "10.0": 0, "2.5": 4, "+Inf": 0 })).toBe(1.25);
+  expect(quantile(0.99, { "1.0": 1, "2.5": 0, "+Inf": 9 })).toBe(2.5);
+});
+
 test("figures of another life of a node give no rates", () => {
   const at = (time: number, received: number, of = "n1 1") => ({
-    ...{ at: time, of, received, delivered: 0, dropped: 0, bytesIn: 0, bytesOut: 0, commits: 0, commitSeconds: 0 },
+    ...{
+      at: time,
+      of,
+      received,
+      delivered: 0,
+      dropped: 0,
+      bytesIn: 0,
+      bytesOut: 0,
+      waits: {},
+    },
     lost: {},
   });
   expect(ratesOf(at(10, 100), at(12, 160))?.received).toBe(30);

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from iot_mqtt.auth.explaining import Answer
-from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClusterInfo, SessionInfo
+from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClusterInfo, GroupShare, SessionInfo
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.bans import Ban
@@ -43,6 +43,8 @@ class Facts:
     client: ClientInfo | None = None
     session: SessionInfo | None = None
     subscriptions: tuple[Subscription, ...] = ()
+    #: Of its shared subscriptions: who else is in the group.
+    shares: tuple[GroupShare, ...] = ()
     #: The newest first.
     attempts: tuple[AttemptInfo, ...] = ()
     #: Connections from its addresses that ended before they said who they are.
@@ -62,6 +64,8 @@ class Facts:
     topic: str | None = None
     #: Topics that something was published to, and that nobody had subscribed to.
     unwanted: tuple[str, ...] = ()
+    #: What the grid, or a file, did not answer in time.
+    unanswered: tuple[str, ...] = ()
     rights: Rights = _nothing
     #: Whether there is a user of a name; None: nobody here knows.
     knows_user: Callable[[str], bool | None] = field(default=lambda _: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from iot_mqtt.admin.why import sharing
 from iot_mqtt.admin.why.coming import rule_text
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight
@@ -12,7 +13,7 @@ from iot_mqtt.admin.why.near import nearest, plain_filter
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.recent import Trouble
-from iot_mqtt.topics import matches, parse_shared
+from iot_mqtt.topics import matches
 
 #: Near misses and commands that are named.
 _MOST: Final = 3
@@ -113,6 +114,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
     for one in facts.troubles:
         yield from _trouble(facts, one)
     yield from _subscriptions(facts)
+    yield from sharing.findings(facts)
     yield from _topic(facts)
     yield from _commands(facts)
 
@@ -210,11 +212,6 @@ def _subscriptions(facts: Facts) -> Iterator[Finding]:
         if one.no_local:
             text = f"its subscription {one.filter!r} is no-local: what it publishes itself does not come back to it"
             yield Finding("no_local", Weight.SAYS, text, None, facts.node, "subscribe without No Local")
-    for one in facts.subscriptions:
-        shared = parse_shared(one.filter)
-        if shared is not None:
-            text = f"it shares {shared[1]!r} with the group {shared[0]!r}: each message goes to one member of it"
-            yield Finding("shared_group", Weight.SAYS, text, None, facts.node, "iot-mqtt ctl subscriptions list")
 
 
 def _topic(facts: Facts) -> Iterator[Finding]:

@@ -58,6 +58,12 @@ def _node(facts: Facts) -> Iterator[Finding]:
     broker = facts.broker
     if broker is None or broker.state == "serving":
         return
+    over = None if facts.cluster is None else facts.cluster.over
+    if over is not None:
+        text = f"this node is cut off, it is not part of the cluster any more ({over}): it has sent its clients away"
+        helps = "look at the network between this node, the grid and the registry; iot-mqtt ctl cluster status"
+        yield Finding("node_cut_off", Weight.STOPS + 1, text, None, facts.node, helps)
+        return
     # Where nobody knows the client it has not tried to come, either.
     weight = Weight.DELAYS if facts.client is not None else Weight.STOPS if facts.known else Weight.SAYS
     if broker.state in ("draining", "drained", "rebalancing"):
@@ -84,6 +90,9 @@ def _room(facts: Facts) -> Iterator[Finding]:
     if trouble is not None:
         text = f"the grid does not take writes: {trouble}; nothing of QoS 1 or 2 is acknowledged until it does"
         yield Finding("grid_trouble", Weight.LOSES, text, None, facts.node, "iot-mqtt ctl cluster status")
+    if facts.unanswered:
+        text = f"the store did not answer in time, so that this is not known: {', '.join(facts.unanswered)}"
+        yield Finding("store_unanswered", Weight.DELAYS, text, None, facts.node, "iot-mqtt ctl cluster status")
 
 
 def _links(facts: Facts) -> Iterator[Finding]:

@@ -122,11 +122,16 @@ def _rules(facts: TopicFacts) -> Iterator[Finding]:
             yield Finding("uplink_rule", Weight.SAYS, text, None, facts.place.node, "iot-mqtt ctl uplink rules")
 
 
+#: Of one node, and of all that answered.
+_NOBODY_HERE: Final = "no session on this node has subscribed to it"
+_NOBODY: Final = "no session has subscribed to it"
+
+
 def _subscribers(facts: TopicFacts) -> Iterator[Finding]:
     node, may = facts.place.node, "iot-mqtt ctl auth may"
     if not facts.count:
         near = facts.near
-        text = "no session on this node has subscribed to it"
+        text = _NOBODY_HERE
         if near is not None:
             text += f"; the nearest filter is {near.filter!r}: {near.difference}"
         helps = None if near is None or near.instead is None else f"subscribe to {near.instead!r}"
@@ -172,9 +177,10 @@ def together(answers: Sequence[Mapping[str, Any]], missing: Mapping[str, str]) -
     seen: dict[tuple[str, str], dict[str, Any]] = {}
     for one in answers:
         for finding in one["findings"]:
-            if finding["code"] != "no_subscriber" or not count:
-                key = finding["code"], "" if finding["code"] == "no_subscriber" else finding["text"]
-                seen.setdefault(key, finding)
+            if finding["code"] != "no_subscriber":
+                seen.setdefault((finding["code"], finding["text"]), finding)
+    if not count and (nobody := _nobody(answers)):
+        seen["no_subscriber", ""] = nobody
     listed = sorted(seen.values(), key=lambda one: (-one["weight"], -(one["since"] or 0.0)))
     helps = "iot-mqtt ctl cluster status"
     for node, reason in missing.items():
@@ -182,3 +188,12 @@ def together(answers: Sequence[Mapping[str, Any]], missing: Mapping[str, str]) -
         listed.append(asdict(Finding("node_unheard", Weight.DELAYS, text, None, answers[0]["node"], helps)))
     retained = next((one["retained"] for one in answers if one["retained"] is not None), None)
     return {**answers[0], **found, "subscriptions": count, "findings": listed, "retained": retained}
+
+
+def _nobody(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """That nobody has subscribed to it, with what a node knows that comes near, if one does."""
+    said = [one for answer in answers for one in answer["findings"] if one["code"] == "no_subscriber"]
+    if len(said) < 2:
+        return said[0] if said else None
+    best = next((one for one in said if one["helps"] is not None), max(said, key=lambda one: len(one["text"])))
+    return {**best, "text": _NOBODY + best["text"].removeprefix(_NOBODY_HERE)}

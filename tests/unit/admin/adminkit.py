@@ -25,19 +25,18 @@ from iot_mqtt.broker.facade import (
     ClientsWanted,
     ClusterInfo,
     DrainInfo,
-    GenerationInfo,
     GroupInfo,
+    GroupShare,
     MemberInfo,
     RouteInfo,
     SessionInfo,
     SessionsWanted,
-    ShardInfo,
     ShareInfo,
-    StreamInfo,
     SubscriptionInfo,
-    VerificationInfo,
 )
+from iot_mqtt.broker.log_part import GenerationInfo, LoggedInfo, LoggedWanted, ShardInfo, StreamInfo, VerificationInfo
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
+from iot_mqtt.ports.cluster_status import NotGone
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Damage
 from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
@@ -188,6 +187,12 @@ class FakeLog:
         self.numbers.remove(generation)
         return True
 
+    async def messages(self, wanted: LoggedWanted) -> list[LoggedInfo]:
+        """Ten, one a second, of which the last came at ``NOW``."""
+        behind = -1 if wanted.behind is None else wanted.behind.position
+        found = [LoggedInfo(NOW - 9 + one, 0, one, "hall/t", "press-7", 1, 2, b"%d" % one) for one in range(10)]
+        return [one for one in found if one.position > behind and matches(wanted.filter, one.topic)][: wanted.limit]
+
 
 DRAIN = DrainInfo(
     state="serving",
@@ -260,6 +265,9 @@ CLUSTER = ClusterInfo(
     registry="connected",
     registry_trouble=None,
     grid_trouble=None,
+    room_used=164_000_000,
+    room_limit=200_000_000,
+    room_level="alarm",
     copies_missing=0,
     grid_servers=3,
     members=[MEMBER, PEER],
@@ -329,6 +337,12 @@ class FakeCluster:
         self.orders.append("resume")
         self.drained = DRAIN
 
+    async def remove(self, node_id: str) -> bool:
+        if node_id == "alive":
+            raise NotGone("alive is there: drain it and stop it first")
+        self.orders.append(f"remove {node_id}")
+        return node_id == "gone"
+
     async def rebalance(self, rate: int | None, *, dry_run: bool) -> list[ShareInfo]:
         self.orders.append((rate, dry_run))
         return [
@@ -348,6 +362,9 @@ class FakeSubscriptions:
         filters = sorted({one.subscription.filter for one in self._view.filters})
         wanted = (one for one in filters if topic is None or matches(one, topic))
         return [RouteInfo(one, 1, 1) for one in wanted if after is None or one > after][:limit]
+
+    def shares(self, client_id: str) -> list[GroupShare]:
+        return []
 
     def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
         filters = sorted({one.subscription.filter for one in self._view.filters})
@@ -610,8 +627,8 @@ class Browser:
     site: Site
     token: str | None = TOKEN
 
-    def get(self, path: str) -> Answer:
-        return self.request("GET", path)
+    def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
+        return self.request("GET", path, headers=headers)
 
     def delete(self, path: str) -> Answer:
         return self.request("DELETE", path)

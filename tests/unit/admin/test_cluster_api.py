@@ -114,6 +114,15 @@ def test_rebalancing_says_what_every_node_does(view: FakeView, browser: Browser,
     assert view.cluster.orders == [order]
 
 
+@pytest.mark.parametrize(("name", "status"), [("gone", 204), ("never", 404), ("alive", 409)])
+def test_a_node_is_removed_that_is_gone(browser: Browser, name: str, status: int) -> None:
+    """And none else."""
+    answer = browser.delete(f"/api/v1/cluster/nodes/{name}")
+    assert answer.status == status
+    if status == 409:
+        assert answer.json["detail"] == "alive is there: drain it and stop it first"
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

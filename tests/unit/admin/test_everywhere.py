@@ -20,7 +20,9 @@ from iot_mqtt.admin.routes import Resource, get, listing, post
 from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import AttemptInfo, MemberInfo
+from iot_mqtt.errors import Unavailable
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser, parse
+from tests.unit.admin.deskkit import TRIAL, FakeDesk
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
 
 NAMES = ("n1", "n2", "n3")
@@ -79,6 +81,14 @@ class Own(Resource):
         names = [f"{self.node}-{number}" for number in range(3)]
         return call.page([one for one in names if one > (call.after or "")], str, lambda one: {"name": one})
 
+    @listing("own/shared", "What all see.", "Own", spread="merge", by=("-at", "id"), once=True)
+    def _shared(self, call: Call) -> object:
+        items = [{"at": number // 2, "id": number % 2} for number in range(9, -1, -1)]
+        items = sorted(items, key=lambda one: (-one["at"], one["id"]))
+        cursors = [f"{one['at']}/{one['id']}" for one in items]
+        begin = 0 if call.after is None else cursors.index(call.after) + 1
+        return call.page(items[begin:], lambda one: f"{one['at']}/{one['id']}")
+
     @post("own/{name}", "Change it.", "Own", role=Role.ADMIN, spread="one")
     async def _change(self, call: Call) -> object:
         self.calls.append(call)
@@ -95,10 +105,12 @@ class Cluster:
         self.questions = {number: Questions(self, number) for number in (1, 2, 3)}
         self.views = {name: FakeView() for name in NAMES}
         self.own = {name: Own(name) for name in NAMES}
+        self.desks = {name: FakeDesk() for name in NAMES}
         self.browsers = {
             name: make_browser(
                 self.views[name],
                 further=(self.own[name],),
+                uplink=self.desks[name],
                 doorkeeper=Doorkeeper(AdminSettings(max_connections=1000, max_connections_per_address=1000)),
                 everywhere=Everywhere(name, lambda name=name: self.seen_from(name), self.questions[number]),  # type: ignore[misc]
             )
@@ -155,6 +167,40 @@ def test_items_of_the_same_key_are_all_shown(cluster: Cluster, limit: int) -> No
     streams = [one for page in cluster.pages("log/streams", limit) for one in page["items"]]
     places = [(one["generation"], one["stream"], one["node"]) for one in streams]
     assert places == [(generation, stream, name) for generation in (1, 2, 3) for stream in range(4) for name in NAMES]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_messages_of_all_logs_are_one_list(cluster: Cluster, limit: int) -> None:
+    """By the time at which they came, each once."""
+    found = [item for page in cluster.pages("log/messages", limit) for item in page["items"]]
+    assert sorted((one["position"], one["node"]) for one in found) == [(at, name) for at in range(10) for name in NAMES]
+    assert [one["came_at"] for one in found] == sorted(one["came_at"] for one in found)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_what_several_nodes_see_is_shown_once(cluster: Cluster, limit: int) -> None:
+    """Whatever a page holds, and with the name of the first node."""
+    found = [item for page in cluster.pages("own/shared", limit) for item in page["items"]]
+    assert [(one["at"], one["id"]) for one in found] == [(at, id) for at in (4, 3, 2, 1, 0) for id in (0, 1)]
+    assert {one["node"] for one in found} == {"n1"}
+
+
+def test_a_dry_run_is_that_of_all_nodes(cluster: Cluster) -> None:
+    """Sums, and the same rule once; of one node if it is named; refused where all refuse it."""
+    found = cluster.browsers["n1"].post("/api/v1/uplink/test", b"{}").json
+    (rule,) = found["rules"]
+    assert (found["messages"], found["changed"], found["unmatched"]) == (27, 15, 12)
+    assert (rule["matched"], rule["to"], len(rule["examples"])) == (24, {"hot": 6, "cold": 9}, 3)
+    assert [one["messages"] for one in found["differences"]] == [15]
+    assert (found["first_at"], found["last_at"], found["notes"]) == (0.0, 60.0, ["so"])
+    assert cluster.browsers["n1"].post("/api/v1/uplink/test?node=n3", b"{}").json["messages"] == TRIAL.messages
+    cluster.desks["n2"].refusal = "another dry run is under way"
+    found = cluster.browsers["n1"].post("/api/v1/uplink/test", b"{}").json
+    assert (found["messages"], found["missing"]) == (18, [{"node": "n2", "reason": "another dry run is under way"}])
+    for desk in cluster.desks.values():
+        desk.refusal = "entry 1: needs a filter"
+    answer = cluster.browsers["n1"].post("/api/v1/uplink/test", b"{}")
+    assert (answer.status, answer.json["detail"]) == (409, "entry 1: needs a filter")
 
 
 def test_a_session_that_moves_between_two_pages_is_shown_once(cluster: Cluster) -> None:
@@ -321,6 +367,20 @@ def test_a_sole_node_names_itself() -> None:
     assert ([one["node"] for one in page["items"]], page["after"], page["missing"]) == (["n1", "n1"], "b", [])
     assert browser.get("/api/v1/clients/a?node=n1").json["node"] == "n1"
     assert browser.get("/api/v1/clients?after=b").json["items"][0]["client_id"] == "c"
+
+
+def test_a_list_that_nobody_can_make_is_refused_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a node by itself, whose tables are being read for others, say."""
+    view = FakeView()
+    browser = make_browser(view)
+
+    def busy(*_: object, **__: object) -> None:
+        raise Unavailable("try again")
+
+    monkeypatch.setattr(view, "clients", busy)
+    answer = browser.get("/api/v1/clients?limit=2")
+    assert answer.status == 503
+    assert "try again" in answer.json["detail"]
 
 
 def test_ctl_shows_all_nodes_or_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

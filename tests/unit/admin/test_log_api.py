@@ -116,3 +116,18 @@ def test_the_description_says_what_claims_and_damages_are(browser: Browser) -> N
     assert claims["items"]["properties"]["messages"] == {"type": ["integer", "null"]}
     assert "what" in schemas["LogVerification"]["properties"]["damages"]["items"]["properties"]
     assert schemas["Status"]["properties"]["alarms"] == {"type": "array", "items": {"type": "string"}}
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 100])
+def test_messages_are_paged_by_their_place(browser: Browser, limit: int) -> None:
+    """Each once, with its beginning as text and in base64."""
+    found = pages(browser, "log/messages?filter=hall/%23&since=2h", limit)
+    assert [one["position"] for one in found] == list(range(10))
+    (first, *_) = browser.get("/api/v1/log/messages").json["items"]
+    assert (first["payload"], first["payload_base64"], first["topic"]) == ("0", "MA==", "hall/t")
+
+
+@pytest.mark.parametrize("after", ["x", "1/2", "nan/0.1", "1e5/0.1"])
+def test_a_place_that_no_page_gave_is_refused(browser: Browser, after: str) -> None:
+    """Whatever stands in it."""
+    assert browser.get(f"/api/v1/log/messages?after={after}").status == 400

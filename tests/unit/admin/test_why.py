@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import Any, cast
 
@@ -10,13 +10,13 @@ import pytest
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Caller, Role
-from iot_mqtt.admin.why import near
+from iot_mqtt.admin.why import near, topics
 from iot_mqtt.admin.why.facts import Facts, Home
-from iot_mqtt.admin.why.finding import Weight
+from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.admin.why.resource import WhyResources, answer, findings, slowest
 from iot_mqtt.admin.why.together import together
 from iot_mqtt.auth.explaining import Answer
-from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.broker.facade import AttemptInfo, GroupShare
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.plugins.suspects import HeldOff
 from iot_mqtt.ports.bans import Ban
@@ -37,6 +37,7 @@ WELL = Facts(
     subscriptions=(Subscription("a/+", 1),),
 )
 UNKNOWN = Facts(node="n1", now=NOW, asked="c")
+SHARE = GroupShare("$share/g/a", "round_robin", ("d",), ("e",), None, keeps_order=False)
 BAN = Ban("b1", None, "joe", None, None, "operator", "left", "ann", NOW - 9)
 HELD = HeldOff("device", "c", 3, 40.0, "garbage: bad magic")
 
@@ -93,6 +94,22 @@ FAULTS = [
         "grid_trouble",
         ["no primary"],
     ),
+    (
+        "node cut off",
+        replace(
+            UNKNOWN,
+            broker=replace(FakeView().info(), state="apart"),
+            cluster=replace(CLUSTER, over="the registry has lost it"),
+        ),
+        "node_cut_off",
+        ["not part of the cluster", "the registry has lost it"],
+    ),
+    (
+        "store does not answer",
+        replace(WELL, unanswered=("its commands", "its codec")),
+        "store_unanswered",
+        ["in time", "its commands, its codec"],
+    ),
     ("registry away", replace(WELL, cluster=replace(CLUSTER, registry="lost")), "registry_away", ["lost"]),
     (
         "uplink behind",
@@ -107,7 +124,31 @@ FAULTS = [
         "slow_reader",
         ["9000 bytes", "10.0.0.1:5"],
     ),
-    ("shared", replace(WELL, subscriptions=(Subscription("$share/g/a", 1),)), "shared_group", ["'g'", "'a'"]),
+    ("shared", replace(WELL, shares=(SHARE,)), "shared_group", ["'g'", "'a'", "'d', 'e' (at another node)"]),
+    (
+        "alone in its group",
+        replace(WELL, shares=(replace(SHARE, here=(), elsewhere=()),)),
+        "shared_group",
+        ["nobody else"],
+    ),
+    (
+        "another one holds the group",
+        replace(WELL, shares=(replace(SHARE, policy="sticky", holder="d", keeps_order=True),)),
+        "group_held",
+        ["'g'", "one member until that one leaves: 'd'"],
+    ),
+    (
+        "the group passes by a full window",
+        replace(WELL, session=replace(SESSION, state="inflight_full", inflight=7), shares=(SHARE,)),
+        "group_passes_by",
+        ["its window is full", "goes to 'd', 'e' (at another node)"],
+    ),
+    (
+        "the hash falls to others",
+        replace(WELL, shares=(replace(SHARE, policy="hash_topic", keeps_order=True),)),
+        "group_hashed",
+        ["of one topic", "'d'"],
+    ),
     ("paused", replace(WELL, client=replace(CLIENT, paused="disk_full")), "disk_full", ["not read from"]),
     ("no subscription", replace(WELL, session=replace(SESSION, subscriptions=0)), "no_subscription", ["nothing"]),
     (
@@ -161,6 +202,17 @@ def test_what_stands_in_a_file_of_the_uplink_that_is_not_finished_is_not_late() 
     assert [one.code for one in findings(replace(WELL, uplink=late))] == ["well"]
     down = replace(late, kind="kafka", trouble="refused")
     assert [one.code for one in findings(replace(WELL, uplink=down))][:2] == ["kafka_down", "uplink_behind"]
+
+
+def test_a_group_whose_hash_gives_to_others_is_a_cause_only_for_who_got_nothing() -> None:
+    """And a full window is none where messages wait for their member, full or not."""
+    hashed = replace(SHARE, policy="hash_client", keeps_order=True)
+    got = replace(WELL, shares=(hashed,))
+    nothing = replace(got, session=replace(got.session or SESSION, delivered=0))
+    assert [one.code for one in findings(got)] == ["well", "group_hashed"]
+    assert [one.code for one in findings(nothing)] == ["group_hashed"]
+    full = replace(got, session=replace(SESSION, state="inflight_full", inflight=7))
+    assert "group_passes_by" not in [one.code for one in findings(full)]
 
 
 def test_a_client_that_is_well_is_said_to_be() -> None:
@@ -311,13 +363,34 @@ def test_a_session_that_is_at_home_where_nobody_answers_is_said_to_be_there() ->
     assert "at home on n2, which did not answer: no answer in time" in found["findings"][0]["text"]
 
 
+def _of_topic(node: str, text: str, helps: str | None = None) -> dict[str, Any]:
+    """What a node says of a topic that nobody there has subscribed to."""
+    finding = asdict(Finding("no_subscriber", Weight.STOPS, text, None, node, helps))
+    lists: dict[str, Any] = {"subscribers": [], "publishers": [], "denied": []}
+    return {"node": node, "subscriptions": 0, "findings": [finding], "retained": None, **lists}
+
+
+def test_that_nobody_has_subscribed_to_a_topic_is_said_of_all_nodes() -> None:
+    """With the nearest filter, whichever node has it; of one node alone as that node says it."""
+    here = "no session on this node has subscribed to it"
+    near = f"{here}; the nearest filter is 'hall/#': upper and lower case"
+    one = _of_topic("n1", here)
+    (found,) = topics.together([one, _of_topic("n2", near, "subscribe to 'Hall/#'"), _of_topic("n3", here)], {})[
+        "findings"
+    ]
+    assert found["text"] == "no session has subscribed to it; the nearest filter is 'hall/#': upper and lower case"
+    assert found["helps"] == "subscribe to 'Hall/#'"
+    assert topics.together([one], {})["findings"][0]["text"] == here
+    assert topics.together([one, {**_of_topic("n2", here), "subscriptions": 1}], {})["findings"] == []
+
+
 def test_what_is_not_looked_at_closely_is_no_near_miss() -> None:
     """Every short filter beside every short topic: a look at the words alone passes over nothing that is near."""
     levels = ("a", "B", " a", "+", "")
     filters = ["/".join(one) for length in (1, 2, 3) for one in product(levels, repeat=length)]
     filters += [f"{one}/#" for one in filters[:30]] + ["#", "$share/g/a/B", "$replay/a/b"]
-    topics = ["/".join(one) for length in (1, 2, 3) for one in product(("a", "b", "A", "", "c"), repeat=length)]
-    for topic in (*topics, "$SYS/a"):
+    names = ["/".join(one) for length in (1, 2, 3) for one in product(("a", "b", "A", "", "c"), repeat=length)]
+    for topic in (*names, "$SYS/a"):
         for filter in filters:
             found = near._compared(filter, near.plain_filter(filter), topic)
             assert near.nearest([filter], topic) == (None if found is None else found[1]), (filter, topic)

@@ -46,8 +46,15 @@ export function url(path: string, query: Query = {}): string {
   return `/api/v1/${path}${text ? `?${text}` : ""}`;
 }
 
-async function call<Answer>(method: string, address: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
+async function call<Answer>(
+  method: string,
+  address: string,
+  body?: unknown,
+  signal?: AbortSignal,
+  age = 0,
+): Promise<Answer> {
   const headers: Record<string, string> = { Accept: "application/json" };
+  if (age >= 1) headers["Cache-Control"] = `max-age=${Math.min(99, Math.floor(age))}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
   const sent = body === undefined ? null : JSON.stringify(body);
@@ -82,8 +89,9 @@ function parsed(text: string): unknown {
 }
 
 export const api = {
-  get: <Answer>(path: string, query?: Query, signal?: AbortSignal) =>
-    call<Answer>("GET", url(path, query), undefined, signal),
+  /** `age`: so many seconds old it may be; others may have asked for it. */
+  get: <Answer>(path: string, query?: Query, signal?: AbortSignal, age?: number) =>
+    call<Answer>("GET", url(path, query), undefined, signal, age),
   post: <Answer>(path: string, body?: unknown, query?: Query) => call<Answer>("POST", url(path, query), body),
   patch: <Answer>(path: string, body?: unknown, query?: Query) => call<Answer>("PATCH", url(path, query), body),
   delete: <Answer>(path: string, query?: Query) => call<Answer>("DELETE", url(path, query)),

@@ -18,6 +18,9 @@ export interface Live<Answer> {
 
 const SLOWEST = 30_000;
 
+/** `age`: seconds that the answer may be old. */
+type Ask<Answer> = (signal: AbortSignal, age: number) => Promise<Answer>;
+
 /** Calls `ask` now and every so many ms after the last answer, until `stop`. Failures are asked about more and more rarely. */
 export class Poll<Answer> {
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -27,9 +30,11 @@ export class Poll<Answer> {
   private readonly unwatch: () => void;
 
   constructor(
-    private readonly ask: (signal: AbortSignal) => Promise<Answer>,
+    private readonly ask: Ask<Answer>,
     private readonly every: number,
     private readonly tell: (data: Answer | undefined, problem: Problem | undefined) => void,
+    /** What others were told since half the time between two questions will do. */
+    private readonly shared = false,
   ) {
     this.unwatch = visible.subscribe((now) => (now ? this.refresh() : this.pause()));
   }
@@ -39,7 +44,7 @@ export class Poll<Answer> {
   }
 
   /** Asks now, and in another way than at other times; nothing is done while an answer is on its way. */
-  hurry(ask: (signal: AbortSignal) => Promise<Answer>): void {
+  hurry(ask: Ask<Answer>): void {
     if (!this.running) this.begin(ask);
   }
 
@@ -49,12 +54,12 @@ export class Poll<Answer> {
     this.pause();
   }
 
-  private begin(ask: (signal: AbortSignal) => Promise<Answer>): void {
+  private begin(ask: Ask<Answer>, age = 0): void {
     if (this.stopped || !visible.value) return;
     this.pause();
     const running = new AbortController();
     this.running = running;
-    ask(running.signal).then(
+    ask(running.signal, age).then(
       (data) => this.done(running, data, undefined),
       (error: unknown) => this.done(running, undefined, error),
     );
@@ -73,7 +78,7 @@ export class Poll<Answer> {
     this.tell(data, error === undefined ? undefined : problemOf(error));
     if (this.every > 0) {
       const wait = Math.max(this.every, Math.min(this.every * 2 ** this.failures, SLOWEST));
-      this.timer = setTimeout(() => this.refresh(), wait);
+      this.timer = setTimeout(() => this.begin(this.ask, this.shared ? wait / 2000 : 0), wait);
     }
   }
 }
@@ -82,14 +87,14 @@ export function problemOf(error: unknown): Problem {
   return error instanceof Problem ? error : new Problem(0, "error", String(error));
 }
 
-/** The answer of a path, kept up to date. `path` null: nothing is asked. */
-export function useLive<Answer>(path: string | null, query: Query = {}, every = 5000): Live<Answer> {
+/** The answer of a path, kept up to date. `path` null: nothing is asked. `shared`: what costs the node much to say. */
+export function useLive<Answer>(path: string | null, query: Query = {}, every = 5000, shared = false): Live<Answer> {
   const key = JSON.stringify([path, query]);
   const [state, setState] = useState<{ key: string; data?: Answer; problem?: Problem; poll?: Poll<Answer> }>({ key });
   useEffect(() => {
     if (path === null) return;
     const poll = new Poll<Answer>(
-      (signal) => api.get<Answer>(path, query, signal),
+      (signal, age) => api.get<Answer>(path, query, signal, age),
       every,
       (data, problem) =>
         setState((before) => {
@@ -97,6 +102,7 @@ export function useLive<Answer>(path: string | null, query: Query = {}, every = 
           const next = data ?? kept;
           return { key, poll, ...(next !== undefined && { data: next }), ...(problem && { problem }) };
         }),
+      shared,
     );
     setState((before) => (before.key === key ? { ...before, poll } : { key, poll }));
     return () => poll.stop();

@@ -11,8 +11,8 @@ export interface Figures {
   dropped: number;
   bytesIn: number;
   bytesOut: number;
-  commits: number;
-  commitSeconds: number;
+  /** Acknowledgements by how long they waited at most, in seconds; the longest is open. */
+  waits: Record<string, number>;
   /** What did not arrive, by reason. */
   lost: Record<string, number>;
 }
@@ -21,21 +21,25 @@ export function figuresOf(nodes: Status[]): Figures | undefined {
   if (nodes.length === 0) return undefined;
   const sum = (of: (node: Status) => number) => nodes.reduce((all, node) => all + of(node), 0);
   const lost: Record<string, number> = {};
+  const waits: Record<string, number> = {};
   for (const { counters } of nodes) {
+    // A node of an older version counts none.
+    for (const [bound, count] of Object.entries(counters.acknowledgement_wait ?? {}))
+      waits[bound] = (waits[bound] ?? 0) + count;
     for (const counts of [counters.dropped, counters.forwards_dropped, counters.messages_refused]) {
       for (const [reason, count] of Object.entries(counts)) lost[reason] = (lost[reason] ?? 0) + count;
     }
   }
   return {
-    at: Date.now() / 1000,
+    // When they were counted: an answer may be a moment old.
+    at: sum((node) => node.started_at + node.uptime) / nodes.length,
     of: nodes.map((node) => `${node.node_id} ${node.started_at}`).join(),
     received: sum((node) => node.counters.messages_received),
     delivered: sum((node) => node.counters.messages_delivered),
     dropped: Object.values(lost).reduce((all, count) => all + count, 0),
     bytesIn: sum((node) => node.counters.bytes_received),
     bytesOut: sum((node) => node.counters.bytes_sent),
-    commits: sum((node) => node.counters.commits),
-    commitSeconds: sum((node) => node.counters.commit_seconds),
+    waits,
     lost,
   };
 }
@@ -51,9 +55,28 @@ export function ratesOf(before: Figures, now: Figures): Figures | undefined {
     dropped: rate(before.dropped, now.dropped),
     bytesIn: rate(before.bytesIn, now.bytesIn),
     bytesOut: rate(before.bytesOut, now.bytesOut),
-    commits: rate(before.commits, now.commits),
-    commitSeconds: rate(before.commitSeconds, now.commitSeconds),
+    waits: Object.fromEntries(
+      Object.entries(now.waits).map(([bound, count]) => [bound, rate(before.waits[bound] ?? 0, count)]),
+    ),
   };
+}
+
+/** What so large a share waited at most, each bucket evenly filled; beyond the last bound nobody knows, so it is that. */
+export function quantile(share: number, waits: Record<string, number>): number | undefined {
+  const rows = Object.entries(waits)
+    .map(([bound, count]) => [Number(bound), count] as const)
+    .map(([bound, count]) => [Number.isNaN(bound) ? Number.POSITIVE_INFINITY : bound, count] as const)
+    .sort(([a], [b]) => a - b);
+  const wanted = share * rows.reduce((all, [, count]) => all + count, 0);
+  if (wanted === 0) return undefined;
+  let [running, lower] = [0, 0];
+  for (const [bound, count] of rows) {
+    if (count > 0 && running + count >= wanted)
+      return Number.isFinite(bound) ? lower + ((bound - lower) * Math.max(0, wanted - running)) / count : lower;
+    running += count;
+    lower = Number.isFinite(bound) ? bound : lower;
+  }
+  return lower;
 }
 
 /** The rates between the last two figures. */
@@ -62,6 +85,7 @@ export function useRates(figures: Figures | undefined): Figures | undefined {
   const [rates, setRates] = useState<Figures>();
   useEffect(() => {
     if (!figures) return;
+    if (before.current?.of === figures.of && figures.at <= before.current.at) return;
     if (before.current) setRates(ratesOf(before.current, figures));
     before.current = figures;
   }, [figures]);

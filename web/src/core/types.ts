@@ -42,8 +42,8 @@ export interface Counters {
   forwards_dropped: Record<string, number>;
   messages_refused: Record<string, number>;
   denied: Record<string, number>;
-  commits: number;
-  commit_seconds: number;
+  /** By upper bound in seconds. */
+  acknowledgement_wait: Record<string, number>;
 }
 
 /** schema: Client */
@@ -258,6 +258,20 @@ export interface Stream {
   messages: number;
   bytes: number;
   node?: string;
+}
+
+/** schema: LoggedMessage */
+export interface Logged {
+  came_at: number;
+  writer: number;
+  position: number;
+  topic: string;
+  publisher: string;
+  qos: number;
+  size: number;
+  payload: string | null;
+  payload_base64: string;
+  node: string | null;
 }
 
 /** schema: Backlog */

@@ -19,7 +19,7 @@ import "./cluster/cluster.css";
 type Of<Item> = Paged<Item>;
 
 function ClusterPage() {
-  const nodes = useLive<Of<Node>>("nodes", {}, 1500);
+  const nodes = useLive<Of<Node>>("nodes", {}, 2000, true);
   const clusters = useLive<Of<Cluster>>("cluster", { node: "*" }, 3000);
   const identity = useLive<Identity & { missing?: Missing[] }>("identity/cluster", {}, 5000);
   const all = nodes.data?.items ?? [];

@@ -4,7 +4,7 @@ import { type Paged, path } from "../core/api";
 import { ago, bytes, number, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { useLive } from "../core/live";
-import { go, place, refine } from "../core/router";
+import { place, refine } from "../core/router";
 import { may } from "../core/session";
 import type { Backlog, Generation, LogFigures, Stream } from "../core/types";
 import { type Level, Mark } from "../ui/icons";
@@ -12,10 +12,11 @@ import { Empty, MissingNote, ProblemNote } from "../ui/notes";
 import { ClientLink, Facts, Head, Panel } from "../ui/parts";
 import { DataTable } from "../ui/table";
 import type { Page } from ".";
+import { Messages, Replay } from "./log/replay";
 import "./log.css";
 
 function Log() {
-  const { generation, client = "" } = place.value.query;
+  const { generation, client = "", replay, since } = place.value.query;
   return (
     <>
       <Head title={t("log.title")} />
@@ -24,6 +25,7 @@ function Log() {
         <Position client={client} />
         {may("operator") && <Replay />}
       </div>
+      {replay !== undefined && may("operator") && <Messages filter={replay} since={since ?? "1h"} />}
       <Generations chosen={generation} />
       <h2 class="log-head">
         {t(generation === undefined ? "log.streams" : "log.streams_of", { generation: generation ?? "" })}
@@ -111,59 +113,6 @@ function Position({ client }: { client: string }) {
           </ul>
         </>
       )}
-    </Panel>
-  );
-}
-
-const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
-
-/** Begins in the past, as the MQTT client of the dashboard. */
-function Replay() {
-  const [filter, setFilter] = useState("#");
-  const [count, setCount] = useState("1");
-  const [unit, setUnit] = useState<keyof typeof UNITS>("h");
-  const submit = (event: Event) => {
-    event.preventDefault();
-    go(["mqtt"], { subscribe: `$replay/${count}${unit}/${filter}` });
-  };
-  return (
-    <Panel title={t("log.replay")}>
-      <form class="inline" onSubmit={submit}>
-        <label>
-          <span>{t("log.filter")}</span>
-          <input
-            name="replayed"
-            class="mono"
-            value={filter}
-            required
-            onInput={(event) => setFilter(event.currentTarget.value)}
-          />
-        </label>
-        <label class="number">
-          <span>{t("log.since")}</span>
-          <input
-            type="number"
-            name="since"
-            min="1"
-            max="9999"
-            value={count}
-            required
-            onInput={(event) => setCount(event.currentTarget.value)}
-          />
-        </label>
-        <label class="number">
-          <span>{t("log.unit")}</span>
-          <select value={unit} onChange={(event) => setUnit(event.currentTarget.value as keyof typeof UNITS)}>
-            {Object.keys(UNITS).map((one) => (
-              <option key={one} value={one}>
-                {t(`log.unit_${one}`)}
-              </option>
-            ))}
-          </select>
-        </label>
-        <button type="submit">{t("log.replay_go")}</button>
-      </form>
-      <p class="dim">{t("log.replay_text")}</p>
     </Panel>
   );
 }

@@ -5,7 +5,7 @@ import { type BrokerEvent, useEvents } from "../core/events";
 import { bytes, duration, number, seconds, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
-import { type Figures, figuresOf, useRates } from "../core/rates";
+import { type Figures, figuresOf, quantile, useRates } from "../core/rates";
 import { type Lines, linesOf, SPANS } from "../core/series";
 import type { History, Status } from "../core/types";
 import { Chart } from "../ui/chart";
@@ -15,7 +15,7 @@ import { ClientLink, Counts, Head, Panel, Tile } from "../ui/parts";
 import type { Page } from ".";
 
 function Overview() {
-  const live = useLive<Paged<Status>>("status", { node: "*" }, 2000);
+  const live = useLive<Paged<Status>>("status", { node: "*" }, 2000, true);
   const nodes = live.data?.items ?? [];
   const figures = useMemo(() => figuresOf(nodes), [live.data]);
   const rates = useRates(figures);
@@ -72,7 +72,7 @@ interface TilesProps {
 function Tiles({ live, nodes, figures, rates }: TilesProps) {
   const sum = (of: (node: Status) => number) =>
     live.data ? nodes.reduce((all, node) => all + of(node), 0) : undefined;
-  const commit = rates && rates.commits > 0 ? rates.commitSeconds / rates.commits : undefined;
+  const waits = rates?.waits ?? {};
   return (
     <div class="tiles">
       <Tile
@@ -104,9 +104,9 @@ function Tiles({ live, nodes, figures, rates }: TilesProps) {
         more={t("overview.inflight", { count: short(sum((node) => node.inflight)) })}
       />
       <Tile
-        label={t("overview.commit")}
-        value={seconds(commit)}
-        more={t("overview.commits", { count: short(rates?.commits) })}
+        label={t("overview.acknowledged")}
+        value={seconds(quantile(0.5, waits))}
+        more={t("overview.acknowledged_p99", { wait: seconds(quantile(0.99, waits)) })}
       />
       <Tile
         label={t("overview.subscriptions")}
@@ -128,6 +128,8 @@ const SERIES = [
   "messages_dropped",
   "clients",
   "queued",
+  "acknowledgement_p50",
+  "acknowledgement_p99",
   "loop_lag",
   "cpu",
   "connects",
@@ -172,6 +174,12 @@ function Past() {
           lines={of("connects", "disconnects", "refusals")}
         />
         <Chart title={t("overview.chart_waiting")} times={lines.times} lines={of("queued")} />
+        <Chart
+          title={t("overview.chart_acknowledged")}
+          times={lines.times}
+          lines={of("acknowledgement_p50", "acknowledgement_p99")}
+          format={seconds}
+        />
         <Chart title={t("overview.chart_lag")} times={lines.times} lines={of("loop_lag")} format={seconds} />
         <Chart title={t("overview.chart_cpu")} times={lines.times} lines={of("cpu")} />
       </div>

@@ -1,4 +1,4 @@
-/** The jobs that read the uplink: whether they keep up, what became of rows, dead letters by reason, alarms by rule. */
+/** The jobs that read the uplink: whether they keep up, what became of rows; single alarms and dead letters. */
 import type { Paged } from "../core/api";
 import { ago, number, seconds, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
@@ -9,6 +9,7 @@ import { Empty, MissingNote, ProblemNote } from "../ui/notes";
 import { Counts, Facts, Head, Panel } from "../ui/parts";
 import type { Page } from ".";
 import { useTrail } from "./devices/trail";
+import { Rows } from "./pipeline/rows";
 import type { Job } from "./uplink/types";
 import "./uplink/uplink.css";
 
@@ -42,6 +43,7 @@ function Pipeline() {
           <OneJob key={`${job.node} ${job.job}`} job={job} />
         ))}
       </div>
+      <Rows />
     </>
   );
 }

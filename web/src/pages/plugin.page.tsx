@@ -1,7 +1,7 @@
 /** One plugin: how it is, its versions, its report, and what it makes of frames. */
 import { useState } from "preact/hooks";
 import type { Problem } from "../core/api";
-import { api, path } from "../core/api";
+import { api, type Paged, path } from "../core/api";
 import { duration, number, seconds } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { problemOf, useLive } from "../core/live";
@@ -10,29 +10,38 @@ import { may } from "../core/session";
 import type { CheckReport, Plugin } from "../core/types";
 import { Action } from "../ui/action";
 import { Badge, Mark } from "../ui/icons";
-import { Empty, ProblemNote } from "../ui/notes";
+import { Empty, MissingNote, ProblemNote } from "../ui/notes";
 import { ClientLink, Counts, Facts, Head, Panel } from "../ui/parts";
 import type { Page } from ".";
 import { Frames } from "./plugins/frames";
+import { ALL, AtTheNodes, atEach, Where } from "./plugins/nodes";
 import { levelOf } from "./plugins/parts";
 import "./plugins/plugins.css";
 
 function One({ name = "" }: Record<string, string>) {
   const node = place.value.query.node;
   const live = useLive<Plugin>(path("plugins", name), { node }, 3000);
+  const everywhere = useLive<Paged<Plugin>>("plugins", { limit: 1000 }, 3000);
   const one = live.data;
+  const all = (everywhere.data?.items ?? []).filter((other) => other.name === name);
+  const changed = () => {
+    live.refresh();
+    everywhere.refresh();
+  };
   return (
     <>
       <Head title={t("plugins.one")} of={name}>
-        {one && <Changes one={one} node={one.node ?? node} done={live.refresh} />}
+        {one && <Changes one={one} all={all} done={changed} />}
       </Head>
       <ProblemNote problem={live.problem} />
+      <MissingNote missing={everywhere.data?.missing} />
       {one && (
         <>
           <p class="standing">
             <Badge level={levelOf(one)} text={tOr(`plugins.state_${one.state}`, one.state)} /> {one.reason}
           </p>
           <div class="panels">
+            <AtTheNodes all={all} shown={one.node} />
             <Health one={one} />
             <Versions one={one} />
             <Faults one={one} />
@@ -47,13 +56,27 @@ function One({ name = "" }: Record<string, string>) {
 
 interface ChangesProps {
   one: Plugin;
-  node: string | undefined;
+  /** The same at all nodes. */
+  all: Plugin[];
   done: () => void;
 }
 
-function Changes({ one, node, done }: ChangesProps) {
+const isOff = (one: Plugin) => one.state === "disabled";
+const needsEnable = (one: Plugin) => isOff(one) || one.quarantine !== null || one.state === "refused";
+
+/** At the node that is shown, or at all nodes that it makes sense for. */
+function Changes({ one, all, done }: ChangesProps) {
   const [drain, setDrain] = useState(false);
-  const change = (what: string, body: object) => () => api.post(path("plugins", one.name, what), body, { node });
+  const [where, setWhere] = useState(ALL);
+  const several = all.length > 1;
+  const change = (what: string, body: object, fits: (other: Plugin) => boolean) => () => {
+    const others = several ? all.filter((other) => (where === ALL ? fits(other) : other.node === where)) : [one];
+    return atEach(
+      others.map((other) => other.node),
+      (node) => api.post(path("plugins", one.name, what), body, { node }),
+    );
+  };
+  const at = <Where nodes={all.map((other) => other.node ?? "")} value={where} chosen={setWhere} />;
   const drained = (
     <label class="check">
       <input type="checkbox" checked={drain} onChange={(event) => setDrain(event.currentTarget.checked)} />{" "}
@@ -61,35 +84,44 @@ function Changes({ one, node, done }: ChangesProps) {
     </label>
   );
   const question = (what: string) => t(`plugins.${what}_question`, { name: one.name });
+  const runs = (other: Plugin) => !isOff(other);
+  const reset = () => setWhere(ALL);
   return (
     <>
-      {(one.state === "disabled" || one.quarantine !== null || one.state === "refused") && (
+      {needsEnable(one) && (
         <Action
           role="admin"
           label={t(one.quarantine === null ? "plugins.enable" : "plugins.end_quarantine")}
           question={question("enable")}
-          run={change("enable", {})}
+          opened={reset}
+          run={change("enable", {}, needsEnable)}
           done={done}
-        />
+        >
+          {at}
+        </Action>
       )}
-      {one.state !== "disabled" && (
+      {runs(one) && (
         <>
           <Action
             role="operator"
             label={t("plugins.reload")}
             question={question("reload")}
-            run={change("reload", { drain })}
+            opened={reset}
+            run={change("reload", { drain }, runs)}
             done={done}
           >
+            {at}
             {drained}
           </Action>
           <Action
             role="operator"
             label={t("plugins.rollback")}
             question={question("rollback")}
-            run={change("rollback", { drain })}
+            opened={reset}
+            run={change("rollback", { drain }, runs)}
             done={done}
           >
+            {at}
             {drained}
           </Action>
           <Action
@@ -97,9 +129,12 @@ function Changes({ one, node, done }: ChangesProps) {
             danger
             label={t("plugins.disable")}
             question={question("disable")}
-            run={change("disable", {})}
+            opened={reset}
+            run={change("disable", {}, runs)}
             done={done}
-          />
+          >
+            {at}
+          </Action>
         </>
       )}
     </>

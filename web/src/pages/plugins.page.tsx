@@ -18,7 +18,7 @@ function Plugins() {
   return (
     <>
       <Head title={t("plugins.title")}>
-        <Upload done={(name) => go(["plugins", name])} />
+        <Upload done={(name, node) => go(["plugins", name], { node })} />
       </Head>
       <ProblemNote problem={live.problem} />
       <MissingNote missing={live.data?.missing} />

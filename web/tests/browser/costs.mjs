@@ -3,7 +3,7 @@
 //   node costs.mjs '{"base": …, "name": …, "password": …, "chromium": …, "shots": …, "seconds": …, "lists": …}'
 //
 // Prints as its last line JSON: ms to the first paint of the overview, what it asked for within so many seconds as
-// [seconds, path], and of lists with so many rows (`lists`, see lists.mjs) how they feel.
+// [seconds, path, how old the answer may be], and of lists with so many rows (`lists`, see lists.mjs) how they feel.
 import { opened } from "./kit.mjs";
 import { felt } from "./lists.mjs";
 import { logIn } from "./login.mjs";
@@ -16,14 +16,20 @@ try {
   // As somebody who comes again: the first one of all has the same, and the login before it.
   const asked = [];
   let began = performance.now();
-  page.on("request", (one) => asked.push([(performance.now() - began) / 1000, one.url().slice(base.length)]));
+  page.on("request", (one) =>
+    asked.push([
+      (performance.now() - began) / 1000,
+      one.url().slice(base.length),
+      one.headers()["cache-control"] ?? "",
+    ]),
+  );
   began = performance.now();
   await page.reload();
   await page.locator(".tiles .tile").first().waitFor();
-  const paint = await page.evaluate(
-    () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Number.NaN,
-  );
   const shown = await page.evaluate(() => performance.now());
+  // It is told a moment after the frame.
+  const told = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
+  const paint = await told.jsonValue();
   await page.waitForTimeout(settings.seconds * 1000);
   const calls = asked.filter(([at, path]) => at < settings.seconds && path.startsWith("/api/"));
   const lists = {};

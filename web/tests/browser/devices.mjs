@@ -6,7 +6,8 @@ const at = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 
 /** From the list of gateways to one, its connection and devices, and on to a device with its values. */
 export async function gatewayAndDevice({ page, open, gateway }) {
-  await open(at("devices"), "[role=table] .body [role=row]");
+  // There may be so many that its row is out of sight.
+  await open(`${at("devices")}?gateway=${encodeURIComponent(gateway)}`, "[role=table] .body [role=row]");
   await page.locator("[role=table] .body a", { hasText: gateway }).first().click();
   await page.locator("h1 .of", { hasText: gateway }).waitFor();
   await page.getByRole("heading", { name: "Connection" }).first().waitFor();

@@ -114,10 +114,10 @@ async function publishedHereComesThere({ page, open, client, at, mqtt: ports }) 
   await page.locator("ul.topics .leaf", { hasText: topic }).waitFor();
 }
 
-/** A node is killed while somebody looks: it is named as the one that did not answer, and the page goes on. */
+/** A node stands still while somebody looks: it is named as the one that did not answer, and the page goes on. */
 async function stoppedNodeIsNamed({ page, open, shot, accessible, stopped }) {
   await open("#/", ".tiles .tile");
-  process.kill(stopped.pid, "SIGKILL");
+  process.kill(stopped.pid, "SIGSTOP");
   await page.locator("[role=status]", { hasText: "Not all nodes have answered." }).getByText(stopped.node).waitFor();
   await shot("overview-missing");
   await accessible("overview-missing");

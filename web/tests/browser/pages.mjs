@@ -7,8 +7,9 @@
 // PAGES. They wait for conditions, never for times. Ends with 1 and words where something is not as it should be.
 import { findByPart, whyAndDisconnect } from "./clients.mjs";
 import { commandsEnd, gatewayAndDevice, retainedAndSubscriptions } from "./devices.mjs";
-import { logIn } from "./login.mjs";
+import { logIn, overviewIsPaintedSoon } from "./login.mjs";
 import { namesAreText, searchedNameIsText } from "./names.mjs";
+import { acknowledgedIsMeasured } from "./overview.mjs";
 import { run } from "./run.mjs";
 import { topicTree } from "./topics.mjs";
 import { droppedIsFound, groupShares, lastHourIsReplayed, publishedFromThePage } from "./traffic.mjs";
@@ -20,6 +21,8 @@ const of = encodeURIComponent;
 /** What a person does, one after the other, with one login. */
 const JOURNEYS = [
   logIn, // the first
+  overviewIsPaintedSoon,
+  acknowledgedIsMeasured,
   findByPart,
   whyAndDisconnect, // after findByPart
   gatewayAndDevice,
@@ -45,7 +48,7 @@ const PAGES = [
   ["dropped", "#/dropped", ".dropped tbody tr"],
   ["groups", "#/groups", ".body [role=row]"],
   ["group", `#/groups/${of(`$share/${group.name}/${group.topics}`)}`, ".members tbody tr"],
-  ["log", `#/log?client=${of(kept.client)}`, ".generations tbody tr"],
+  ["log", `#/log?client=${of(kept.client)}&replay=${of(kept.filter)}&since=1h`, ".list .body [role=row]"],
   ["mqtt", "#/mqtt", "select"],
   ["uplink", "#/uplink", "textarea[name=rules]"],
   ["client", `#/clients/${of(client)}`, ".findings li"],

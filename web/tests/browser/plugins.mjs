@@ -1,81 +1,26 @@
-// A vendor's plugin: taken in, checked, enabled, its frames watched, another version, and back; test_dashboard_plugins.py.
+// A vendor's plugin, from its wheel to the way back; test_dashboard_plugins.py.
 //
-//   node plugins.mjs '{"base": …, "name": …, "password": …, "codec": …, "wheels": [{path, sha256, version}, …], …}'
-import assert from "node:assert/strict";
+//   node plugins.mjs '{"base": …, "name": …, "password": …, "codec": …, "wheels": [{path, sha256, version}, …],
+//                    "misnamed": {path, sha256, name}, …}'
 import { logIn } from "./login.mjs";
-import { dialog, press, submit } from "./rights.mjs";
 import { run } from "./run.mjs";
+import {
+  enabled,
+  framesAreWatched,
+  nameOfMarkupIsRefused,
+  reloadedAndRolledBack,
+  reportIsSeen,
+  wheelIsTakenIn,
+} from "./vendor.mjs";
 
 const settings = JSON.parse(process.argv[2]);
-
-async function takenIn({ page, open }, { path, sha256 }) {
-  await open("#/plugins", ".wide-table tbody tr");
-  await press(page, "Take in a wheel");
-  await dialog(page).locator("[name=wheel]").setInputFiles(path);
-  await dialog(page).locator("[name=sha256]").fill(sha256);
-  await dialog(page).getByText(sha256, { exact: true }).waitFor();
-  await submit(page);
-  await page.locator("h1 .of", { hasText: settings.codec }).waitFor();
-}
-
-/** A wheel with another hash than the vendor's is not taken; with it, it is there, and nothing of it runs. */
-async function wheelIsTakenIn(ui) {
-  const { page, open } = ui;
-  await open("#/plugins", ".wide-table tbody tr");
-  await press(page, "Take in a wheel");
-  await dialog(page).locator("[name=wheel]").setInputFiles(settings.wheels[0].path);
-  await dialog(page).locator("[name=sha256]").fill("0".repeat(64));
-  await dialog(page).locator("button[type=submit]").click();
-  await dialog(page).getByRole("alert").getByText(`has the hash ${settings.wheels[0].sha256}`).waitFor();
-  // Chromium tells its console of every call that is refused; this one is.
-  ui.faults.splice(0, ui.faults.length, ...ui.faults.filter((one) => !one.includes("409")));
-  await page.locator("dialog[open]").getByRole("button", { name: "Cancel", exact: true }).click();
-  await takenIn(ui, settings.wheels[0]);
-  await page.locator(".standing", { hasText: "has arrived" }).waitFor();
-}
-
-/** The codec kit's card, line by line. */
-async function reportIsSeen({ page }) {
-  await press(page, "Check the version that came last");
-  await page.locator(".report tbody tr").first().waitFor({ timeout: 120_000 });
-  await page.locator(".standing", { hasText: "1.0.0" }).getByText("passes").waitFor();
-  assert.ok((await page.locator(".report tbody tr").count()) > 10);
-}
-
-async function enabled({ page }) {
-  await press(page, "Enable");
-  await submit(page);
-  await page.locator(".standing", { hasText: "ready" }).waitFor();
-}
-
-/** Bytes in hex beside the reading that the codec made of them. */
-async function framesAreWatched({ page }) {
-  await press(page, "Watch");
-  const rows = page.locator(".frames tbody tr");
-  const weight = Buffer.from("S 01 +0012.345 kg ST").toString("hex").replace(/../g, "$& ").trim();
-  await rows.filter({ hasText: weight }).first().waitFor();
-  await rows.filter({ hasText: '"weight":12.345' }).first().waitFor();
-  await press(page, "Stop");
-  await page.getByRole("button", { name: "Watch", exact: true }).waitFor();
-}
-
-/** Another version takes the new connections, and the one before takes them again. */
-async function reloadedAndRolledBack(ui) {
-  const { page } = ui;
-  await takenIn(ui, settings.wheels[1]);
-  await press(page, "Reload");
-  await submit(page);
-  const current = (version) =>
-    page.locator(".plain-list li", { hasText: version }).getByText("current", { exact: true }).waitFor();
-  await current("1.1.0");
-  await press(page, "Roll back");
-  await submit(page);
-  await current("1.0.0");
-}
-
 const PAGES = [
   ["plugins", "#/plugins", ".wide-table tbody tr"],
   ["plugin", `#/plugins/${settings.codec}`, ".facts"],
 ];
 
-await run(settings, [logIn, wheelIsTakenIn, reportIsSeen, enabled, framesAreWatched, reloadedAndRolledBack], PAGES);
+await run(
+  settings,
+  [logIn, nameOfMarkupIsRefused, wheelIsTakenIn, reportIsSeen, enabled, framesAreWatched, reloadedAndRolledBack],
+  PAGES,
+);

@@ -30,11 +30,14 @@ export async function groupShares({ page, open, group }) {
   assert.match(await page.locator(".members tbody tr").first().textContent(), /%/);
 }
 
-/** Where a session that is away stands; and the last hour again, in the client of the page. */
+/** Where a session that is away stands; and the last hour again: as a list of all nodes, and in the client of the page. */
 export async function lastHourIsReplayed({ page, open, kept }) {
   await open(`#/log?client=${encodeURIComponent(kept.client)}`, ".generations tbody tr");
   await page.getByText(/waits for .*3 messages/).waitFor();
   await page.locator("input[name=replayed]").fill(kept.filter);
+  await page.getByRole("button", { name: "Show messages", exact: true }).click();
+  const rows = page.getByRole("region", { name: "Messages", exact: true }).locator(".body [role=row]");
+  for (const payload of kept.payloads) await rows.filter({ hasText: payload }).first().waitFor();
   await page.getByRole("button", { name: "Replay", exact: true }).click();
   await page.locator("h1", { hasText: "MQTT client" }).waitFor();
   await page.getByRole("button", { name: "Connect", exact: true }).click();

@@ -24,7 +24,7 @@ export async function namesOfRightsAreText({ page, open }) {
   }
 }
 
-async function logInAs(page, { name, password }) {
+export async function logInAs(page, { name, password }) {
   await press(page, "Log out");
   await page.locator("input[name=name]").fill(name);
   await page.locator("input[name=password]").fill(password);

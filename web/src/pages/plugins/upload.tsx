@@ -1,19 +1,24 @@
 /** Taking in a wheel: chosen here, its hash compared with the vendor's, sent to the node, which runs nothing of it. */
 import { useState } from "preact/hooks";
-import { api } from "../../core/api";
+import { api, type Paged } from "../../core/api";
 import { bytes } from "../../core/format";
 import { t } from "../../core/i18n";
+import { useLive } from "../../core/live";
 import type { Plugin } from "../../core/types";
 import { Action } from "../../ui/action";
+import type { Node } from "../cluster/types";
+import { ALL, atEach, Where } from "./nodes";
 
 /** What the API takes of a body, less what base64 adds and a little. */
 const MOST = 1_500_000;
 const STEP = 0x8000;
 
-export function Upload({ done }: { done: (name: string) => void }) {
+export function Upload({ done }: { done: (name: string, node: string | undefined) => void }) {
   const [file, setFile] = useState<File>();
   const [found, setFound] = useState("");
   const [expected, setExpected] = useState("");
+  const [where, setWhere] = useState(ALL);
+  const nodes = useLive<Paged<Node>>("nodes", {}, 30_000).data?.items.map((one) => one.node_id) ?? [];
   const choose = async (chosen: File | undefined) => {
     setFile(chosen);
     setFound(chosen ? await hashOf(await chosen.arrayBuffer()) : "");
@@ -26,9 +31,10 @@ export function Upload({ done }: { done: (name: string) => void }) {
       sha256: expected.trim(),
       content_base64: base64(new Uint8Array(await file.arrayBuffer())),
     };
-    const answer = await api.post<{ items: Plugin[] }>("plugins/wheels", body);
-    const first = answer.items[0];
-    if (first) done(first.name);
+    // One that has it already says so as well.
+    const chosen = where === ALL && nodes.length > 1 ? nodes : [where === ALL ? undefined : where];
+    const [first] = await atEach(chosen, (node) => api.post<{ items: Plugin[] }>("plugins/wheels", body, { node }));
+    if (first?.items[0]) done(first.items[0].name, chosen[0]);
   };
   return (
     <Action role="admin" label={t("plugins.upload")} question={t("plugins.upload_question")} run={send}>
@@ -54,6 +60,7 @@ export function Upload({ done }: { done: (name: string) => void }) {
           onInput={(event) => setExpected(event.currentTarget.value)}
         />
       </label>
+      <Where nodes={nodes} value={where} chosen={setWhere} />
       {found && (
         <p class={expected && found !== expected.trim().toLowerCase() ? "bad-text" : "dim"}>
           {t("plugins.hash_found")} <span class="mono">{found}</span>

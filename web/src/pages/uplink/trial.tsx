@@ -1,25 +1,28 @@
 /** The dry run: what rules would do with what has just come, and what would be different from now. Nothing is sent. */
 import { useState } from "preact/hooks";
-import { api, Problem } from "../../core/api";
+import { api, type Missing, Problem } from "../../core/api";
 import { number, time } from "../../core/format";
 import { t } from "../../core/i18n";
 import { problemOf } from "../../core/live";
 import { may } from "../../core/session";
-import { Empty, ProblemNote } from "../../ui/notes";
+import { Empty, MissingNote, ProblemNote } from "../../ui/notes";
 import { Panel } from "../../ui/parts";
 import { Choice } from "../devices/parts";
 import { Over } from "./parts";
 import { readRules, together, written } from "./rules";
 import type { Example, Rules, RuleTrial, Trial } from "./types";
 
+/** The sums, and who did not answer. */
+type OfAll = Trial & { missing: Missing[] };
+
 const LAST = ["100", "1000", "10000", "50000"];
 
 export function DryRun({ nodes }: { nodes: Rules[] }) {
   const [text, setText] = useState(() => written(together(nodes).rules));
   const [messages, setMessages] = useState("1000");
-  const [node, setNode] = useState(nodes[0]?.node ?? "");
+  const [node, setNode] = useState("");
   const [busy, setBusy] = useState(false);
-  const [trial, setTrial] = useState<Trial>();
+  const [trial, setTrial] = useState<OfAll>();
   const [problem, setProblem] = useState<Problem>();
   if (!may("operator")) return null;
   // By hand only: each run is a line of the audit log.
@@ -55,7 +58,7 @@ export function DryRun({ nodes }: { nodes: Rules[] }) {
             <Choice
               label={t("overview.node")}
               value={node}
-              of={nodes.map((one) => [one.node, one.node])}
+              of={[["", t("uplink.dry_everywhere")], ...nodes.map((one): [string, string] => [one.node, one.node])]}
               chosen={setNode}
             />
           )}
@@ -70,7 +73,7 @@ export function DryRun({ nodes }: { nodes: Rules[] }) {
   );
 }
 
-async function tried(text: string, messages: number, node: string): Promise<[Trial?, Problem?]> {
+async function tried(text: string, messages: number, node: string): Promise<[OfAll?, Problem?]> {
   let rules: Record<string, unknown>[];
   try {
     rules = readRules(text);
@@ -78,17 +81,18 @@ async function tried(text: string, messages: number, node: string): Promise<[Tri
     return [undefined, new Problem(0, "no_rules", (error as Error).message)];
   }
   try {
-    return [await api.post<Trial>("uplink/test", { rules, messages }, { node })];
+    return [await api.post<OfAll>("uplink/test", { rules, messages }, { node: node || undefined })];
   } catch (error) {
     return [undefined, problemOf(error)];
   }
 }
 
-function Outcome({ trial }: { trial: Trial }) {
+function Outcome({ trial }: { trial: OfAll }) {
   if (trial.messages === 0) return <Empty text={t("uplink.dry_nothing")} />;
   const span = { count: number(trial.messages), first: time(trial.first_at), last: time(trial.last_at) };
   return (
     <section class="trial" aria-live="polite" aria-label={t("uplink.dry_outcome")}>
+      <MissingNote missing={trial.missing} />
       <p class="sum">{t("uplink.dry_sum", span)}</p>
       <h3>{t("uplink.dry_changed", { count: number(trial.changed ?? 0) })}</h3>
       {trial.differences.length > 0 && <Differences trial={trial} />}
