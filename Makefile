@@ -10,7 +10,8 @@ CONFIG ?= application.yaml
 ARGS ?=
 NOX := .venv/bin/nox --session
 
-.PHONY: help setup run test fmt lint type unit wire system bench docs docs-check lock changelog clean
+.PHONY: help setup run test quick fmt lint type unit wire system bench docs docs-check lock changelog clean
+.PHONY: mutants campaign
 .PHONY: sbom audit pipeline wheel deb chart dashboard
 .PHONY: cluster-jars cluster-up cluster-down cluster-test spark-jars spark-test sim fuzz abuse powercut
 
@@ -28,6 +29,10 @@ test: setup ## Run every check and every test
 	@# What the tests need from outside Python is brought while the checks run.
 	@scripts/setup.sh tests & bringing=$$!; $(NOX) lint type docs site; checked=$$?; wait $$bringing && exit $$checked
 	@$(NOX) test -- $(ARGS)
+
+quick: ## Checks and most unit tests; no Maven, no npm, nothing compiled
+	@scripts/setup.sh quick
+	@$(NOX) quick -- $(ARGS) & testing=$$!; $(NOX) lint type; checked=$$?; wait $$testing && exit $$checked
 
 fmt: setup ## Format the code and mend what ruff can mend
 	@$(NOX) fmt
@@ -51,7 +56,15 @@ abuse: setup ## 8,000 connections at all ports at once, half of them silent (ARG
 	@scripts/setup.sh jars
 	@.venv/bin/python -m tests.abuse $(ARGS)
 
-sim: setup ## Whole brokers in a simulated cluster (SEEDS=1000)
+mutants: ## Put faults into the core; tests must find each (ARGS='session --sample 10 --jobs 4')
+	@scripts/setup.sh quick
+	@.venv/bin/python -m tests.mutants $(ARGS)
+
+campaign: setup ## Everything at its full size, for hours; writes docs/campaign.md (ARGS='--share 0.01')
+	@scripts/setup.sh tests
+	@.venv/bin/python -m tests.campaign $(ARGS)
+
+sim: setup ## Whole brokers in a simulated cluster (SEEDS=1000, ARGS=--shrink)
 	@scripts/setup.sh tests
 	@.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(ARGS)
 
@@ -113,7 +126,7 @@ wheel: ## Make dist/*.whl for this Python (PYTHON=python3.12 for another); the s
 dashboard: ## Build the dashboard, which the admin port serves (Node.js 20.19 or newer, npm)
 	@scripts/setup.sh web
 
-chart: ## Lint the chart and write what it makes of its defaults (needs helm)
+chart: ## Lint the chart and write what it makes of its defaults (needs helm; `scripts/setup.sh tests` brings one)
 	@scripts/chart.py
 
 deb: ## Make dist/*.deb of the wheel, on the Debian that it is for (after `PYTHON=/usr/bin/python3 make wheel`)

@@ -1,5 +1,5 @@
 """``python -m benchmarks [KIND] ARGS``: whole, durable, cluster, frames, bad_plugins, uplink, uplink_kafka,
-spark_clean, lone, shapes, tls, logins, api, dashboard, start or micro; without any, whole.
+spark_clean, lone, shapes, away, tls, logins, api, dashboard, start or micro; without any, whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
         return bad_plugins.main(rest)
     if kind == "uplink":
         return uplink.main(rest)
-    if kind in ("uplink_kafka", "spark_clean", "lone", "shapes", "tls", "logins", "api", "dashboard", "start"):
+    if kind in ("uplink_kafka", "spark_clean", "lone", "shapes", "away", "tls", "logins", "api", "dashboard", "start"):
         # What they stand on is no part of the broker: it is imported when it is asked for.
         found: int = import_module(f"benchmarks.{kind}").main(rest)
         return found
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     if kind != "micro" or (rest and rest[0] not in names):
         print(
             "usage: python -m benchmarks [whole | durable | cluster | frames | bad_plugins | uplink | uplink_kafka |"
-            f" spark_clean | tls | logins | api | dashboard | start ARGS | micro [{' | '.join(names)}]]",
+            f" spark_clean | away | tls | logins | api | dashboard | start ARGS | micro [{' | '.join(names)}]]",
             file=sys.stderr,
         )
         return 2

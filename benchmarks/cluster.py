@@ -3,6 +3,7 @@
     python -m benchmarks cluster                    all parts
     python -m benchmarks cluster --only latency
     python -m benchmarks cluster --seconds 10
+    python -m benchmarks cluster --grid synced      the grid on disk, each commit synced (``FSYNC``); or ``cached``
     python -m benchmarks cluster --one-port         one node, then two, on one port of this machine (``reuse_port``)
 
 Publishers are connected to the first node, subscribers to the second. Two Ignite servers, one ZooKeeper server, two
@@ -65,11 +66,11 @@ class Grounds:
 
 
 @contextmanager
-def grounds() -> Iterator[Grounds]:
+def grounds(grid: str) -> Iterator[Grounds]:
     """Servers and nodes, all gone at the end."""
     with tempfile.TemporaryDirectory(prefix="bench-cluster-") as folder, ExitStack() as stack:
         servers = Cluster(Path(folder) / "servers", Places.find(), die_with_parent=True)
-        plan = Plan.make(ignite=2, zookeeper=1)
+        plan = Plan.make(ignite=2, zookeeper=1, persistence=grid != "memory", synced=grid == "synced")
         stack.callback(servers.down, gently=False)
         servers.up(plan)
         nodes = Member(Path(folder) / "a", plan, 1), Member(Path(folder) / "b", plan, 2)
@@ -200,6 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", help="names of parts, with commas between: " + ", ".join(part.name for part in PARTS))
     parser.add_argument("--seconds", type=float, default=5.0, help="of publishing, in each part")
     parser.add_argument("--warm", type=float, default=5.0, help="seconds of each load before it is measured")
+    parser.add_argument("--grid", choices=("memory", "cached", "synced"), default="memory", help="where the grid is")
     parser.add_argument("--one-port", action="store_true", help="one node, then two, on one port of this machine")
     options = parser.parse_args(arguments)
     if options.one_port:
@@ -208,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = options.only.split(",") if options.only else [part.name for part in PARTS]
     if unknown := set(wanted) - {part.name for part in PARTS}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    with grounds() as ground:
+    with grounds(options.grid) as ground:
         for part in PARTS:
             if part.name in wanted:
                 if options.warm:

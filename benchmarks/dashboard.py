@@ -111,10 +111,10 @@ def recorded(node: Node, lists: Sequence[tuple[str, int, Sequence[str]]]) -> dic
 class Browser:
     """Asks what a page has asked, again and again, until it is told to stop."""
 
-    def __init__(self, node: Node, asked: Sequence[tuple[float, str]], seed: int) -> None:
+    def __init__(self, node: Node, asked: Sequence[tuple[float, str, str]], seed: int) -> None:
         self._node = node
-        self._calls = [(when, path) for when, path in asked if "/events" not in path]
-        self._streams = {path for _, path in asked if "/events" in path}
+        self._calls = [one for one in asked if "/events" not in one[1]]
+        self._streams = {path for _, path, _ in asked if "/events" in path}
         #: Each at a machine of its own: a node has so many connections of one address, and no more.
         self._source = (f"127.0.2.{seed + 1}", 0)
         self._stop = threading.Event()
@@ -140,10 +140,10 @@ class Browser:
             began = time.monotonic() - self._begin
             calls = [one for one in self._calls if one[0] >= self._begin]
             while True:
-                for when, path in calls:
+                for when, path, age in calls:
                     if self._stop.wait(max(0.0, began + when - time.monotonic())):
                         return
-                    connection.request("GET", path, headers=headers)
+                    connection.request("GET", path, headers=headers | ({"Cache-Control": age} if age else {}))
                     answer = connection.getresponse()
                     answer.read()
                     self.calls += 1

@@ -7,14 +7,17 @@ changed without the other.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
 
-HELM = Path(__file__).resolve().parent.parent / "cluster" / "helm"
-CHART = HELM / "iot-mqtt"
-RENDERED = HELM / "rendered.yaml"
+ROOT = Path(__file__).resolve().parent.parent
+CHART = ROOT / "cluster" / "helm" / "iot-mqtt"
+RENDERED = ROOT / "cluster" / "helm" / "rendered.yaml"
+#: The machine's, or what ``scripts/setup.sh tests`` has brought. None: there is none.
+HELM = shutil.which("helm") or shutil.which("helm", path=str(ROOT / ".venv" / "bin"))
 
 
 def digest() -> str:
@@ -27,22 +30,19 @@ def digest() -> str:
 
 def rendered(*options: str) -> str:
     """What Helm makes of it."""
-    command = [
-        "helm",
-        "template",
-        "iot-mqtt",
-        str(CHART),
-        "--namespace",
-        "iot-mqtt",
-        "--kube-version",
-        "1.29.0",
-        *options,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    where = ("--namespace", "iot-mqtt", "--kube-version", "1.29.0")
+    return helm("template", "iot-mqtt", str(CHART), *where, *options)
+
+
+def helm(*words: str) -> str:
+    """What it prints; an error if it fails."""
+    if HELM is None:
+        raise SystemExit("needs helm (scripts/setup.sh tests brings one)")
+    return subprocess.run([HELM, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def main() -> int:
-    subprocess.run(["helm", "lint", "--strict", str(CHART)], check=True)
+    helm("lint", "--strict", str(CHART))
     RENDERED.write_text(
         f"# By scripts/chart.py, of the chart with the digest {digest()}\n{rendered()}", encoding="utf-8"
     )

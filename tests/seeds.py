@@ -16,12 +16,6 @@ from typing import Final
 
 #: By test; what each of them found is beside it.
 FAILED: Final[Mapping[str, Sequence[int]]] = {
-    # A node told a newly met peer what it wanted in the middle of a change that was then taken back.
-    # A node that goes on and is told at once that its session is over (the story's own mistake).
-    # A node that leaves for good and has no grid to write to when everything is put right (likewise).
-    # A claim that found the client's home here while its session was being loaded: its will was published twice.
-    # Messages that came from a node whose log was about to be opened: they were before the end that was found.
-    "simulation": (677, 529449475, 200000562, 200000776, 60394, 300000017),
     # A node that answered what its sessions have of a durable group before it had read that.
     # One that heard of an adopter later than of the node that was back, and told that one what its members had done.
     # A session that left for another node in the turn in which its messages arrived, before that was written.

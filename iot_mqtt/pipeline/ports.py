@@ -28,6 +28,14 @@ ACCEPTS_PER_TURN = 64
 REST_SECONDS = 0.25
 #: Seconds between two lines of the log that say so.
 SAY_SECONDS = 60.0
+#: The kernel asks after a client that was silent for so many seconds, again and again, and then gives it up. MQTT's
+#: keep-alive notices sooner, where a client has one.
+_ASKING = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 120),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
@@ -98,8 +106,9 @@ class ChannelPort(CalmPort):
 
     def startListening(self) -> None:
         super().startListening()
-        # Linux hands this on to accepted sockets, which saves a system call for each.
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Linux hands these on to accepted sockets, which saves system calls for each.
+        for level, option, value in ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *_ASKING):
+            self.socket.setsockopt(level, option, value)
 
     def serve(self, descriptor: int, client: tuple[Any, ...]) -> float:
         try:

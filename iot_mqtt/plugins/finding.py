@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
@@ -14,6 +15,8 @@ from iot_mqtt.plugins.place import Place
 
 log = logging.getLogger(__name__)
 
+#: It stands in keys of the configuration, in commands, labels of metrics and on pages.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 GROUP = "iot_mqtt.codecs"
 #: What the bundled protocols belong to.
 OURS = "iot-mqtt"
@@ -37,6 +40,13 @@ def in_folder(folder: Path) -> list[Place]:
     return [place for distribution in distributions([str(folder)]) for place in _read(distribution, folder)]
 
 
+def wrong_name(name: str) -> str | None:
+    """What is wrong with what a codec is called, in words."""
+    if _NAME.fullmatch(name):
+        return None
+    return f"a codec of it is called {name!r}: a name is made of up to 64 letters, digits, points, - and _"
+
+
 def distributions(path: Sequence[str]) -> Iterable[Distribution]:
     """By Python's own finder: ``sys.meta_path`` is no list to walk through here, for the finders of codecs that are
     being imported come and go there in another thread.
@@ -47,7 +57,11 @@ def distributions(path: Sequence[str]) -> Iterable[Distribution]:
 def _read(distribution: Distribution, folder: Path | None) -> list[Place]:
     """Metadata are files that anybody may have written: those that cannot be read stop nothing."""
     try:
-        return list(of_distribution(distribution, folder))
+        found = list(of_distribution(distribution, folder))
+        for place in found:
+            if wrong := wrong_name(place.name):
+                log.warning("%s is left out: %s", place.distribution, wrong)
+        return [place for place in found if wrong_name(place.name) is None]
     except Exception as error:  # noqa: BLE001 - whatever it is: a node must boot with it
         log.warning("the metadata of %s cannot be read: %s", getattr(distribution, "_path", "a distribution"), error)
         return []

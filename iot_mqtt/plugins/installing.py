@@ -16,7 +16,7 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-from iot_mqtt.plugins.finding import OURS, distributions, in_folder
+from iot_mqtt.plugins.finding import OURS, distributions, in_folder, of_distribution, wrong_name
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.process.bridge import CommandFailed, Reactor, run_command
 from iot_mqtt.plugins.shelf import Shelf
@@ -113,6 +113,9 @@ def _take_in(shelf: Shelf, workplace: Path, source: Path) -> tuple[list[str], st
     """Names and label. On a thread."""
     places = in_folder(workplace)
     found = list(distributions([str(workplace)]))
+    for place in (place for one in found for place in of_distribution(one, workplace)):
+        if wrong := wrong_name(place.name):
+            raise PluginError("refused", f"{source.name}: {wrong}")
     if len(found) != 1 or not places:
         raise PluginError("refused", f"{source} has no entry point in the group iot_mqtt.codecs")
     if any("iot_mqtt" in place.tops or place.distribution == OURS for place in places):

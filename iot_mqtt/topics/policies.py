@@ -26,6 +26,11 @@ class Policy(Generic[R]):
     #: Whether messages must wait for the member that is theirs while that is connected, full or not.
     keeps_order = False
 
+    @property
+    def holder(self) -> R | None:
+        """The member that everything goes to now; None: there is none."""
+        return None
+
     def joined(self, receiver: R) -> None:
         """A member was added, at the end."""
 
@@ -101,6 +106,10 @@ class Sticky(_Rotating[R]):
     def __init__(self) -> None:
         super().__init__()
         self._holder: R | None = None
+
+    @property
+    def holder(self) -> R | None:
+        return self._holder
 
     def left(self, receiver: R, index: int) -> None:
         super().left(receiver, index)

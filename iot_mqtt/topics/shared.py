@@ -51,6 +51,11 @@ class SharedGroup(Generic[R]):
         """Whether the policy promises that the messages of one publisher or topic go to one member."""
         return self._policy.keeps_order
 
+    @property
+    def holder(self) -> R | None:
+        """The member that everything goes to now, by a policy that has one."""
+        return self._policy.holder
+
     def route(self, receiver: R) -> Route[R]:
         """How a picked member wants its messages. KeyError for one that isn't a member."""
         return self._routes[receiver]

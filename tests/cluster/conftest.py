@@ -22,6 +22,7 @@ from systemkit.users import call
 
 from iot_mqtt.auth.passwd import set_password
 from tests.cluster.nodes import Nodes, cluster, eventually
+from tests.otlp import Collector, collecting
 
 #: Who may have a name at the nodes that all tests share.
 USERS = ("alice", "bob")
@@ -55,13 +56,26 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 @pytest.fixture(scope="session")
-def _three_nodes(engines: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def collector() -> Iterator[Collector]:
+    """Takes what the three nodes trace: clients whose ids begin with ``traced-``."""
+    with collecting() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def _three_nodes(engines: Servers, collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     folder = tmp_path_factory.mktemp("nodes")
     users = folder / "users"
     for user in USERS:
         set_password(str(users), user, password_of(user).encode())
     # Anonymous clients are let in as without users.
-    settings = {"auth.users_file": users, **access_settings(folder, "file", "anonymous")}
+    settings = {
+        "auth.users_file": users,
+        **access_settings(folder, "file", "anonymous"),
+        "telemetry.traces.enabled": "true",
+        "telemetry.traces.endpoint": collector.url,
+        "telemetry.traces.clients": '["traced-*"]',
+    }
     with cluster(folder, engines, settings=settings) as nodes:
         prepare(nodes[0])
         set_rules(nodes[0], "public", EVERYBODY)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from systemkit.process import BrokerProcess, Options
+from systemkit.process import BrokerProcess, Options, our_command
 
 from iot_mqtt.admin.token import read_token
 from iot_mqtt.app.engines import Plan
@@ -19,7 +22,7 @@ from iot_mqtt.app.engines.snippet import settings as settings_of
 from iot_mqtt.cluster.channels import Home, read
 from iot_mqtt.cluster.joining import known_nodes, note_cleaned
 from iot_mqtt.grid.ignite import IgniteGrid
-from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import ReactorPump
 from tests.contract.ignitekit import make
 from tests.enginekit.servers import Servers
@@ -51,6 +54,20 @@ class BrokerNode(BrokerProcess):
     def __init__(self, folder: Path, name: str, settings: Mapping[str, object]) -> None:
         super().__init__(folder, Options(settings={"node.id": name, **settings}))
         self.name = name
+        #: Where the package lies that it runs; None: this one.
+        self.source: Path | None = None
+
+    def command(self) -> list[str]:
+        """The command line that starts it."""
+        command = super().command()
+        if self.source is None:
+            return command
+        return [sys.executable, "-m", "iot_mqtt", *command[len(our_command()) :]]
+
+    def environment(self) -> dict[str, str]:
+        """With another release in front of the installed one. Nothing of it is compiled."""
+        kept = super().environment()
+        return kept if self.source is None else kept | {"PYTHONPATH": str(self.source), "IOT_MQTT_NATIVE": "off"}
 
     @property
     def running(self) -> bool:
@@ -59,6 +76,10 @@ class BrokerNode(BrokerProcess):
     @property
     def port(self) -> int:
         return self.ports["mqtt"]
+
+    def with_more(self, settings: Mapping[str, object]) -> Options:
+        """Its options, with these settings as well."""
+        return replace(self.options, settings={**self.options.settings, **settings})
 
     def pause(self) -> None:
         """SIGSTOP: its connections stay, and nobody answers."""
@@ -103,6 +124,27 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.all)
 
+    @contextmanager
+    def told(self, settings: Mapping[str, object], own: Callable[[], Mapping[str, object]] = dict) -> Iterator[None]:
+        """Meanwhile they have more settings, with which they are started again, and ``own`` ones, made for each."""
+        before = {node.name: node.options for node in self.all}
+        try:
+            self._start_again({node.name: node.with_more({**settings, **own()}) for node in self.all})
+            yield
+        finally:
+            self._start_again(before)
+
+    def _start_again(self, options: Mapping[str, Options]) -> None:
+        """At once: each of them takes seconds."""
+
+        def again(node: BrokerNode) -> None:
+            node.close()
+            node.options = options[node.name]
+            node.start()
+
+        with ThreadPoolExecutor(len(self.all)) as threads:
+            list(threads.map(again, self.all))
+
     @property
     def ports(self) -> list[int]:
         """Where clients may try their luck, those of dead nodes included."""
@@ -116,18 +158,26 @@ class Nodes:
 
     def homes(self) -> dict[str, Home]:
         """Client id → the life that owns its session, as the grid has it."""
-        with self._grid() as (pump, grid):
+        with self.opened_grid() as (pump, grid):
             found = pump.run(grid.page(CacheName.CHANNELS, b"", None, 10_000))
             return {key.decode(): read(value) for key, value in found}
 
     def note_cleaned(self, name: str) -> None:
         """A node that is gone has been cleaned up after, as its adopter notes half a minute after it has taken over."""
-        with self._grid() as (pump, grid):
+        with self.opened_grid() as (pump, grid):
             (known,) = [known for known in pump.run(known_nodes(grid)) if known.node_id == name]
             pump.run(note_cleaned(grid, known.number, known.boot))
 
+    def set_format(self, record: bytes) -> None:
+        """What the grid says of its format."""
+        with self.opened_grid() as (pump, grid):
+            batch = WriteBatch()
+            batch.put(CacheName.META, b"format", record)
+            pump.run(grid.commit(batch))
+
     @contextmanager
-    def _grid(self) -> Iterator[tuple[ReactorPump, IgniteGrid]]:
+    def opened_grid(self) -> Iterator[tuple[ReactorPump, IgniteGrid]]:
+        """The grid of these nodes, as nobody's."""
         pump = ReactorPump()
         grid = make(pump, [server for server in self.servers.ignite if server.alive])
         pump.run(grid.open())

@@ -33,6 +33,7 @@ class Line:
         self._lock = threading.Lock()
         self._flowing = threading.Event()
         self._flowing.set()
+        self._held: list[threading.Event] = []
         self._cut = False
         self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
@@ -52,9 +53,16 @@ class Line:
         """Connections stay, and nothing goes through: a network that swallows everything."""
         self._flowing.clear()
 
+    def forget(self) -> None:
+        """What is stalled gets no answer ever; who connects anew is served."""
+        self._held.append(self._flowing)
+        self._flowing = threading.Event()
+        self._flowing.set()
+
     def close(self) -> None:
         self._closed = True
-        self._flowing.set()
+        for flowing in (*self._held, self._flowing):
+            flowing.set()
         _end(self._listening)
         self.cut()
 

@@ -7,6 +7,7 @@ no network card has, so that it is lost without a word. Needs root and iproute2.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from tests.cluster.nodes import BrokerNode, broker_settings, eventually
 
 _NOWHERE = "02:00:00:00:fe:fe"
 _DEVICE = "eth0"
+_NUMBERS = itertools.count()
 
 
 def unavailable() -> str | None:
@@ -49,7 +51,8 @@ class Network:
     """A bridge and the sites on it."""
 
     def __init__(self, count: int) -> None:
-        mark = os.getpid() % 10_000
+        # Another one each time: what a namespace has goes a while after it.
+        mark = (os.getpid() + 1_009 * next(_NUMBERS)) % 10_000
         self._net = f"10.{100 + mark % 100}.{mark // 100}"
         self._bridge = f"iotbr{mark}"
         self.names = [f"iot{mark}s{number}" for number in range(1, count + 1)]
@@ -78,9 +81,15 @@ class Network:
         """What one site sends to the other is lost from now on."""
         _ip("-n", self.names[sender], *self._neighbour("replace", receiver), "lladdr", _NOWHERE, "nud", "permanent")
 
+    def slow(self, site: int, rate: str = "1mbit") -> None:
+        """What a site sends, to whomever, waits for its turn from now on, and is lost after a second of that."""
+        words = ("qdisc", "replace", "dev", _DEVICE, "root", "tbf", "rate", rate, "burst", "16kb", "latency", "1s")
+        subprocess.run(["tc", "-n", self.names[site], *words], check=True, capture_output=True)
+
     def heal(self) -> None:
-        """Nothing is lost any more."""
+        """Nothing is lost any more, and nothing waits."""
         for index, name in enumerate(self.names):
+            subprocess.run(["tc", "-n", name, "qdisc", "del", "dev", _DEVICE, "root"], check=False, capture_output=True)
             for other in range(len(self.names)):
                 if other != index and _NOWHERE in _ip("-n", name, "neigh", "show", self.addresses[other]):
                     _ip("-n", name, *self._neighbour("del", other))
@@ -97,8 +106,12 @@ class SiteNode(BrokerNode):
         self.host = host
         self._namespace = namespace
 
+    def inside(self, command: Sequence[str]) -> list[str]:
+        """A command that runs at this site, where its admin port is on loopback."""
+        return ["ip", "netns", "exec", self._namespace, *command]
+
     def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        return super()._spawn(["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self._namespace, *command])
+        return super()._spawn(["setpriv", "--pdeathsig", "KILL", *self.inside(command)])
 
 
 class SiteServer:
@@ -154,9 +167,9 @@ class SiteServer:
 class Sites:
     """Everything."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, *, persistence: bool) -> None:
         self.network = Network(count)
-        self.plan = Plan.make(ignite=count, zookeeper=count, standard_ports=True)
+        self.plan = Plan.make(ignite=count, zookeeper=count, standard_ports=True, persistence=persistence)
         self.servers = [SiteServer(folder / member.name, self.plan, member, self) for member in self.plan.members]
         told = {key: self.placed(value) for key, value in broker_settings(self.plan).items()}
         self.nodes = [
@@ -178,22 +191,26 @@ class Sites:
                 placed = placed.replace(f"{HOST}:{port}", f"{self.network.addresses[member.number - 1]}:{port}")
         return placed
 
+    def mended(self) -> bool:
+        """Start the servers that have ended, as whoever looks after them does: a grid that is alone stops itself."""
+        for server in self.servers:
+            server.start()
+        return True
+
     def whole(self, seconds: float = 60) -> None:
         """Start what does not run, and what ends meanwhile as it was cut off, until the grid servers are one grid."""
         count = len(self.ignite)
 
         def is_whole() -> bool:
-            for server in self.servers:
-                server.start()
-            return all(server.sees() == count for server in self.ignite)
+            return self.mended() and all(server.sees() == count for server in self.ignite)
 
         assert eventually(is_whole, seconds), f"not one grid: they see {[one.sees() for one in self.ignite]} servers"
 
 
 @contextmanager
-def sites(folder: Path, count: int = 3) -> Iterator[Sites]:
+def sites(folder: Path, count: int = 3, *, persistence: bool = False) -> Iterator[Sites]:
     """So many sites; everything is gone at the end, namespaces included."""
-    places = Sites(folder, count)
+    places = Sites(folder, count, persistence=persistence)
     with ExitStack() as stack:
         stack.callback(places.network.remove)
         places.network.make()

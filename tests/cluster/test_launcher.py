@@ -46,7 +46,7 @@ def lives(folder: Path) -> list[Life]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """Two Ignite servers and a ZooKeeper server, started by ``cluster up``."""
     with command_line(tmp_path_factory.mktemp("launcher") / "cluster") as command:
-        command("up", "--nodes", "2", "--zookeeper", "1", "--no-kafka")
+        command("up", "--nodes", "2", "--zookeeper", "1", "--no-kafka", "--memory")
         yield command
 
 
@@ -158,7 +158,7 @@ def test_ctrl_c_leaves_what_was_started_and_an_ensemble_elects_another_leader(tm
     ZooKeeper servers are what there is unless told otherwise.
     """
     with command_line(tmp_path / "cluster") as cluster:
-        options = ("--nodes", "1", "--no-kafka")
+        options = ("--nodes", "1", "--no-kafka", "--memory")
         interrupted = subprocess.Popen(
             cluster.arguments("up", *options), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
@@ -245,7 +245,7 @@ def test_a_port_that_somebody_else_has_is_named(tmp_path: Path) -> None:
 def test_what_goes_up_is_in_the_kafka_that_up_has_started(tmp_path: Path) -> None:
     """A broker with the file that ``up`` has written, and nothing else about an uplink."""
     with command_line(tmp_path / "cluster") as cluster:
-        cluster("up", "--nodes", "1", "--zookeeper", "1", "--kafka")
+        cluster("up", "--nodes", "1", "--zookeeper", "1", "--kafka", "--memory")
         written = yaml.safe_load(cluster.broker_file.read_text())
         address = f"127.0.0.1:{cluster.status()['kafka']['ports']['client']}"
         assert written["uplink"] == {"kind": "kafka", "kafka": {"bootstrap_servers": [address]}}

@@ -7,6 +7,7 @@ import re
 from contextlib import ExitStack
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from systemkit import wire
 from systemkit.access import ANONYMOUS, attempt
 from systemkit.plain import Plain
@@ -14,6 +15,7 @@ from systemkit.users import call
 from systemkit.wire import Publication
 
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
+from tests.otlp import Collector, attributes_of
 
 VERSIONS = pytest.mark.parametrize("version", [4, 5], ids=["v3.1.1", "v5"])
 QOS = pytest.mark.parametrize("qos", [0, 1, 2])
@@ -218,14 +220,15 @@ def test_a_session_goes_on_at_another_node(nodes: Nodes, version: int, qos: int)
         answer = second.connect(name, clean=False, expiry=60)
         assert answer.body[0] & 1, "the session is there"
         again: dict[int, Publication] = {}
-        released: set[int] = set()
+        # An id that is free again may be given out again.
+        released: list[int] = []
         payloads: list[bytes] = []
         wanted = 6 if qos == 1 else 5
         while len(payloads) < wanted or (qos == 2 and len(released) < 6):
             received = second.receive()
             assert received is not None
             if received.kind == wire.PUBREL:
-                released.add(received.packet_id)
+                released.append(received.packet_id)
                 second.send(wire.ack(wire.PUBCOMP, received.packet_id))
                 continue
             message = wire.publication(received, version)
@@ -330,6 +333,20 @@ def test_a_list_of_sessions_says_how_many_messages_wait(nodes: Nodes, far: int) 
         assert eventually(counted), waiting
 
 
+def test_a_node_that_is_killed_is_missed_before_its_session_is_over(nodes: Nodes) -> None:
+    """The registry would list it for another five seconds; its connection to the grid has ended with its process."""
+    client_id = unique("orphan")
+    with ExitStack() as stack:
+        enter(stack, nodes[2], client_id, clean=False, expiry=60)
+        nodes[2].kill()
+        try:
+            enter(stack, nodes[0], client_id, clean=False, expiry=60)
+            said = nodes[0].log_text() + nodes[1].log_text()
+        finally:
+            nodes[2].start()
+    assert "a node has ended without a word" in said
+
+
 def test_a_start_and_an_end_say_nothing_that_somebody_would_worry_about(nodes: Nodes) -> None:
     """Whoever looks for warnings and errors in the log of a node finds what went wrong, and no more."""
     node = nodes[2]
@@ -358,3 +375,25 @@ def test_every_node_answers_for_all(nodes: Nodes) -> None:
         for name in names:
             assert call(nodes[0], "DELETE", f"sessions/everywhere-{name}")[0] == 204
         assert not any(nodes[2].has_client(f"everywhere-{name}") for name in names)
+
+
+def test_a_trace_goes_over_the_link(nodes: Nodes, collector: Collector) -> None:
+    """Both nodes tell their part of it, each below the one before; a message of another client is in none."""
+    topic = unique("traced")
+    with ExitStack() as stack:
+        reader = enter(stack, nodes[1])
+        reader.subscribe((f"{topic}/#", 1))
+        send(enter(stack, nodes[0]), f"{topic}/other", b"0", 1)
+        send(enter(stack, nodes[0], unique("traced-press")), f"{topic}/1", b"1", 1)
+        assert sorted(take_all(reader, 2)) == [b"0", b"1"]
+
+    def told() -> list[Span]:
+        return [one for one in list(collector.spans) if topic in str(attributes_of(one))]
+
+    assert eventually(lambda: len(told()) == 4), told()
+    (deliver,) = [span for span in told() if span.name == "deliver"]
+    (forward,) = [span for span in told() if span.name == "forward"]
+    receives = {span.span_id: span for span in told() if span.name == "receive"}
+    assert receives[deliver.parent_span_id].parent_span_id == forward.span_id
+    assert not receives[forward.parent_span_id].parent_span_id
+    assert len({span.trace_id for span in told()}) == 1

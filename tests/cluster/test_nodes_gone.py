@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from systemkit.users import call
 
-from tests.cluster.nodes import BrokerNode, Nodes
+from tests.cluster.nodes import BrokerNode, Nodes, eventually
 from tests.cluster.test_nodes_basics import burst, drain, enter
 
 EXPIRY = 3600
@@ -54,3 +55,32 @@ def test_a_new_subscriber_gets_nothing_that_was_published_before(nodes: Nodes, g
         gone.start()
         burst(enter(stack, gone), "gone/t", [b"new"], qos=1)
         assert drain(late) == [b"new"]
+
+
+def test_a_new_node_goes_on_with_the_log_of_a_removed_one(
+    nodes: Nodes, gone: BrokerNode, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Under its number: who has read the old log up to some place gets what the new node appends to it, and that once.
+    Should the removed one come back, it is a node like any new one.
+    """
+    number = gone.api("cluster")["number"]
+    assert call(nodes[0], "DELETE", f"cluster/nodes/{gone.name}")[0] == 409, "it is there"
+    assert gone.terminate() == 0
+    nodes.note_cleaned(gone.name)
+    assert eventually(lambda: call(nodes[0], "DELETE", f"cluster/nodes/{gone.name}")[0] == 204)
+    assert call(nodes[0], "DELETE", f"cluster/nodes/{gone.name}")[0] == 404
+    new = BrokerNode(tmp_path_factory.mktemp("gone") / "node-new", "node-new", nodes.settings)
+    new.start()
+    try:
+        assert new.api("cluster")["number"] == number
+        with ExitStack() as stack:
+            burst(enter(stack, new), "gone/t", [b"from-new"], qos=1)
+            for name in ("gone-reader", "gone-late"):
+                reader = enter(stack, nodes[0], name, clean=False, expiry=EXPIRY)
+                assert drain(reader)[-1:] == [b"from-new"], name
+        gone.start()
+        assert gone.api("cluster")["number"] not in {number, *(node.api("cluster")["number"] for node in nodes)}
+    except BaseException:
+        new.reap()
+        raise
+    new.close()

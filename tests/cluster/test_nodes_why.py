@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
+import pytest
 from systemkit import wire
 from systemkit.access import attempt
 from systemkit.users import call
@@ -38,7 +39,7 @@ def _named(nodes: Iterable[BrokerNode], client_id: str, codes: str | tuple[str, 
 
 
 def test_every_node_names_what_one_of_them_knows(nodes: Nodes) -> None:
-    """A refusal, a full window, and a takeover by a connection to another node."""
+    """A refusal, a full window, a takeover by a connection to another node, and a group whose members are at two."""
     with ExitStack() as stack:
         refused, full, moved = unique("refused"), unique("full"), unique("moved")
         client, answer = attempt(nodes[0], "alice", refused, version=5, password=b"wrong")
@@ -54,6 +55,12 @@ def test_every_node_names_what_one_of_them_knows(nodes: Nodes) -> None:
         enter(stack, nodes[2], moved, clean=False, expiry=EXPIRY)
         first.until_closed()
         _named(nodes, moved, "taken_over", f"connected to {nodes[2].name}", "127.0.0.1:")
+        starved, eager = unique("starved"), unique("eager")
+        shared = f"$share/team/why/{starved}"
+        enter(stack, nodes[1], starved, receive_maximum=1).subscribe((shared, 1))
+        enter(stack, nodes[2], eager).subscribe((shared, 1))
+        burst(enter(stack, nodes[1]), f"why/{starved}", [b"x"] * 8, qos=1)
+        _named(nodes, starved, "group_passes_by", "its window is full", f"goes to '{eager}' (at another node)")
         assert all(node.api("clients/nobody-knows-it/why")["findings"][0]["code"] == "never_seen" for node in nodes)
 
 
@@ -84,3 +91,18 @@ def test_a_session_whose_node_is_dead_is_said_to_be_there(nodes: Nodes) -> None:
         # And once another one has taken it over, that is where it is.
         assert eventually(lambda: nodes[0].api("clients/why-left/why")["session"] is not None, 60)
         assert _found(nodes[1], "why-left", "node_unheard", "home_dead") is None
+
+
+def test_a_node_does_not_join_a_grid_of_a_later_format(nodes: Nodes) -> None:
+    """It ends with a sentence; those that are in go on."""
+    late = nodes[2]
+    assert [(one.api("status")["data_format"], one.api("status")["grid_format"]) for one in nodes] == [(1, 1)] * 3
+    late.kill()
+    nodes.set_format(b'{"format": 2, "written_by": "9.0"}')
+    try:
+        with pytest.raises(AssertionError, match=r"the grid has format 2, written by iot-mqtt 9\.0"):
+            late.start()
+        assert nodes[0].api("status")["ready"]
+    finally:
+        nodes.set_format(b'{"format": 1, "written_by": "0.1.0"}')
+    late.start()

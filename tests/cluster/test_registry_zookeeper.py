@@ -166,6 +166,19 @@ def test_a_network_that_swallows_everything_is_noticed(bench: ZooKeeperBench) ->
     assert b.states[-1] is LOST
 
 
+def test_an_answer_that_never_comes_costs_a_part_of_the_session(bench: ZooKeeperBench) -> None:
+    """A server that starts takes connections before it answers, and may forget one: the next is made in time."""
+    bench.session_timeout = 6.0
+    a = bench.node("a")
+    bench.lines["a"].stall()
+    registering = bench.driver.start(a.registry.register(member("a")))
+    bench.driver.pass_time(0.5)
+    bench.lines["a"].forget()
+    began = time.monotonic()
+    bench.driver.until(lambda: bool(registering.called))
+    assert time.monotonic() - began < bench.session_timeout * 0.75
+
+
 def test_registering_waits_for_a_server_that_is_not_there_yet(bench: ZooKeeperBench, zookeeper: Server) -> None:
     """And says meanwhile what it waits for."""
     zookeeper.kill()

@@ -321,6 +321,31 @@ class LeasingSuite(RegistrySuite):
         assert found[0].held
         assert a.acquire("x") is None
 
+    def test_who_is_evicted_has_left_for_all_and_is_lost_itself(self, bench: Bench) -> None:
+        """Without waiting for its session: whoever evicts it has fenced that life, and knows."""
+        a, b, c = bench.joined("a", "b", "c")
+        bench.driver.run(a.registry.evict(a.registry.members["c"]))
+        a.until_sees(a=1, b=1)
+        b.until_sees(a=1, b=1)
+        c.until_state(LOST)
+        c.register(boot=2)
+        b.until_sees(a=1, b=1, c=2)
+
+    def test_a_later_life_is_not_evicted_nor_one_that_has_left(self, bench: Bench) -> None:
+        """Several may find the same life dead, and one of them late."""
+        a, b = bench.joined("a", "b")
+        earlier = a.registry.members["b"]
+        b.register(boot=2)
+        a.until_sees(a=1, b=2)
+        bench.driver.run(a.registry.evict(earlier))
+        b.registry.update(replace(member("b", boot=2), clients=3))
+        bench.driver.until(lambda: a.registry.members["b"].clients == 3)
+        present = a.registry.members["b"]
+        bench.driver.run(b.registry.close())
+        a.until_sees(a=1)
+        bench.driver.run(a.registry.evict(present))
+        assert a.registry.state is CONNECTED
+
     def test_closing_gives_leases_back(self, bench: Bench) -> None:
         """They go with the entry."""
         a, b = bench.joined("a", "b")

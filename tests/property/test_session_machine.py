@@ -49,7 +49,7 @@ from tests.property.reference_model import INTERVAL, Model
 from tests.seeds import seed_of
 from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
 
-STEPS = int(os.environ.get("SESSION_STEPS", "60000"))
+STEPS = int(os.environ.get("SESSION_STEPS", "30000"))
 SEED = int(os.environ.get("SESSION_SEED") or seed_of("sessions"))
 STEPS_OF_A_LIFE = 100
 #: Hypothesis remembers every life it has seen: a fresh start keeps memory and time even.

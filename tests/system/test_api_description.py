@@ -1,7 +1,11 @@
-"""Every endpoint of a running node is held against its description, with what fits it and what does not."""
+"""Every endpoint of a running node is held against its description, with what fits it and what does not.
+
+``API_EXAMPLES`` makes it longer.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +23,12 @@ pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto has no API")
 #: A file beside this one: what cannot be asked of every endpoint.
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 #: Random requests of each endpoint, beside those that try every constraint.
-EXAMPLES = 5
+EXAMPLES = int(os.environ.get("API_EXAMPLES", "5"))
+#: For so many, and for those that try every constraint.
+SECONDS = 240 + 8 * EXAMPLES
 
 
+@pytest.mark.timeout(SECONDS + 20)
 def test_the_api_is_as_it_is_described(start_broker: StartBroker, tmp_path: Path) -> None:
     """No server error, no undocumented status, no answer that is not as it is described, whatever is asked."""
     broker = start_broker(settings={"uplink.kind": "file"})
@@ -36,6 +43,6 @@ def test_the_api_is_as_it_is_described(start_broker: StartBroker, tmp_path: Path
         *("--phases", "coverage,fuzzing", "--max-examples", str(EXAMPLES), "--seed", str(RUN)),
         *("--generation-database", "none", "--request-timeout", "20"),
     ]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert found.returncode == 0, found.stdout[-20_000:]
     assert "Tested: " in found.stdout, found.stdout

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from systemkit.dashboard import (
@@ -52,7 +54,7 @@ def test_the_dashboard_as_a_person_uses_it(shared_broker: BrokerProcess) -> None
             example_gateway(shared_broker, "press-hall"),
         ):
             seen = {"client": CONVEYOR, "gateway": "press-hall", "command": command, **found}
-            browse("pages", {**settings, **seen})
+            print(browse("pages", {**settings, **seen}))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="apt-get install chromium")
@@ -62,6 +64,20 @@ def test_a_long_list_is_scrolled_to_its_end(shared_broker: BrokerProcess) -> Non
     with retained(shared_broker, rows):
         seen = {"rows": rows, "typed": "hall/line-2/press-7/#", "found": "hall/line-2/press-7/temperature"}
         print(browse("scrolling", {**person(shared_broker, "lea"), **seen}))
+
+
+#: Lighthouse is a hundred packages, which ``scripts/setup.sh tests`` brings.
+LIGHTHOUSE = Path(__file__).parent / "js"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="apt-get install chromium")
+@pytest.mark.skipif(not (LIGHTHOUSE / "node_modules" / "lighthouse").is_dir(), reason="scripts/setup.sh tests")
+def test_lighthouse_finds_little_to_mend(shared_broker: BrokerProcess) -> None:
+    """95 or more of 100; for performance where nothing else keeps the machine busy."""
+    pages = [("desktop", "#/"), ("mobile", "#/clients")]
+    strict = os.getloadavg()[0] < 1.5 * (os.cpu_count() or 1)
+    told = {**person(shared_broker, "lis"), "pages": pages, "strict": strict}
+    print(browse("lighthouse", told, LIGHTHOUSE))
 
 
 @pytest.mark.parametrize(

@@ -293,6 +293,28 @@ def test_a_command_waits_for_its_gateway_over_a_kill(broker: BrokerProcess, list
     line.close()
 
 
+def test_frames_are_in_a_trace_of_their_gateway(broker: BrokerProcess, tmp_path: Path) -> None:
+    """In hex, with what the codec made of them, and what was answered."""
+    ctl = [sys.executable, "-m", "iot_mqtt", "ctl", "--data-dir", str(broker.data_dir)]
+    line = Line(broker.ports["gateway"], "line-traced")
+    line.connect()
+    # A pipe that nobody reads could fill, and the trace would not end.
+    told = tmp_path / "trace"
+    command = [*ctl, "trace", "line-traced", "--seconds", "4", "--json"]
+    with told.open("wb") as output, subprocess.Popen(command, stdout=output) as tracing:
+        number = 0
+        while tracing.poll() is None:
+            number += 1
+            line.post(number, devices=1)
+            line.settle()
+            line.read(0.1)
+    found = [json.loads(one) for one in told.read_text(encoding="utf-8").splitlines()]
+    line.close()
+    frames = [one for one in found if one.get("packet") == "FRAME"]
+    assert {one["direction"] for one in frames} == {"in", "out"}
+    assert any(one.get("packet") == "EVENT" and '"device": "d0"' in one["text"] for one in found), found
+
+
 def test_what_goes_over_a_link_can_be_captured_and_decoded(broker: BrokerProcess) -> None:
     """``ctl capture``, then ``frames decode`` of its file."""
     ctl = [sys.executable, "-m", "iot_mqtt", "ctl", "--data-dir", str(broker.data_dir)]

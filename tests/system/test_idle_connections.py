@@ -6,6 +6,7 @@ import os
 import resource
 import socket
 import time
+from pathlib import Path
 
 import pytest
 from systemkit import wire
@@ -72,3 +73,29 @@ def test_10000_idle_connections_are_held(broker: BrokerProcess) -> None:
     if not MOSQUITTO:
         assert sizes[0] / count <= MOST_BYTES
     assert sizes[1] <= sizes[0] * 1.1 + (4 << 20) + count * REMEMBERED, f"grew from {sizes[0]} to {sizes[1]} bytes"
+
+
+#: What /proc/net/tcp calls a connection that is open, and a timer that asks after the other end.
+_ESTABLISHED, _KEEPALIVE = "01", "02"
+
+
+@pytest.mark.skipif(MOSQUITTO, reason="ours alone")
+@pytest.mark.parametrize("listener", ["mqtt", "ws", "gateway"])
+def test_the_kernel_asks_after_a_client_that_says_nothing(broker: BrokerProcess, listener: str) -> None:
+    """A client without keep-alive whose cable is pulled would be there for ever, where nothing is sent to it."""
+    port = broker.ports[listener]
+    with socket.create_connection(("127.0.0.1", port), 20) as sock:
+        mine = sock.getsockname()[1]
+        deadline = time.monotonic() + 10
+        while (timer := _timer(port, mine)) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert timer == _KEEPALIVE
+
+
+def _timer(port: int, client: int) -> str | None:
+    """The kind of timer that the broker's end of a connection has."""
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        _, local, remote, state, _, timer, *_ = line.split()
+        if state == _ESTABLISHED and (local[-4:], remote[-4:]) == (f"{port:04X}", f"{client:04X}"):
+            return timer.partition(":")[0]
+    return None

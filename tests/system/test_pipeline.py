@@ -93,7 +93,7 @@ def _publish_all(broker: BrokerProcess) -> None:
         *(json.dumps({"seq": number, "t": 20 + number, "door": EVIL}).encode() for number in range(50)),
         # What it had said last, once more.
         json.dumps({"seq": 49, "t": 69, "door": EVIL}).encode(),
-        b"\xff not JSON",
+        b"\xff not JSON" + EVIL.encode(),
     )
     # It begins to count again; its times and numbers are texts; one of its messages is nothing but nulls.
     publish(
@@ -147,10 +147,32 @@ def test_out_of_the_box_what_is_published_becomes_rows_and_a_page(cleaned: tuple
 
 @pytest.mark.skipif(CHROMIUM is None or not buildable(), reason="no Chromium, or scripts/setup.sh web has not run")
 def test_the_dashboard_shows_what_became_of_rows(cleaned: tuple[BrokerProcess, str]) -> None:
-    """The job, its dead letters by reason, its duplicates by device."""
+    """The job, its dead letters by reason, its duplicates by device; single dead letters, and alarms."""
     broker, _ = cleaned
     reasons = {"payload is not JSON": 1, "ts has no time zone": 1, "value is null": 1}
-    browse("pipeline", {**person(broker, "eve", "viewer"), "reasons": reasons, "device": "press-7"})
+    _leave_alarms(broker)
+    told = {"reasons": reasons, "device": "press-7", "operator": person(broker, "ada"), "evil": EVIL, "alarms": 2}
+    browse("pipeline", {**person(broker, "eve", "viewer"), **told})
+
+
+def _leave_alarms(broker: BrokerProcess) -> None:
+    """As the job ``alarm`` leaves them: one that goes on, of a device whose name is markup, and one that is over."""
+    folder = broker.data_dir / "pipeline" / "tables" / "alarms" / "dt=2026-11-21" / "batch=alarm-aaaaaaaa-000000000001"
+    folder.mkdir(parents=True)
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE t (alarm_id VARCHAR, state VARCHAR, rule VARCHAR, kind VARCHAR, severity VARCHAR,"
+            ' gateway VARCHAR, device VARCHAR, tag VARCHAR, value DOUBLE, threshold DOUBLE, "at" TIMESTAMPTZ)'
+        )
+        for alarm, state, device, second in (
+            ("a", "raised", EVIL, 50),
+            ("b", "raised", "press-1", 0),
+            ("b", "cleared", "press-1", 30),
+        ):
+            row = [alarm, state, "too hot", "threshold", "critical", "hall", device, "t", 91.0, 90.0]
+            at = f"2026-11-21T12:00:{second:02d}Z"
+            connection.execute("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [*row, at])
+        connection.execute(f"COPY t TO '{folder}/part-0.parquet' (FORMAT parquet)")
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from systemkit.waiting import wait_until
 from systemkit.why import named
 
 from tests.enginekit.kafka import KafkaServer
+from tests.otlp import collecting
 
 #: Seconds for which Kafka is away, each time, and messages a second meanwhile.
 AWAY = float(os.environ.get("UPLINK_AWAY", "10"))
@@ -225,6 +226,28 @@ def test_topics_have_the_partitions_that_were_said(start_broker: StartBroker, ka
     assert len(kafka.partitions(old)) == 2 and len(kafka.read_all(old)) == 1
     told = [line for line in broker.log_text().splitlines() if "uplink.kafka.partitions" in line]
     assert len(told) == 1 and f"topic {old} has 2 partitions" in told[0]
+
+
+def test_a_traced_record_has_its_context_as_a_header(start_broker: StartBroker, kafka: KafkaServer) -> None:
+    """Which is that of the span that a collector is told of; a record of another client has none."""
+    topic = kafka.make_topic(f"traced-{time.time_ns()}", 1)
+    with collecting() as collector:
+        traces = {
+            "telemetry.traces.enabled": "true",
+            "telemetry.traces.endpoint": collector.url,
+            "telemetry.traces.clients": '["press-*"]',
+        }
+        broker = start_broker(settings=settings(kafka, topic) | traces)
+        for name in ("other", "press-1"):
+            with Plain(broker.ports["mqtt"], version=5) as client:
+                client.connect(name)
+                client.publish("up/w", b"1", qos=1, packet_id=1)
+                assert client.expect(wire.PUBACK).reason() == 0
+        wait_until(lambda: collector.named("send"), TELL_SECONDS)
+        (send,), (receive,) = collector.named("send"), collector.named("receive")
+        assert (send.trace_id, send.parent_span_id) == (receive.trace_id, receive.span_id)
+        said = [dict(one.headers).get("traceparent") for one in kafka.read_all(topic)]
+        assert said == [None, f"00-{send.trace_id.hex()}-{send.span_id.hex()}-01".encode()]
 
 
 @pytest.mark.skipif(CHROMIUM is None or not buildable(), reason="no Chromium, or scripts/setup.sh web has not run")

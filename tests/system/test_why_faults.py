@@ -244,6 +244,14 @@ def _window_full(broker: BrokerProcess, client_id: str) -> None:
     client.expect(wire.PUBLISH)
 
 
+def _passed_by(broker: BrokerProcess, client_id: str) -> None:
+    """It acknowledges nothing; the other member of its group gets the rest."""
+    members = [(client_id, 1), ("eager", 60)]
+    for name, window in members:
+        _keep(_client(broker, name, receive_maximum=window)).subscribe(("$share/team/work/x", 1))
+    _publish(broker, "work/x", *[b"x"] * 12)
+
+
 def _slow_reader(broker: BrokerProcess, client_id: str) -> None:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -403,6 +411,7 @@ FAULTS = [
     Fault("forbidden-name", "client_id_not_allowed", ("'bob'", "'forbidden-name'", "deny client"), _not_his_name),
     Fault("127.0.0.4", "client_id_missing", ("client id is needed", "127.0.0.4:"), _empty_id),
     Fault("window", "window_full", ("2 messages were sent", "3 and 0"), _window_full),
+    Fault("starved", "group_passes_by", ("its window is full", "'team'", "goes to 'eager'"), _passed_by),
     Fault("slow", "outbox_full", ("'slow/x'",), _slow_reader),
     Fault("expired", "session_expired", ("expired",), _expired),
     Fault("purged", "session_purged", ("an operator",), _purged),

@@ -1,22 +1,33 @@
-"""Files of other brokers that are no texts: ``mosquitto.db``, which is read or refused with the place."""
+"""Files of other brokers that are no texts: ``mosquitto.db`` and tables of EMQX, read or refused with the place."""
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
+from iot_mqtt.app.importing.emqx_archive import TABLES, read_table
 from iot_mqtt.app.importing.imported import Refused
 from iot_mqtt.app.importing.mosquitto_db import Database
+from iot_mqtt.app.importing.mosquitto_sessions import OldSessions
+from iot_mqtt.app.importing.session_transfer import Transfer
 from iot_mqtt.codec import encode
 from iot_mqtt.values import ProtocolVersion
 from tests.cases import mosquitto_files as db
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, head
+
+ARCHIVE = Path(__file__).parents[2] / "cases" / "emqx-export-5.tar.gz"
 
 
 def run_mosquitto_db(data: bytes) -> None:
-    """What was read can be published."""
+    """What was read can be published, and sessions do not have more than the file."""
     try:
-        for message in Database(data).messages(1_700_000_000):
+        database = Database(data)
+        transfer = Transfer(OldSessions(database), 1_700_000_000)
+        transfer.read()
+        assert transfer.outcome.sessions <= len(data), "more was read than is there"
+        for message in database.messages(1_700_000_000):
             assert len(message.topic) + len(message.payload) <= len(data), "more was read than is there"
             for version in ProtocolVersion:
                 encode(replace(message, packet_id=1) if message.qos else message, version)
@@ -33,12 +44,39 @@ def _seeds() -> Iterator[bytes]:
             db.message(2, b"c", b"x", 0),
             db.retained(2),
             db.retained(1),
+            db.client(b"plc", interval=60, ends=1_700_000_100, user=b"ann", version=version),
+            db.subscription(b"plc", b"a/+", 2, 4, 7),
+            db.client_message(b"plc", 1, 2, db.WAIT_FOR_PUBREC, packet_id=3, properties=b"\x02\x0b\x07"),
         )
     for version in (3, 4):
-        yield db.file(version, db.old_message(version, 1, b"a/b", b"21"), db.retained(1))
+        sessions = (db.old_client(b"c"), db.old_subscription(b"c", b"a"), db.old_client_message(b"c", 1, 1, db.QUEUED))
+        yield db.file(version, db.old_message(version, 1, b"a/b", b"21"), db.retained(1), *sessions)
+
+
+def run_emqx_table(data: bytes) -> None:
+    """A table that an archive of EMQX has, its first byte says which: read, and taken over, or refused."""
+    choice, table = head(data, 1)
+    name = sorted(TABLES)[choice[0] % len(TABLES)]
+    try:
+        for items in read_table(name, table, lambda _: None):
+            assert len(items) <= len(data), "more was read than is there"
+            assert all(isinstance(one, dict) for one in items)
+    except Refused as error:
+        assert str(error)
+
+
+def _tables() -> Iterator[bytes]:
+    with tarfile.open(ARCHIVE) as archive:
+        for number, name in enumerate(sorted(TABLES)):
+            file = archive.extractfile(f"emqx-export-1/mnesia/{name}")
+            assert file is not None
+            yield bytes((number,)) + file.read()
 
 
 TARGETS = (
+    Target(
+        "emqx-table", run_emqx_table, _tables, (b"bWLA", b"d\0\x03all", b"m\0\0\0\1a", b"h\2", b"l\0\0\0\1", b"j"), 1500
+    ),
     Target(
         "mosquitto-db",
         run_mosquitto_db,

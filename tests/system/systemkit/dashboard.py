@@ -52,9 +52,9 @@ def person(broker: BrokerProcess, name: str, role: str = "operator") -> dict[str
     }
 
 
-def browse(program: str, settings: dict[str, Any]) -> str:
-    """Run a program of ``web/tests/browser``; it must end well. What it printed."""
-    command = ["node", f"tests/browser/{program}.mjs", json.dumps(settings)]
+def browse(program: str, settings: dict[str, Any], folder: Path = WEB / "tests" / "browser") -> str:
+    """Run a program of ``web/tests/browser``, or of another folder; it must end well. What it printed."""
+    command = ["node", str(folder / f"{program}.mjs"), json.dumps(settings)]
     run = subprocess.run(command, cwd=WEB, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout

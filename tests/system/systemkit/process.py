@@ -267,8 +267,12 @@ class BrokerProcess:
     def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=clean_environment()
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=self.environment()
             )
+
+    def environment(self) -> dict[str, str]:
+        """What it is started with."""
+        return clean_environment()
 
     def _wait_ready(self, deadline: float) -> None:
         assert self.process is not None

@@ -16,10 +16,31 @@ PBKDF2 = (
     "$7$101$5E4VlE2dCzcmPd34$Cmhn3tdoUYcjHEmFoK03AE+RruVhLmAvMKSeg0OR5F+vmVvWTxrmMDGqQiA76dLpWPjlEdP4MSUSxmK93JOkbw=="
 )
 SHA512 = "$6$qjCivyRlM5+vUawf$R9pQoEdfpBqq41FBEOxvT31s2SsyzuLXG04jnvwXGStcsb5FZxPZi7jF6yc9Vw6b/DtHQFOB5abUtUR4jg4G6Q=="
+#: As EMQX makes them, whose salt is a text of 32 hexadecimal digits.
+EMQX_PREFIX = (
+    "$emqx$sha256,prefix$MDAxMTIyMzM0NDU1NjY3Nzg4OTlhYWJiY2NkZGVlZmY=$JXEKnnZY95wwj2tnvA9HLX2Do6dNowxZBICZK6Hdgfo="
+)
+EMQX_SUFFIX = (
+    "$emqx$sha512,suffix$MDAxMTIyMzM0NDU1NjY3Nzg4OTlhYWJiY2NkZGVlZmY=$"
+    "QO0lkwngB5h4xNGRvbB7W6ZIXD4hscodsmIfGaIVIeBzNuO3nrmywW3b4kWl1CPZe/rj+4wsZhemKQvEWmCjzg=="
+)
+EMQX_PBKDF2 = (
+    "$emqx$pbkdf2-sha256,101$MDAxMTIyMzM0NDU1NjY3Nzg4OTlhYWJiY2NkZGVlZmY=$ogW9gkejCVjSezmH6Oqg66ZplZim+csMFjNAD+V7ZZs="
+)
 ARGON = cheap_hash("geheim")
+KINDS = {
+    "argon2id": ARGON,
+    "bcrypt": BCRYPT,
+    "pbkdf2": PBKDF2,
+    "sha512": SHA512,
+    "emqx-prefix": EMQX_PREFIX,
+    "emqx-suffix": EMQX_SUFFIX,
+    "emqx-pbkdf2": EMQX_PBKDF2,
+}
+EACH = pytest.mark.parametrize("encoded", KINDS.values(), ids=KINDS)
 
 
-@pytest.mark.parametrize("encoded", [ARGON, BCRYPT, PBKDF2, SHA512], ids=["argon2id", "bcrypt", "pbkdf2", "sha512"])
+@EACH
 def test_the_right_password_fits_and_no_other(encoded: str) -> None:
     """And the line of the file is read as it is."""
     kinds.check(encoded)
@@ -29,7 +50,7 @@ def test_the_right_password_fits_and_no_other(encoded: str) -> None:
     assert "ann" in parse_users(f"ann:{encoded}\n", "users")
 
 
-@pytest.mark.parametrize("encoded", [ARGON, BCRYPT, PBKDF2, SHA512], ids=["argon2id", "bcrypt", "pbkdf2", "sha512"])
+@EACH
 def test_a_decoy_has_the_cost_and_fits_nothing(encoded: str) -> None:
     """Of each kind."""
     cost = kinds.cost(encoded)
@@ -68,6 +89,11 @@ SALT, DIGEST = base64.b64encode(b"s" * 12).decode(), base64.b64encode(b"d" * 64)
         (f"$7$101${'A' * 400}${DIGEST}", "mosquitto"),
         (f"$6${SALT}$A", "base64"),
         ("$5$nothing", "argon2id"),
+        (f"$emqx$md5,prefix${SALT}${DIGEST}", "EMQX"),
+        (f"$emqx$sha256,prefix${SALT}${DIGEST}", "another size"),
+        (f"$emqx$sha256,prefix${SALT}$A", "base64"),
+        (f"$emqx$pbkdf2-sha256,1${SALT}$AAAA", "another size"),
+        (f"$emqx$pbkdf2-sha256,99999999${SALT}${DIGEST}", "iterations"),
         ("secret", "argon2id"),
     ],
 )

@@ -53,6 +53,8 @@ def test_an_empty_file_is_a_file_without_users() -> None:
         (f"ann:{HASH}\nbob:{HASH}\nann:{HASH}", 3, "second time"),
         (f"ann:{HASH}:more", 1, "argon2id"),
     ],
+    # The hash is another one in each process.
+    ids=["no hash", "a plain password", "no name", "a space", "a tab", "twice", "more"],
 )
 def test_an_error_names_its_line(text: str, line: int, words: str) -> None:
     """The first bad line, and not what stands in it."""

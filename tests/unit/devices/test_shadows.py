@@ -9,8 +9,9 @@ import pytest
 
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.devices import DevicesSettings
-from iot_mqtt.errors import Refused
+from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import StoredShadow
+from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.unit.broker.harness import Client, run
 from tests.unit.devices.devicekit import DeviceNode
 
@@ -153,3 +154,23 @@ def test_what_nobody_in_particular_reported_is_for_everybody() -> None:
         shadows.report("d", {"t": number}, 1000 + number, owner)
         node.pass_time(2)
     assert (shadow(node, "d")[0].values, shadow(node, "d")[0].owner) == ({"t": 2}, "ann")
+
+
+@pytest.mark.parametrize("half", [b"r", b"d"])
+def test_a_shadow_of_a_later_version_is_not_taken_for_none(half: bytes) -> None:
+    """It is not written over, nobody else gets the device for that, and shadows of other devices are written."""
+    node = DeviceNode()
+    shadows, batch = node.accompanied.shadows, WriteBatch()
+    batch.put(CacheName.SHADOWS, half + b"gw/later", b"\x20what it means is known to that version")
+    run(node.grid.commit(batch))
+    node.pass_time(5)
+    shadows.report("gw/later", {"t": 20}, 1000, "someone")
+    shadows.report("gw/other", {"t": 21}, 1000)
+    node.pass_time(2)
+    assert run(node.grid.get(CacheName.SHADOWS, half + b"gw/later")) == batch.operations[0][2]
+    assert shadow(node, "gw/other")[0].values == {"t": 21}
+    with pytest.raises(Unavailable, match="later"):
+        shadow(node, "gw/later")
+    with pytest.raises(Unavailable, match="later"):
+        run(shadows.desire("gw/later", {"t": 1}, None))
+    assert run(node.grid.get(CacheName.SHADOWS, half + b"gw/later")) == batch.operations[0][2]

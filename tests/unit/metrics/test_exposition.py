@@ -149,13 +149,13 @@ def test_loop_lag_is_a_histogram() -> None:
 
 
 def test_a_timer_that_was_served_late_is_measured() -> None:
-    """Half a second over what was due is half a second of lag."""
+    """Half a second over what was due is half a second of lag; the next is due at a full second again."""
     clock = HandClock()
     lag = LoopLag(clock, interval=1.0)
     lag.start()
     clock.turn(1.5)
     assert lag.latest == 0.5
-    clock.turn(1.0)
+    clock.turn(0.5)
     assert lag.latest == 0.0
 
 

@@ -13,7 +13,7 @@ from iot_mqtt.metrics.history.history import MAX_POINTS, History, Wrong
 from iot_mqtt.metrics.history.rings import HEADER, RINGS, Ring, RingFile
 from iot_mqtt.metrics.history.series import ALL, Facts, Sampler, Series
 from iot_mqtt.pipeline.clock import ManualClock
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import Counters, quantile
 from tests.seeds import seeds_of
 from tests.unit.metrics.metricskit import Facts as Info
 from tests.unit.metrics.metricskit import RoomFacts
@@ -156,6 +156,37 @@ def test_rates_are_per_second_and_levels_as_they_are(path: Path) -> None:
         ("clients", "sum"),
         ("seconds", "max"),
     ]
+
+
+def test_acknowledgements_by_how_long_they_waited(path: Path) -> None:
+    """Of those since the sample before alone; where nobody waited, nobody waited long."""
+    kept = Kept(path)
+    kept.counters.acknowledgement_wait.observe(4.0, 1000)
+    kept.history.sample()
+    kept.counters.acknowledgement_wait.observe(0.0009, 98)
+    kept.counters.acknowledgement_wait.observe(0.2, 2)
+    kept.run(2)
+    found = kept.history.read(["acknowledgement_p50", "acknowledgement_p99"], NOW, NOW + 20)
+    half, most = ([round(value or 0, 4) for value in one.values] for one in found.series)
+    # A bucket is evenly filled: 50 of 98 between 0.5 and 1 ms, one of two between 100 and 250 ms.
+    assert half == [0.0008, 0]
+    assert most == [0.175, 0]
+    assert [(one.unit, one.over_nodes) for one in found.series] == [("seconds", "max")] * 2
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "expected"),
+    [
+        ([0, 0, 0], 0.5, 0.0),
+        ([4, 0, 0], 0.5, 0.5),
+        ([0, 4, 0], 1.0, 2.0),
+        ([1, 0, 9], 0.99, 2.0),
+        ([1, 1, 0], 0.75, 1.5),
+    ],
+)
+def test_a_share_of_a_histogram(counts: list[int], share: float, expected: float) -> None:
+    """What is beyond the last bound took as long as that, as far as anybody knows."""
+    assert quantile(share, (1.0, 2.0), counts) == expected
 
 
 def test_nothing_is_known_of_the_time_before(path: Path) -> None:

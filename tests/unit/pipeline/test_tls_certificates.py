@@ -23,6 +23,9 @@ from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
 
 from .tls_kit import Echo, Files, client_context, talk
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .conftest import Server
 

@@ -17,6 +17,9 @@ from iot_mqtt.plugins.info import PluginError
 from tests.reactor import run
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, info_of, settings
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 
 def project(folder: Path, version: str, *, group: str = "iot_mqtt.codecs") -> Path:
     """A vendor's project."""
@@ -39,6 +42,19 @@ vendor = "vendor_codec.codec:Plain"
 """
     )
     return folder
+
+
+def misnamed(wheel: str, folder: Path, name: str) -> tuple[str, str]:
+    """The same wheel, with another name for its codec, and its hash."""
+    folder.mkdir()
+    other = folder / Path(wheel).name
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(other, "w") as target:
+        for entry in source.infolist():
+            content = source.read(entry)
+            if entry.filename.endswith("entry_points.txt"):
+                content = content.replace(b"vendor = ", name.encode() + b" = ")
+            target.writestr(entry, content)
+    return str(other), sha256_of(other)
 
 
 def wheel(project: Path, wheels: Path) -> tuple[str, str]:
@@ -85,6 +101,40 @@ def test_what_is_installed_is_on_the_disk(here: House, tmp_path: Path, monkeypat
     above = here.folder.parent.name
     assert names[decided - 3 : decided] == ["vendor_codec", "plugins", above]
     assert names[-2:] == ["plugins", above]
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("<img src=x onerror=alert(1)>", "<img src"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+        ("../vendor", "../vendor"),
+        ("Waage Ü", "Waage Ü"),
+        ("v" * 65, "v" * 65),
+    ],
+)
+def test_a_codec_whose_name_is_none_is_refused(here: House, tmp_path: Path, name: str, read: str) -> None:
+    """It would stand in topics, keys of the configuration and on pages. The message says what a name is made of."""
+    plugins = here.start()
+    good, _ = wheel(project(tmp_path / "one", "1.0"), tmp_path / "w")
+    with pytest.raises(PluginError, match="letters, digits") as refused:
+        run(plugins.install(*misnamed(good, tmp_path / "bad", name)))
+    assert repr(read) in str(refused.value)
+    assert [one.name for one in plugins.info()] == [one.name for one in here.start().info()]
+
+
+def test_an_installed_codec_whose_name_is_none_is_left_out(
+    here: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And named in the log; the others of its distribution are there."""
+    info = tmp_path / "site" / "odd-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[iot_mqtt.codecs]\n<b>odd</b> = odd:Odd\neven = odd:Even\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    names = [one.name for one in here.start().info()]
+    assert "even" in names and not any("<" in name for name in names)
+    assert "'<b>odd</b>'" in caplog.text
 
 
 @pytest_twisted.ensureDeferred
