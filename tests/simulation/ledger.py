@@ -52,7 +52,7 @@ class Sent:
     again: bool = False
     #: Seconds after which nobody wants it any more.
     expiry: int | None = None
-    #: The node did not read it when it was sent.
+    #: The node stood still when it was sent, or in the same instant: it may have read it then, and not sent it on yet.
     held: bool = False
 
     @property
@@ -110,6 +110,12 @@ class Ledger:
         """The order of what happens."""
         self._tick += 1
         return self._tick
+
+    def stands_still(self, node: str, time: float) -> None:
+        """A node does from now on, in the middle of what it was sent in this instant."""
+        for sent in self.sent.values():
+            if sent.time == time and sent.node == node:
+                sent.held = True
 
     def came(self, subscriber: str, name: bytes, time: float, life: str, *, again: bool = False) -> None:
         """``life``: on which of its connections."""

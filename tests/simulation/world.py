@@ -188,6 +188,7 @@ class World:
         if not life.ended and not life.paused:
             self.trace(f"{name} is paused")
             life.paused = True
+            self.ledger.stands_still(name, self.clock.monotonic())
             self.network.pause(name)
             self.ensemble.pause(name)
 
