@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from systemkit import wire
@@ -13,15 +14,19 @@ from systemkit.mosquitto import mosquitto, needed
 from systemkit.plain import Plain
 from systemkit.process import BrokerProcess, clean_environment
 
+from tests.cases import mosquitto_files as db
+from tests.enginekit.smalldisk import small_disk
+
 pytestmark = needed
 
 #: More than may be under way at once, and fewer than mosquitto queues.
 MESSAGES = 300
+MIB = 1024 * 1024
 
 
-def run(database: Path, broker: BrokerProcess, *arguments: str) -> tuple[int, dict[str, Any], str]:
+def run(database: Path, data_dir: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, report and standard error of the import."""
-    command = ["import", "sessions", "--file", str(database), "--json", f"--set=node.data_dir={broker.data_dir}"]
+    command = ["import", "sessions", "--file", str(database), "--json", f"--set=node.data_dir={data_dir}"]
     done = subprocess.run(
         [sys.executable, "-m", "iot_mqtt", *command, *arguments],
         env=clean_environment(),
@@ -98,16 +103,16 @@ def test_sessions_go_on_where_they_were(broker: BrokerProcess, tmp_path: Path) -
     publish(here, "plant/a", b"published here before")
     with mosquitto(old, "persistence true", f"persistence_location {old}/") as port:
         sent = fill(port)
-    code, _, errors = run(old / "mosquitto.db", broker)
+    code, _, errors = run(old / "mosquitto.db", broker.data_dir)
     assert code == 1 and "stop the node" in errors, errors
     assert broker.terminate() == 0
-    code, report, errors = run(old / "mosquitto.db", broker)
+    code, report, errors = run(old / "mosquitto.db", broker.data_dir)
     assert code == 0, errors
     counts = [report[name] for name in ("sessions", "subscriptions", "messages", "released")]
     assert counts == [4, 3, 2 * (MESSAGES + 2) + 1, 1], (report, errors)
-    code, _, errors = run(old / "mosquitto.db", broker)
+    code, _, errors = run(old / "mosquitto.db", broker.data_dir)
     assert code == 1 and "4 sessions are there already" in errors, errors
-    assert run(old / "mosquitto.db", broker, "--keep")[1]["kept"] == 4
+    assert run(old / "mosquitto.db", broker.data_dir, "--keep")[1]["kept"] == 4
     broker.start()
     publish(here, "plant/a", b"new")
     wanted = [b"%d" % number for number in range(MESSAGES)] + [b"of 5", b"accepted", b"new"]
@@ -133,3 +138,17 @@ def test_sessions_go_on_where_they_were(broker: BrokerProcess, tmp_path: Path) -
         assert [sender.expect(kind).packet_id for kind in (wire.PUBREC, wire.PUBCOMP)] == [9, 9]
     with session(here, "reader", present=True) as reader:
         reader.expect_silence()
+
+
+def test_a_full_disk_ends_the_import(tmp_path: Path) -> None:
+    """With the reason, and without a session; where there is room, the same command takes over all that there is."""
+    database, disk, numbers = tmp_path / "mosquitto.db", tmp_path / "disk", range(1, 65)
+    sent = [db.message(number, b"a", Random(number).randbytes(MIB)) for number in numbers]
+    waiting = [db.client_message(b"c", number) for number in numbers]
+    database.write_bytes(db.file(6, *sent, db.client(b"c"), db.subscription(b"c", b"a"), *waiting))
+    with small_disk(disk, 48 * MIB):
+        code, _, errors = run(database, disk / "data")
+        assert code == 1 and "No space left on device" in errors and "no session was taken over" in errors, errors
+        subprocess.run(["mount", "-o", f"remount,size={512 * MIB}", str(disk)], check=True)
+        code, report, errors = run(database, disk / "data")
+        assert code == 0 and (report["sessions"], report["messages"]) == (1, len(numbers)), (report, errors)

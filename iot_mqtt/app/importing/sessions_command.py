@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.task import LoopingCall
 
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.backup.grids import writing
@@ -28,6 +30,9 @@ from iot_mqtt.pipeline import ReactorClock
 from iot_mqtt.ports.counters import Counters
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+#: Seconds between looks whether the grid takes what is written, and for how many of them it may refuse.
+_LOOK: Final = 1.0
+_REFUSALS: Final = 10
 _COUNTS: Final = (
     "sessions",
     "subscriptions",
@@ -94,7 +99,30 @@ async def _write(reactor: Any, config: Config, transfer: Transfer, *, keep: bool
         log = GridLog(grid, store, clock, log_settings(config.log))
         await log.open()
         await transfer.leave_out(store, keep=keep)
-        await transfer.write(store, log)
+        await _written(transfer, store, log, reactor)
+
+
+async def _written(transfer: Transfer, store: GridStore, log: GridLog, reactor: Any) -> None:
+    """Write it. A store repeats what the grid refuses for as long as it lives; nobody waits here for room to come."""
+    refusals = 0
+    writing: Deferred[None] = ensureDeferred(transfer.write(store, log))
+
+    def look() -> None:
+        nonlocal refusals
+        refusals = refusals + 1 if store.failing else 0
+        if refusals >= _REFUSALS:
+            store.give_up()
+            writing.cancel()
+
+    looking = LoopingCall(look)
+    looking.clock = reactor
+    looking.start(_LOOK, now=False)
+    try:
+        await writing
+    except CancelledError:
+        raise BackupError(f"no session was taken over: the grid refuses what is written: {store.trouble}") from None
+    finally:
+        looking.stop()
 
 
 def _say(outcome: Outcome, *, as_json: bool, dry_run: bool) -> None:
