@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 Done = Callable[[bytes | LinkError], None]
 
 _REQUEST_IDS: Final = 1 << 32
+#: From where one life counts them to where the next one does: as far from all the lives before as can be.
+_LIFE_TO_LIFE: Final = 0x9E37_79B1
 #: Different kinds of nonsense that are told; a bound, not a tuning knob.
 _MOST_COMPLAINTS: Final = 20
 
@@ -81,7 +83,7 @@ class _Peer:
 
     __slots__ = ("link", "topic", "pending", "pending_bytes", "asked", "last_id", "told_end")
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, last_id: int) -> None:
         self.link = link
         self.topic = topic_of(link.peer)
         #: Written items.
@@ -89,7 +91,8 @@ class _Peer:
         self.pending_bytes = 0
         #: Id of a request → when it is too late, and who waits.
         self.asked: dict[int, tuple[float, Done]] = {}
-        self.last_id = 0
+        #: A peer may answer what an earlier life of this node has asked, and find this one.
+        self.last_id = last_id
         self.told_end = 0
 
 
@@ -168,7 +171,7 @@ class Links:
             known = self._peers.get(number)
             if known is None:
                 link = Link(self.number, self.boot, number, self.condition, self.settings)
-                known = self._peers[number] = _Peer(link)
+                known = self._peers[number] = _Peer(link, self.boot * _LIFE_TO_LIFE % _REQUEST_IDS)
             known.link.meet(member.boot, now)
             self._take(known)
             self._sooner(known)
@@ -306,7 +309,7 @@ class Links:
         self._gather((found,), Request(id, name, body))
 
     def reply(self, peer: int, request: Request, body: bytes) -> None:
-        """Answer a request of this peer's present life."""
+        """Answer a request. If the peer has begun another life since, that one knows nothing of it."""
         self.send(peer, Reply(request.id, body))
 
     def refuse(self, peer: int, request: Request, reason: str) -> None:

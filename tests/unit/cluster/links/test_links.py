@@ -316,6 +316,30 @@ def test_a_request_ends_with_the_life_that_was_asked(step: Callable[[Cluster], N
     assert answers.found == [reason]
 
 
+def test_an_answer_to_an_earlier_life_is_none_to_what_this_one_asks() -> None:
+    """It had stood still with a question of the earlier life; that one's and this one's are both the first."""
+    cluster = ready()
+    cluster.links[1].request(2, "detach", b"of before", 60.0, Answers())
+    cluster.links[1].flush(0)
+    cluster.pass_time(0.1)
+    one, two = cluster.start(1), cluster.links[2]
+    cluster.announce()
+    cluster.pass_time(2.0)
+    answers = Answers()
+    one.request(2, "detach", b"now", 60.0, answers)
+    one.flush(0)
+    cluster.pass_time(0.1)
+    before, now = [item for item in cluster.diaries[2].items(1) if isinstance(item, Request)]
+    two.reply(1, before, before.body)
+    two.flush(0)
+    cluster.pass_time(0.1)
+    assert answers.found == []
+    two.reply(1, now, now.body)
+    two.flush(0)
+    cluster.pass_time(0.1)
+    assert answers.found == [b"now"]
+
+
 def test_a_request_to_one_who_is_no_member_ends_at_once() -> None:
     answers = Answers()
     ready().links[1].request(9, "detach", b"", 1.0, answers)
@@ -327,8 +351,12 @@ def test_an_answer_comes_behind_everything_that_came_with_it() -> None:
     diary = cluster.diaries[1]
     cluster.links[1].request(2, "ask", b"", 1.0, lambda answer: diary.entries.append(("answer", answer)))
     two = cluster.links[2]
+    cluster.links[1].flush(0)
+    cluster.pass_time(0.01)
+    (request,) = cluster.diaries[2].items(1)
+    assert isinstance(request, Request)
     two.send(1, numbered(1))
-    two.send(1, Reply(1, b"yes"))
+    two.send(1, Reply(request.id, b"yes"))
     two.send(1, numbered(2))
     two.flush(8)
     cluster.pass_time(0.01)
