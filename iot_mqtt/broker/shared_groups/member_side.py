@@ -102,9 +102,15 @@ class MemberSide:
     # A message comes.
 
     def take(self, peer: int, publication: Publication, name: str, client_id: str, reference: Reference) -> None:
-        """A peer gives a member messages of a group."""
+        """A peer gives a member messages of a group.
+
+        As far as is known here it may not give them out: then they were on their way for longer than it did, and who
+        does has given them to somebody; or it was not heard when it said so.
+        """
         leader = self.leader(name)
-        self._givers[leader.writer] = peer
+        if peer != self._giver(leader):
+            self._link.tell(peer, "lost", "", "", ())
+            return
         known = {**leader.held.get(client_id, {}), **leader.over.get(client_id, {})}
         if not known:
             self._take(leader, publication, client_id, reference)
