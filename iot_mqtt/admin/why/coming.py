@@ -102,7 +102,11 @@ def _uses(facts: Facts, codec: str) -> bool:
     """Whether it is a gateway of this codec."""
     if facts.client is not None:
         return facts.client.protocol == codec
-    return codec == facts.codec or any(codec in one.text for one in (*facts.attempts, *facts.unnamed))
+    return (
+        codec == facts.codec
+        or codec in facts.codecs
+        or any(codec in one.text for one in (*facts.attempts, *facts.unnamed))
+    )
 
 
 # Refused.

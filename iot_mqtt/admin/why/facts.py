@@ -55,6 +55,8 @@ class Facts:
     commands: tuple[StoredCommand, ...] = ()
     #: What it spoke when it was here as a gateway.
     codec: str | None = None
+    #: Of the listeners that it came to of late.
+    codecs: frozenset[str] = frozenset()
     broker: BrokerInfo | None = None
     log: LogInfo | None = None
     uplink: UplinkInfo | None = None

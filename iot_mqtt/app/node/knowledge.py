@@ -68,6 +68,7 @@ class Knowledge:
         clock: Clock,
         home_of: HomeOf | None,
         ends_before: EndsBefore,
+        codec_of: Callable[[str], str | None],
     ) -> None:
         self._view = view
         self._bans = bans
@@ -77,6 +78,8 @@ class Knowledge:
         self._clock = clock
         self._home_of = home_of
         self._ends_before = ends_before
+        #: Listener → its codec.
+        self._codec_of = codec_of
 
     async def facts(self, asked: str, topic: str | None) -> Facts:
         """Of a client, or of who comes from an address."""
@@ -119,8 +122,10 @@ class Knowledge:
             bans=tuple(self._bans.all_of(asked, found.users, hosts)),
             rights=self._rights(found),
         )
+        listeners = {one.listener for one in (*found.attempts, *found.unnamed)}
         return replace(
             found,
+            codecs=frozenset(filter(None, map(self._codec_of, listeners))),
             session=await counted,
             commands=await commands,
             codec=await codec,

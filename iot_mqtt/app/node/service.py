@@ -255,6 +255,10 @@ class Service:
             self._repeat(POLL_SECONDS, Following(self.directory.refresh).look)
         return number
 
+    def _codec_of(self, listener: str) -> str | None:
+        told = self.live.config.listeners.get(listener)
+        return None if told is None else told.codec
+
     def _resources(self) -> list[Resource]:
         """Of the API, what stands beside the broker."""
         home_of = None if self._cluster is None else self._cluster.home_of
@@ -267,6 +271,7 @@ class Service:
             self.clock,
             home_of,
             self._watching.packets.ends_before,
+            self._codec_of,
         )
         topics = TopicKnowledge(lambda: self.view, lambda: self.broker, lambda: self._desk, self._access, self.clock)
         found: list[Resource] = [

@@ -72,6 +72,12 @@ FAULTS = [
         "codec_quarantined",
         ["gateway", "died 3 times"],
     ),
+    (
+        "quarantined before anything was kept of it",
+        replace(UNKNOWN, codecs=frozenset({"gateway"}), plugins=(plugin("quarantined"),)),
+        "codec_quarantined",
+        ["gateway", "died 3 times"],
+    ),
     ("home is dead", member("dead"), "home_dead", ["n2"]),
     ("home is not heard", member("silent"), "link_cut", ["n2"]),
     ("home elsewhere", member("up"), "at_home_elsewhere", ["n2"]),
