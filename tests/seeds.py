@@ -4,6 +4,9 @@ A run draws one number, says it before its first test and again behind a failure
 
     TEST_SEED=271828 pytest tests/unit/broker/test_elsewhere.py        the same cases again
 
+``make test`` draws it from the sources: what passed passes again, and every change tries other cases. Hypothesis draws
+its examples from it, too.
+
 A case that failed is written into ``FAILED``, with the fault that it found, and is tried by every run from then on.
 """
 
@@ -20,7 +23,12 @@ FAILED: Final[Mapping[str, Sequence[int]]] = {
     # One that heard of an adopter later than of the node that was back, and told that one what its members had done.
     # A session that left for another node in the turn in which its messages arrived, before that was written.
     # A second loan of a client of which nobody knows where it is, while the first one was looked for.
-    "nodes and members": (556426364, 887861036, 720732640, 761174663, 649673301, 192078394, 350752081),
+    # A group that was read by half gave out what came later, and counted what had been returned to it twice.
+    # What was out at QoS 2 was looked for in the store, and had gone to another node with its group meanwhile.
+    "nodes and members": (
+        *(556426364, 887861036, 720732640, 761174663, 649673301, 192078394, 350752081),
+        *(912446570, 1425),
+    ),
     # A SUBSCRIBE in front of messages that had been gathered by receivers: flattened, they came in another order.
     # PUBACKs of messages that nobody keeps waited for the commit of those behind them in the same batch.
     # A row for kept sessions went to a publisher that did not want its own.

@@ -80,7 +80,19 @@ class GroupCursor(LogCursor):
     In the log of another node, which is dead or just back, it is never live: it reads what there is.
     """
 
-    __slots__ = ("group", "filter", "returned", "segments", "number", "shares", "kept", "leases", "leased", "_means")
+    __slots__ = (
+        "group",
+        "filter",
+        "returned",
+        "segments",
+        "number",
+        "shares",
+        "kept",
+        "leases",
+        "leased",
+        "restoring",
+        "_means",
+    )
 
     is_shared: ClassVar[bool] = True
 
@@ -101,7 +113,9 @@ class GroupCursor(LogCursor):
         self.leases: dict[str, list[Lease]] = {}
         self.leased: dict[str, int] = {}
         self.number = 0
-        #: While a start restores it: what members had under way, and the positions that they go on with.
+        #: It is read from its records, piece by piece: until it is whole, nobody gets anything of it.
+        self.restoring = False
+        #: Meanwhile: what members had under way, and the positions that they go on with.
         self.shares: list[Reference] = []
         self.kept: set[int] = set()
 
@@ -211,6 +225,8 @@ class GroupCursor(LogCursor):
         self.node.call_soon(self.read_on)
 
     def read_on(self) -> None:
+        if self.restoring:
+            return
         if not self.returned:
             super().read_on()
         elif not self.reading and not self.closed and self.room() > 0:

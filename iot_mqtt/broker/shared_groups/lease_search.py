@@ -66,7 +66,8 @@ class LeaseSearch:
                     kind.setdefault(flight.origin, set()).update(places)
         again = self._looking.pop(client_id)
         for lease in leases:
-            if lease.peer is not None or not lease.left:
+            if lease.peer is not None or not lease.left or lease.origin.closed:
+                # Heard of meanwhile, or given out elsewhere by now.
                 continue
             name = lease.origin.name
             book.take_back(lease.origin, client_id, split(lease.left, over.get(name, ()))[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from iot_mqtt.broker.shared_groups.cursor import GroupCursor, Lease
 from iot_mqtt.broker.shared_groups.groups import Groups
@@ -44,7 +44,8 @@ class GroupLoader:
         if group is None:
             return False
         cursor = self._groups.add(group, stored.position, live=False, log=log)
-        cursor.returned = deque(stored.returned)
+        cursor.restoring = True
+        self._returned(cursor, stored.returned)
         return True
 
     def restore_share(self, name: str, number: int, references: list[Reference]) -> bool:
@@ -81,11 +82,14 @@ class GroupLoader:
         """All is restored: what nobody goes on with returns to the groups."""
         for cursor in cursors:
             shares, kept = cursor.shares, cursor.kept
-            cursor.shares, cursor.kept = [], set()
-            returned = split(shares, kept)[1]
-            cursor.returned = deque(sorted([*cursor.returned, *returned], key=by_position))
-            waited = count_of(cursor.returned)
-            cursor.owe(waited)
-            self._counters.messages_restored += waited
-            self._counters.messages_found += waited
+            cursor.shares, cursor.kept, cursor.restoring = [], set(), False
+            self._returned(cursor, split(shares, kept)[1])
             self._records.moved(cursor)
+
+    def _returned(self, cursor: GroupCursor, references: Sequence[Reference]) -> None:
+        """These were with members when an earlier life ended."""
+        cursor.returned = deque(sorted([*cursor.returned, *references], key=by_position))
+        waited = count_of(references)
+        cursor.owe(waited)
+        self._counters.messages_restored += waited
+        self._counters.messages_found += waited
