@@ -5,6 +5,8 @@ servers, in its own temporary directories, at ports of its own range. What compu
 part of its own, with less of the processors than the others, which get what they want first: it fills the gaps that
 they leave. Tests that compare times are marked ``alone``; they run when everything else is over.
 
+Random cases are drawn from the sources (``seed_of_tree``), unless ``TEST_SEED`` says from what.
+
 The native modules have to be there, because the tests of both twins are left out without them; that the broker does
 without them is a test of its own. Where a part that was not narrowed down by arguments collects nothing, something is
 wrong with it, and where no part does, with the arguments.
@@ -14,8 +16,8 @@ wrong with it, and where no part does, with the arguments.
 
 from __future__ import annotations
 
+import hashlib
 import os
-import random
 import re
 import signal
 import subprocess
@@ -32,11 +34,8 @@ _COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
 _ORDER: Final = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warning", "error")
 #: pytest's exit code when there was nothing to run.
 _NOTHING: Final = 5
-#: What all parts are told: native code or nothing, and one number that all random cases are made of (``tests.seeds``).
-_SAME: Final = {
-    "IOT_MQTT_NATIVE": "require",
-    "TEST_SEED": os.environ.get("TEST_SEED") or str(random.SystemRandom().randrange(1_000_000_000)),
-}
+#: Whose text the random cases of a run are drawn from.
+SOURCES: Final = ("iot_mqtt", "tests")
 #: Above each part of pytest's report: "==== FAILURES ====".
 _PART: Final = re.compile(r"={3,} (.+?) ={3,}")
 #: Above each failure's traceback: "____ test_name ____", "____ ERROR at setup of test_name ____".
@@ -77,6 +76,18 @@ def alone() -> Part:
     return Part("alone", tuple(str(file.relative_to(ROOT)) for file in marked), 8_000)
 
 
+def seed_of_tree(root: Path = ROOT) -> int:
+    """The number that all random cases are made of: the same sources have the same ones, and every change has others.
+
+    So a run that failed fails again, and a change that passed does not fail where it is merged.
+    """
+    told = hashlib.sha256()
+    for file in sorted(file for folder in SOURCES for file in (root / folder).rglob("*.py")):
+        told.update(f"{file.relative_to(root)}\0".encode())
+        told.update(hashlib.sha256(file.read_bytes()).digest())
+    return int.from_bytes(told.digest()[:8], "big") % 1_000_000_000
+
+
 class Failures:
     """The gist of each failure in pytest's output: its test, what was raised, and where."""
 
@@ -105,14 +116,20 @@ class Failures:
 class Running:
     """One part under way; its lines appear as they come, with its name in front."""
 
-    def __init__(self, part: Part, arguments: list[str]) -> None:
+    def __init__(self, part: Part, arguments: list[str], seed: str) -> None:
         self._part = part
         self._last = ""
         self.failures = Failures()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pytest", "--durations=12", "--durations-min=5", *arguments, *part.folders],
             cwd=ROOT,
-            env={**os.environ, "TEST_PORTS_FROM": str(part.ports_from), "PYTHONUNBUFFERED": "1", **_SAME},
+            env={
+                **os.environ,
+                "TEST_PORTS_FROM": str(part.ports_from),
+                "TEST_SEED": seed,
+                "PYTHONUNBUFFERED": "1",
+                "IOT_MQTT_NATIVE": "require",
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -178,13 +195,14 @@ def main(arguments: list[str]) -> int:
     # Also where a shell in the background has made it ignore interrupts, which its children would do, too.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    seed = os.environ.get("TEST_SEED") or str(seed_of_tree())
     running: list[Running] = []
     codes: list[int] = []
     try:
         for part in PARTS:
-            running.append(Running(part, [*arguments, "-m", "not alone"]))
+            running.append(Running(part, [*arguments, "-m", "not alone"], seed))
         codes = [one.wait() for one in running]
-        running.append(Running(alone(), [*arguments, "-m", "alone"]))
+        running.append(Running(alone(), [*arguments, "-m", "alone"], seed))
         codes.append(running[-1].wait())
     except KeyboardInterrupt:
         for one in running:

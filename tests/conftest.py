@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, core, settings
 
 from iot_mqtt.compiled import CHOICE
 from tests import reactor
@@ -67,6 +67,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [item for item in items if item.get_closest_marker("interpreted")]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
+
+
+def pytest_configure() -> None:
+    """Hypothesis draws from the same number."""
+    if core.global_force_seed is None:
+        core.global_force_seed = RUN
 
 
 def pytest_report_header() -> str:

@@ -25,10 +25,17 @@ MESSAGES, SIZE, WINDOW = 80, 200_000, 10
 ENDED = (os.EX_SOFTWARE, -signal.SIGABRT)
 
 
+class Starved(BrokerProcess):
+    """What it allocates counts when it does so: an arena of glibc for each thread reserves 64 MiB beforehand."""
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "MALLOC_ARENA_MAX": "1"}
+
+
 @pytest.fixture
 def starved(tmp_path: Path) -> Iterator[BrokerProcess]:
     """Its log has what elsewhere would be faults, and it may have ended."""
-    broker = BrokerProcess(tmp_path / "broker", Options())
+    broker = Starved(tmp_path / "broker", Options())
     try:
         yield broker.start()
     finally:
@@ -92,10 +99,12 @@ def test_whatever_memory_is_left_nothing_acknowledged_is_lost(starved: BrokerPro
     with Plain(starved.ports["mqtt"], version=5) as reader:
         reader.connect("keeper", clean=False, expiry=3600)
         reader.subscribe(("room/#", 1))
+    refused = 0
     for life, room in enumerate(ROOM):
         _limit(starved, _address_space(starved) + room)
         acknowledged = _acknowledged(starved, life * MESSAGES)
         code = _ended(starved)
+        refused += code is not None or len(acknowledged) < MESSAGES
         print(f"{room // MIB} MiB: {len(acknowledged)} acknowledged, exit code {code}")
         assert code in (None, *ENDED)
         if code is None:
@@ -104,4 +113,4 @@ def test_whatever_memory_is_left_nothing_acknowledged_is_lost(starved: BrokerPro
         starved.kill()
         starved.start()
         _assert_delivered(starved, acknowledged)
-    assert "MemoryError" in starved.log_text(whole=True)
+    assert refused, "there was memory for everything"

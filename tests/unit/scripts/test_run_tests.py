@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.run_tests import PARTS, Failures, alone, closing_line, counts_of, verdict
+from scripts.run_tests import PARTS, SOURCES, Failures, alone, closing_line, counts_of, seed_of_tree, verdict
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,6 +32,21 @@ def test_what_runs_alone_is_looked_for_where_it_is() -> None:
     assert "tests/system/test_slow_reader.py" in found and "tests/unit/codec" not in str(found)
     assert len(found) == len(set(found)) < 40
     assert all("mark.alone" in (ROOT / file).read_text(encoding="utf-8") for file in found)
+
+
+def test_the_same_sources_have_the_same_random_cases_and_a_change_has_others(tmp_path: Path) -> None:
+    """What is written or renamed; what is compiled or kept beside it does not count."""
+    for folder in SOURCES:
+        (tmp_path / folder).mkdir()
+    code = tmp_path / "iot_mqtt" / "one.py"
+    code.write_text("x = 1")
+    first = seed_of_tree(tmp_path)
+    (tmp_path / "iot_mqtt" / "one.so").write_bytes(b"compiled")
+    assert seed_of_tree(tmp_path) == first
+    code.write_text("x = 2")
+    second = seed_of_tree(tmp_path)
+    code.rename(code.with_name("two.py"))
+    assert len({first, second, seed_of_tree(tmp_path)}) == 3
 
 
 @pytest.mark.parametrize(
