@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure() -> None:
     """Hypothesis draws from the same number."""
     if core.global_force_seed is None:
-        core.global_force_seed = RUN
+        core.global_force_seed = RUN  # type: ignore[assignment]
 
 
 def pytest_report_header() -> str:

@@ -105,7 +105,8 @@ class ClusterIdentity:
     #: What no node can explain, and ``moving``. While nothing moves this is 0, or messages were lost (above) or counted
     #: twice (below).
     unexplained: int
-    #: Handed over with sessions, and not taken over yet: on the way, or lost. Exact over ``kill -9``.
+    #: Handed over with sessions, and not taken over yet: on the way, or lost. Exact over ``kill -9`` of nodes; not
+    #: where a node and the server of the grid that wrote for it end in the middle of the same batch.
     moving: int
     matched: int
     restored: int

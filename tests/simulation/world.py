@@ -238,7 +238,9 @@ class World:
 
     def check_sums(self) -> None:
         """All nodes together, over all their lives: what one handed over with sessions others have taken over, or have
-        it counted again. Where no life has ended nothing was found of which nobody knew how much it should be.
+        it counted again. Where no life has ended nothing was found of which nobody knew how much it should be. A node
+        and the server that wrote for it may go in the middle of a batch: then it has marked what it did not hand over,
+        or the other way round.
         """
         accounts = {
             life.place.number: life.ledger.account for life in self.lives.values() if not life.ended and life.place
@@ -248,7 +250,8 @@ class World:
                 accounts.setdefault(int(key[9:]), read_mark(json.loads(record)).account)
         moving = sum(one.passed_on - one.taken_over for one in accounts.values())
         found = sum(one.found for one in accounts.values())
-        if moving or (found and not any(life.ended for life in self.all_lives)):
+        torn = self.servers is not None and self.servers.unfinished
+        if (moving and not torn) or (found and not any(life.ended for life in self.all_lives)):
             raise Broken(
                 f"figures: {moving} messages were handed over and not taken over, {found} were found: {accounts}"
             )

@@ -34,8 +34,14 @@ class LeaseSearch:
         self._sessions = sessions
         self._clock = clock
         self._answer = answer
+        #: Whether what sessions here have is in memory: before that they would have nothing.
+        self._begun = False
         #: Clients whose records are being read; whether they are to be read once more, for leases that came too late.
         self._looking: dict[str, bool] = {}
+
+    def begin(self) -> None:
+        """Everything is restored. What was to be looked for before is looked for with all."""
+        self._begun = True
 
     def look_for_all(self) -> None:
         """All that nobody knows the place of."""
@@ -44,6 +50,8 @@ class LeaseSearch:
 
     def look(self, client_id: str) -> None:
         """One client's."""
+        if not self._begun:
+            return
         if client_id in self._looking:
             self._looking[client_id] = True
             return

@@ -164,6 +164,7 @@ class SharedGroups:
         if owned and self._leadership is not None:
             self._leadership.begun(writer)
             self.entered()
+        self._search.begin()
         self._link.begin()
 
     # Among other nodes.

@@ -43,6 +43,13 @@ class Requests:
     def _server(self) -> Server:
         return self._link.server
 
+    @property
+    def _life(self) -> tuple[int, int]:
+        """Of which node."""
+        identity = self._link.identity
+        assert identity is not None
+        return identity[:2]
+
     def _later(self, call: Callable[[], None]) -> None:
         self._server.clock.call_later(self._server.delay(), call)
 
@@ -191,6 +198,7 @@ class Requests:
         puts = any(value is not None for stretch in stretches for _, _, value in stretch)
         if self._servers.full and puts and not needed:
             raise not_ready("the memory of the grid is full")
+        self._servers.unfinished.add(self._life)
         self._stretch(id, iter(stretches).__next__)
 
     def _stretch(self, id: int, following: Callable[[], list[Entry]]) -> None:
@@ -198,6 +206,7 @@ class Requests:
         try:
             entries = following()
         except StopIteration:
+            self._servers.unfinished.discard(self._life)
             self._wrote(id)
         else:
             self._servers.write(self._server, entries, lambda: self._stretch(id, following))

@@ -123,6 +123,9 @@ class Servers:
         self.full = False
         self.happened: Counter[str] = Counter()
         self.kept_out = 0
+        #: Lives of nodes of whose last commit a part may be missing: its server went in the middle of it. A node that
+        #: lives tries again.
+        self.unfinished: set[tuple[int, int]] = set()
         self.trace: Callable[[str], None] = lambda _: None
         self.version = 1
         self._under_way: list[Write] = []
