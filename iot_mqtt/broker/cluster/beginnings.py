@@ -127,7 +127,8 @@ class Beginnings:
     def _not_found(self, begun: _Begun, error: BaseException) -> None:
         log.warning("where the logs of other nodes end cannot be found, trying again: %s", error)
         self._looking = False
-        self._sessions = dict.fromkeys((*begun, *self._sessions))
+        # One that has ended may go on at another node, with records that are that one's now.
+        self._sessions = {session: None for session in (*begun, *self._sessions) if not session.ended}
         for session in self._sessions:
             if session.connection is None:
                 # Nobody was told that they are in force, and nobody waits for it any more.

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from twisted.internet.defer import Deferred
 
+from iot_mqtt.broker.cluster.beginnings import LogEnds
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.grid import CacheName
 from tests.simulation.clients import Publisher, Subscriber
 from tests.simulation.ledger import Broken
 from tests.simulation.messaging import Weather
@@ -273,3 +277,36 @@ def test_the_ledger_sees_what_is_old() -> None:
     plant.ledger.asks("new", "t/#")
     with pytest.raises(Broken, match="old"):
         plant.ledger.came("new", b"p-1", 0.0, "new/1")
+
+
+def test_a_look_that_fails_takes_nothing_from_a_session_that_lives_elsewhere_by_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its client has subscribed there to the same, and was told so."""
+    plant = Plant("a", "b")
+    place = plant.lives["a"].place
+    assert place is not None
+    fails: Deferred[None] = Deferred()
+    look = LogEnds.look
+
+    async def look_in_vain(self: LogEnds) -> dict[int, int]:
+        if self._peers.number == place.number:
+            await fails
+        return await look(self)
+
+    monkeypatch.setattr(LogEnds, "look", look_in_vain)
+    client = plant.enter("s", "a")
+    client.subscribe(("t/#", 2))
+    plant.wait(1.0)
+    assert not client.subscribed
+    client.leave()
+    plant.subscriber("s", "b")
+    fails.errback(Unavailable("the grid does not answer"))
+    plant.wait(1.0)
+    assert len(plant.entries(CacheName.SUBSCRIPTIONS)) == 1
+    plant.kill("b")
+    plant.again("b")
+    plant.enter("s", "b")
+    plant.publish("b")
+    plant.settle()
+    assert plant.came("s") == 5
