@@ -29,6 +29,7 @@ from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
 from iot_mqtt.broker.connections.access import Access
 from iot_mqtt.broker.connections.admission import Admission, WillRequests
 from iot_mqtt.broker.connections.bouncer import Bouncer
+from iot_mqtt.broker.connections.client_writer import Output
 from iot_mqtt.broker.connections.connection import Kind, Serving
 from iot_mqtt.broker.connections.dispatch import Dispatch, Handler
 from iot_mqtt.broker.connections.door import Door
@@ -378,16 +379,8 @@ class Composition:
 
     def serving(self, kind: Kind = Kind()) -> Serving:  # noqa: B008 - it is frozen
         """What the connections of a listener share."""
-        return Serving(
-            self.turn,
-            self.store,
-            self.counters,
-            self.clock,
-            self._inbound,
-            self.connections,
-            kind,
-            self.allowance,
-        )
+        output = Output(self.turn, self.store, self.counters, self.clock)
+        return Serving(output, self._inbound, self.connections, kind, self.allowance)
 
     def new_client_id(self) -> str:
         """An id for a client that brought none [MQTT-3.1.3-6]."""

@@ -84,6 +84,7 @@ class Run:
             return f"{type(error).__name__}: {error}"
         finally:
             self.figures.update(story.figures())
+            story.world.leave()
         return None
 
     def _again(self, seed: int, chosen: str | None) -> str:

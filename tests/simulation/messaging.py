@@ -275,6 +275,11 @@ class NodeClock:
         self._paused = False
         self._overdue, self._arrived = [], []
 
+    def leave(self) -> None:
+        """Stop, and refer to nothing: native objects of a story hold its clocks, and no collector sees that."""
+        self.stop()
+        self._clock, self.skew = ManualClock(self.monotonic()), float
+
 
 class _NodeTimer:
     __slots__ = ("timer", "_clock", "_call")

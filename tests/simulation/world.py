@@ -230,6 +230,11 @@ class World:
             self.step(min(seconds, 0.5))
             seconds -= 0.5
 
+    def leave(self) -> None:
+        """The story is over; what is asked about it is asked before."""
+        for life in self.all_lives:
+            life.clock.leave()
+
     def check_figures(self) -> None:
         """Each node can say what became of each message."""
         for life in self.all_lives:

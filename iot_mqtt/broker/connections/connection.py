@@ -92,9 +92,12 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Serving(Output):
-    """What the connections of one listener share."""
+class Serving:
+    """What the connections of one listener share. Not an ``Output`` with more: an object of a compiled dataclass tells
+    the garbage collector twice of what another one has declared, and is never collected.
+    """
 
+    output: Output
     inbound: Inbound
     lives: Lives
     kind: Kind
@@ -128,7 +131,7 @@ class Connection(AnswerWriter):
     )
 
     def __init__(self, serving: Serving) -> None:
-        super().__init__(serving)
+        super().__init__(serving.output)
         self.serving = serving
         self.answers = None
         #: Which version of its codec a gateway uses, once it logs in.
@@ -348,7 +351,7 @@ class Connection(AnswerWriter):
         """Close for an error, with the answer the specification has for it."""
         if self.closed:
             return
-        self.serving.counters.errors[error.reason.name] += 1
+        self.output.counters.errors[error.reason.name] += 1
         self.serving.lives.note_error(self, error)
         self._leave(error)
 
@@ -381,7 +384,7 @@ class Connection(AnswerWriter):
         if packet is not None:
             data = fitting(packet, self.version or ProtocolVersion.V311, self.max_packet_size)
             if data is not None:
-                self.serving.counters.packets_sent[packet.type.name] += 1
+                self.output.counters.packets_sent[packet.type.name] += 1
                 self.send(data)
         self._close(by_node(error.reason), CloseReason(error.reason.name, error.detail), error)
 

@@ -51,7 +51,7 @@ class Opening:
         foreign = before is not None and self._owners.check(connection, client_id)
         self._limiting.require(connection, before)
         replaces = before is not None and before.durable
-        connection.connected_at = connection.serving.clock.wall()
+        connection.connected_at = connection.output.clock.wall()
         session, present = self._attaching.open(connection, connect, client_id, anew=foreign)
         connection.session = session
         self._limiting.attached(connection, session)

@@ -63,7 +63,7 @@ class Welcome:
         if connection.flow is not None:
             # What came together with CONNECT is counted like the rest: it is held, and comes in the next turn.
             connection.hold([])
-            connection.serving.turn.call_soon(connection.proceed)
+            connection.output.turn.call_soon(connection.proceed)
             return
         connection.proceed()
 
