@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.composition import Composition
@@ -98,7 +99,7 @@ class BrokerLife:
         )
         self.ledger = LossLedger(GridMarks(grid, place.number), self.counters, clock, broker.turn.reserve)
         await self.ledger.load()
-        store.enlist(CommitOrder.LEDGER, self.ledger)
+        broker.loading.when_whole(partial(store.enlist, CommitOrder.LEDGER, self.ledger))
         await log.open()
         cluster = self.cluster = ClusterNode(
             place,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from iot_mqtt.broker.composition import Composition
@@ -42,7 +43,8 @@ class NodeFigures:
         """Go on where the life before has ended; before anything is loaded."""
         ledger = LossLedger(GridMarks(grid, number), broker.counters, broker.clock, broker.turn.reserve)
         await ledger.load()
-        broker.store.enlist(CommitOrder.LEDGER, ledger)
+        # A mark that says what was taken over goes with the records that say it no more, and with no batch before them.
+        broker.loading.when_whole(partial(broker.store.enlist, CommitOrder.LEDGER, ledger))
         self._ledger, self._view, self._grid, self._number = ledger, view, grid, number
         self._slow = SlowView(broker.sessions, broker.outflow, broker.logs, broker.clock, broker.turn.call_soon)
         self._history = History(self._path, broker.clock, self._facts)

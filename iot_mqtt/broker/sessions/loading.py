@@ -51,7 +51,7 @@ class Starting:
     retention: Retention
     turn: Turn
 
-    async def load(self, writer: int, wanted: Wanted | None) -> None:
+    async def load(self, writer: int, wanted: Wanted | None, whole: Callable[[], None]) -> None:
         """Fill sessions, routes, retained messages and wills; ``writer`` is the number of this node's log."""
         steps, alone = self.steps, self.sessions.others.alone
         load = Load(self.store, wanted or _everybody)
@@ -63,6 +63,7 @@ class Starting:
         self.groups.settle(owned=owned)
         await steps.messages.received(load)
         await self.retention.load()
+        whole()
         steps.sessions.loaded(load)
         steps.clocks.start(load)
         # Published once the node runs.
@@ -161,7 +162,7 @@ class Arriving:
 class Loading:
     """The two, told apart by whether the node has started."""
 
-    __slots__ = ("_starting", "_arriving", "_begin", "_begun")
+    __slots__ = ("_starting", "_arriving", "_begin", "_begun", "_calls")
 
     def __init__(self, starting: Starting, arriving: Arriving, begin: Callable[[], int]) -> None:
         """``begin`` is called when the store is about to be read, with the log open; returns the log's number."""
@@ -169,6 +170,15 @@ class Loading:
         self._arriving = arriving
         self._begin = begin
         self._begun = False
+        self._calls: list[Callable[[], None]] = []
+
+    def when_whole(self, call: Callable[[], None]) -> None:
+        """``call`` when a start has everything in memory, and before any batch says so."""
+        self._calls.append(call)
+
+    def _whole(self) -> None:
+        for call in self._calls:
+            call()
 
     async def load(self, wanted: Wanted | None = None) -> None:
         """Load the sessions of the clients that are wanted; once more: those that are wanted now, too."""
@@ -176,7 +186,7 @@ class Loading:
             await self._arriving.adopt(wanted or _everybody)
         else:
             self._begun = True
-            await self._starting.load(self._begin(), wanted)
+            await self._starting.load(self._begin(), wanted, self._whole)
 
     async def load_session(self, client_id: str, *, inherited: bool = False) -> Session | None:
         """One session, when its client comes; ``inherited``: the node that had it is dead."""
