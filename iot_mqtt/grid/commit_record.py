@@ -12,7 +12,7 @@ for no client can know it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from io import BytesIO
 from struct import Struct, pack, unpack_from
 from typing import Final, NamedTuple, cast
@@ -35,7 +35,11 @@ class Record(NamedTuple):
 def encode(salt: bytes, lsn: int, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> bytes:
     """A batch: it removes what is under the prefixes, then makes the changes; None removes a key."""
     values = changes.values()
-    lengths = [*map(len, prefixes), *map(len, changes), *(ABSENT if value is None else len(value) for value in values)]
+    try:
+        sizes = [*map(len, cast(Collection[bytes], values))]
+    except TypeError:  # something is removed
+        sizes = [ABSENT if value is None else len(value) for value in values]
+    lengths = [*map(len, prefixes), *map(len, changes), *sizes]
     counts = pack(f"<II{len(lengths)}I", len(prefixes), len(changes), *lengths)
     body = b"".join([counts, *prefixes, *changes, *filter(None, values)])
     return _HEAD.pack(salt, lsn, len(body), crc32(body, crc32(pack("<QI", lsn, len(body))))) + body

@@ -100,6 +100,7 @@ class GridStore:
         self._gathers_since = self._gathered_since = 0.0
         self.waited = 0.0
         self._pause = FIRST_PAUSE
+        self._meanwhile: list[Callable[[], None]] = []
         self._settling: list[tuple[int, Deferred[None]]] = []
         self._prefixes: dict[str, bytes] = {}
         # The message encoded last: a message for a thousand sessions is encoded once.
@@ -129,6 +130,10 @@ class GridStore:
     def enlist(self, place: CommitOrder, participant: CommitParticipant) -> None:
         assert place not in self._participants, f"two participants as {place.name}"
         self._participants = dict(sorted([*self._participants.items(), (place, participant)]))
+
+    def meanwhile(self, call: Callable[[], None]) -> None:
+        """See the port."""
+        self._meanwhile.append(call)
 
     def reserve(self) -> int:
         """A participant will have something for the next batch; its ticket."""
@@ -160,6 +165,8 @@ class GridStore:
             self._submitted_at = self._clock.monotonic()
             self._gathered_since, self._gathers_since = self._gathers_since or self._submitted_at, 0.0
             self._submit()
+            for call in self._meanwhile:
+                call()
         return self._under_way is not None
 
     def _made(self) -> WriteBatch:

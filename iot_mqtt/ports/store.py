@@ -206,6 +206,10 @@ class Store(Protocol):
         """The ticket of the batch that leaves next, which there will be: a participant has something for it."""
         ...
 
+    def meanwhile(self, call: Callable[[], None]) -> None:
+        """``call`` behind each batch that was handed over: what is done then keeps no acknowledgement waiting."""
+        ...
+
     def flush(self) -> bool:
         """Hand over what gathered; whether anything waits for its commit now."""
         ...

@@ -13,6 +13,7 @@ from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.publishing.owing import owe, owed_by
 from iot_mqtt.broker.publishing.recording import Recording
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.sending.outflow import Outflow
@@ -90,20 +91,10 @@ class FanOut:
         """As ``fan_out_row``, where all of it is for sessions whose clients are away: it is in the log then, and they
         are owed it. None: not all of it is, or its room has to be weighed one after the other; nothing was done.
         """
-        owed: list[tuple[ClaimCursor, int]] = []
-        for run, match in zip(runs, matches, strict=True):
-            count = run.count
-            for route in match.plain:
-                session = route.receiver
-                cursor = session.cursor if isinstance(session, KeptSession) else None
-                if cursor is None or cursor.live or not route.qos:
-                    return None
-                owed.append((cursor, count))
-        if self.recording.append_row(runs, publisher, origin) is None:
+        owed = owed_by(runs, matches)
+        if owed is None or self.recording.append_row(runs, publisher, origin) is None:
             return None
-        for cursor, count in owed:
-            cursor.owe(count)
-        self.counters.messages_matched += sum([count for _, count in owed])
+        self.counters.messages_matched += owe(owed)
         outcome = Outcome(1)
         outcome.ticket = self.store.latest
         return outcome

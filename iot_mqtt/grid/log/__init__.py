@@ -57,6 +57,7 @@ class GridLog:
         self._catalogue = OwnCatalogue(writer, grid, settings, self.ceiling)
         cache = cache or PageCache(settings.page_cache_bytes)
         self._recent = Recent(writer, cache.keep_turn)
+        store.meanwhile(cache.fit)
         self._writer = Writer(writer, store, clock, settings, self._catalogue, self._recent, self.figures)
         self._pages = Pages(grid, self._catalogue, self._recent, self.figures, cache)
         self._index = BlockIndex(grid, self._catalogue, self.figures)

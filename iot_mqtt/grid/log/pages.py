@@ -67,7 +67,7 @@ class PageCache:
             return
         self._pages[place] = runs, weight
         self._bytes += weight
-        self._fit()
+        self.fit()
 
     def keep_turn(self, turn: int, written: dict[Stream, list[LogRun]], size: int) -> None:
         """A turn of one's own log is safe; ``size``: of its pages."""
@@ -76,9 +76,9 @@ class PageCache:
             return
         self._turns[turn] = written, weight
         self._turn_bytes += weight
-        self._fit()
 
-    def _fit(self) -> None:
+    def fit(self) -> None:
+        """Let go of what is too much. What ``keep_turn`` brought waits for this, and for nobody's acknowledgement."""
         while self._bytes + self._turn_bytes > self._limit:
             if 2 * self._turn_bytes > self._limit:
                 self._turn_bytes -= self._turns.popitem(last=False)[1][1]

@@ -50,11 +50,13 @@ def test_readers_of_what_is_older_get_half_of_the_room() -> None:
     cache, stream = PageCache(40_000), Stream(1, Generation(1, 0, "", 0.0, 0), 0, Learner().place(b"t/x"), 0)
     for turn in range(100):
         cache.keep_turn(turn, {stream: []}, 1_000)
+        cache.fit()
     assert [turn for turn in range(100) if cache.get((stream, turn)) is not None] == list(range(60, 100))
     for turn in range(50):
         cache.keep((stream, turn), [], 700)
     assert [turn for turn in range(100) if cache.get((stream, turn)) is not None] == [*range(30, 50), *range(80, 100)]
     cache.keep_turn(100, {stream: []}, 1_000)
+    cache.fit()
     assert [turn for turn in range(101) if cache.get((stream, turn)) is not None] == [*range(30, 50), *range(81, 101)]
 
 
