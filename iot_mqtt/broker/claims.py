@@ -112,7 +112,7 @@ class ClaimCursor(LogCursor):
     def hold(self) -> None:
         """A claim is about to be made: what comes now may have been published before it."""
         if self.live:
-            self.fall_behind(self.log.end, 0)
+            self.fall_behind(self.front, 0)
 
     def begin(self, filter: str, position: int) -> None:
         """A new filter claims what is appended from a position on."""

@@ -136,6 +136,11 @@ class LogCursor:
 
     # Falling behind and catching up.
 
+    @property
+    def front(self) -> int:
+        """Where it is while it is live: what is before that was offered to it."""
+        return self.log.end
+
     def place(self, end: int) -> int:
         """How far it is; ``end`` is that of the log, where a live one is."""
         return end if self.live else self.position

@@ -266,6 +266,11 @@ class Log(CommittedLog, Protocol):
 class Followed(LogReader, Protocol):
     """Another writer's log, read while it grows."""
 
+    @property
+    def announced(self) -> int:
+        """How far ``announce`` has said it is; ``end`` is further where somebody has looked."""
+        ...
+
     def announce(self, end: int) -> None:
         """The writer, or what it sent, says that everything before ``end`` is committed. Costs nothing."""
         ...

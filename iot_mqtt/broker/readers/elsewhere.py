@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import cast
 
 from iot_mqtt.broker.claims import ClaimCursor, Doubt, Unfollowed
 from iot_mqtt.broker.kept_session import KeptSession
@@ -53,6 +54,11 @@ class ElsewhereCursor(SessionCursor):
     @property
     def _is_held(self) -> bool:
         return bool(self.session.beginning) or self.log.end < self.until
+
+    @property
+    def front(self) -> int:
+        # Not the log's end: that is further where somebody has looked for it, and what is before that may be to come.
+        return max(cast(Followed, self.log).announced, self.position)
 
     def place(self, end: int) -> int:
         return max(end, self.position) if self.live else self.position
@@ -139,7 +145,7 @@ def follow_all(node: Reading, session: KeptSession, readers: Iterable[Followed])
 def places(session: KeptSession) -> Iterator[StoredPlace]:
     """What is kept of the session's way through other nodes' logs."""
     for writer, cursor in (session.elsewhere or {}).items():
-        yield StoredPlace(writer, cursor.place(cursor.log.end), tuple(cursor.past or ()))
+        yield StoredPlace(writer, cursor.place(cursor.front), tuple(cursor.past or ()))
     for writer, unfollowed in (session.unfollowed or {}).items():
         yield StoredPlace(writer, unfollowed.position, unfollowed.past)
 
@@ -147,7 +153,7 @@ def places(session: KeptSession) -> Iterator[StoredPlace]:
 def counted(session: KeptSession) -> Iterator[StoredCount]:
     """By log: what is counted of what the session is owed, and whether that is all that any node has counted."""
     for cursor in session.plain_cursors():
-        end = max(cursor.log.end, cursor.until)
+        end = max(cursor.front, cursor.until)
         yield StoredCount(cursor.log.writer, cursor.owed, cursor.told, end)
     yield from (session.counted or {}).values()
 
@@ -181,7 +187,7 @@ class Elsewhere:
             return
         for cursor in self._cursors(writer):
             if cursor.live:
-                cursor.fall_behind(reader.end, 0)
+                cursor.fall_behind(cursor.front, 0)
         self._call_soon(partial(self.read_on, writer))
 
     def grew(self, writer: int) -> None:

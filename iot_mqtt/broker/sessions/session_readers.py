@@ -43,7 +43,7 @@ class SessionReaders:
         """Nobody is there to take messages; what comes now is read later."""
         for cursor in session.cursors():
             if cursor.live:
-                cursor.fall_behind(cursor.log.end, 0)
+                cursor.fall_behind(cursor.front, 0)
             cursor.left()
         self.replays.wait(session)
         if session.cursor is not None and session.cursor.backlog is None:

@@ -77,7 +77,7 @@ class Subscriptions:
         own = session.cursor if isinstance(session, KeptSession) else None
         for cursor in session.plain_cursors():
             if not begins or cursor is own:
-                cursor.subscribed(filter, cursor.log.end, known)
+                cursor.subscribed(filter, cursor.front, known)
         session.subscriptions[filter] = subscription
         self.routes.subscribe(session, subscription)
         return begins
@@ -94,7 +94,7 @@ class Subscriptions:
                 self.groups.left(session, filter)
             else:
                 for cursor in session.plain_cursors():
-                    cursor.unsubscribed(subscription, cursor.log.end)
+                    cursor.unsubscribed(subscription, cursor.front)
         stop_reading(session, filter)
         if isinstance(session, KeptSession) and session.beginning:
             session.beginning.pop(filter, None)

@@ -47,7 +47,7 @@ class FollowedLog:
         self.writer = writer
         self.figures = LogFigures()
         self._cache = cache or PageCache(settings.page_cache_bytes)
-        self._end = 0
+        self._end = self._announced = 0
         self._selections = Selections()
         self._catalogue = FollowedCatalogue(writer, grid, settings)
         self._recent = Recent(writer)
@@ -69,7 +69,12 @@ class FollowedLog:
     def end(self) -> int:
         return self._end
 
+    @property
+    def announced(self) -> int:
+        return self._announced
+
     def announce(self, end: int) -> None:
+        self._announced = max(self._announced, end)
         self._end = max(self._end, end)
 
     async def look(self) -> int:
@@ -82,7 +87,7 @@ class FollowedLog:
         with self._readable():
             turn = await self._ring.find_end(self._turn)
             await self._catalogue.reload()
-        self.announce(turn << TURN_BITS)
+        self._end = max(self._end, turn << TURN_BITS)
         return self._end
 
     @property

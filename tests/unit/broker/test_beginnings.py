@@ -310,3 +310,28 @@ def test_a_look_that_fails_takes_nothing_from_a_session_that_lives_elsewhere_by_
     plant.publish("b")
     plant.settle()
     assert plant.came("s") == 5
+
+
+@pytest.mark.parametrize("how", ["its client leaves", "its link breaks", "it moves"])
+def test_what_somebody_found_of_a_log_has_not_been_offered_yet(how: str) -> None:
+    """Where a log ends is looked up in the grid for a group, say; what is before that may be under way."""
+    plant = Plant("a", "b")
+    client = plant.subscriber("s", "a")
+    plant.publish("b", 1)
+    plant.wait(1.0)
+    plant.network.weather["b", "a"] = Weather((5.0, 5.1))
+    plant.publish("b")
+    here, there = plant.lives["a"], plant.lives["b"]
+    assert here.broker is not None and there.place is not None
+    looked = Deferred.fromCoroutine(here.broker.logs.reader(there.place.number))
+    plant.wait(0.5)
+    assert looked.called and plant.came("s") == 1
+    if how == "its client leaves":
+        client.leave()
+        plant.wait(0.5)
+    elif how == "its link breaks":
+        here.broker.elsewhere.stream_broken(there.place.number)
+    plant.enter("s", "b" if how == "it moves" else "a")
+    plant.network.weather.clear()
+    plant.settle()
+    assert plant.came("s") == 6

@@ -23,8 +23,10 @@ class Reader:
     def __init__(self, writer: int, end: int) -> None:
         self.writer = writer
         self.end = end
+        self.announced = 0
 
     def announce(self, end: int) -> None:
+        self.announced = max(self.announced, end)
         self.end = max(self.end, end)
 
 
