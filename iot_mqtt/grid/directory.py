@@ -44,7 +44,7 @@ from iot_mqtt.ports.grid import CacheName, Grid, scan
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks at what others changed.
-POLL_SECONDS: Final = 0.4
+POLL_SECONDS: Final = 0.5
 #: Bytes of a document, as JSON; of all documents together; and how many there may be of a kind.
 MAX_DOCUMENT: Final = 256 * 1024
 MAX_BYTES: Final = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the files. A change is seen at the second look at the latest that finds it, so a list of
 #: revoked certificates counts within a second.
-LOOK_SECONDS = 0.4
+LOOK_SECONDS = 0.5
 #: Days before the end of a certificate from which on it is an alarm, and how often the log says so.
 WARN_DAYS = 14
 SAY_SECONDS = 86_400.0

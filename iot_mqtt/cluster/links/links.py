@@ -22,7 +22,7 @@ from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.settings import LinkSettings
 from iot_mqtt.cluster.links.values import Heartbeat, Item, LinkError, Reply, Request, RequestRefused, Unknown, halves
 from iot_mqtt.errors import Malformed
-from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.ports.clock import Clock, Timer, until_beat
 from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member
@@ -381,12 +381,14 @@ class Links:
             self._timer = self._clock.call_later(self._tick_at - now, self._tick)
 
     def _pause(self, now: float) -> float:
-        """Until time is looked at again: until something is due, and for as long as a tick at least."""
+        """Until time is looked at again: until something is due, for as long as a tick at least, and to the next beat
+        at most.
+        """
         tick, rest, peers = self.settings.tick, self.settings.rest, self._peers.values()
         if self._crowded or rest < tick or any(peer.asked for peer in peers):
             return tick
         due = min((peer.link.due for peer in peers), default=now + rest)
-        return min(max(due - now, tick), rest)
+        return min(max(due - now, tick), until_beat(now, rest))
 
     def _sooner(self, peer: _Peer) -> None:
         """Something may be due before time would be looked at."""

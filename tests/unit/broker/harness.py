@@ -189,9 +189,13 @@ class Node:
         run(self.log.open())
         for number in self.follows:
             self.follow(number)
+        self._starting()
         run(self.broker.loading.load(self.at_home))
         self.broker.census.begin()
         self.turn()
+
+    def _starting(self) -> None:
+        """Nothing is loaded yet."""
 
     def _limits_of(self, who: Principal) -> Limits | None:
         """As the test says at the moment."""

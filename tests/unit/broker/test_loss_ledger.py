@@ -228,3 +228,22 @@ def test_a_mark_goes_with_what_moves() -> None:
         ledger.contribute(batch, 3)
         ledger.contribute(batch, 4)
     assert [(one.account.passed_on, one.account.taken_over) for one in counted.staged] == [(0, 0), (5, 0), (5, 5)]
+
+
+class Watched(Node):
+    """A node whose starts are looked at when they have everything."""
+
+    seen: list[tuple[int, int]]
+
+    def _starting(self) -> None:
+        self.seen = []
+        self.broker.loading.when_whole(lambda: self.seen.append((len(self.broker.sessions), self.store.waiting)))
+
+
+def test_what_a_start_took_over_is_marked_with_the_records_that_say_it_no_more() -> None:
+    """Not before: a node that is killed between the two takes it over again. Everything is there then."""
+    node = Watched()
+    for name in "ab":
+        reader(node, name).lose()
+    node.restart()
+    assert node.seen == [(2, 0)]
