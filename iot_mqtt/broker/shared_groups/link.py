@@ -70,6 +70,10 @@ class GroupLink:
         """The nodes that can be told something now."""
         return () if self._others is None else self._others.reachable()
 
+    def hears(self, peer: int) -> bool:
+        """Whether a node is there, and not only words that it said before it went."""
+        return peer == self._writer or peer in self.reachable()
+
     def member(self, peer: int, filter: str, client_id: str) -> RemoteMember | None:
         """A member that is connected there."""
         found: RemoteMember | None = None if self._others is None else self._others.member(peer, filter, client_id)

@@ -80,6 +80,9 @@ class MemberSide:
         self._leaders: dict[str, Leader] = {}
         #: Who gives the parts of a log out, if that is not the node that writes it.
         self._givers: dict[int, int] = {}
+        #: Nodes that have said in this life that they give their own log out. Whoever had adopted it does not any more,
+        #: however late its words come; unless that node is dead, of which nobody here has heard: who said so then.
+        self._own: dict[int, int | None] = {}
         #: Clients that had no room, and who is to hear when they have.
         self._full: dict[str, dict[tuple[int, str], None]] = {}
 
@@ -214,11 +217,30 @@ class MemberSide:
         if kind == "elsewhere":
             self._is_elsewhere(peer, leader, client_id, references)
             return
-        self._givers[leader.writer] = peer
+        if not self._gives(peer, leader.writer):
+            return
         if kind == "ask":
             self._answer(leader, client_id, references, question)
         else:
             self._repeat(peer)
+
+    def _gives(self, peer: int, writer: int) -> bool:
+        """A node says that it gives a log out; False: that is over."""
+        if peer == writer:
+            if self._link.hears(peer):
+                self._own[writer] = None
+        elif writer in self._own:
+            self._own[writer] = peer
+            return False
+        self._givers[writer] = peer
+        return True
+
+    def may_be_over(self, writer: int) -> None:
+        """The life of a node, or this one does not know any more what it has said."""
+        adopter = self._own.pop(writer, None)
+        if adopter is not None:
+            self._givers[writer] = adopter
+            self._repeat(adopter)
 
     def _noted(self, leader: Leader, client_id: str, references: Sequence[Reference]) -> None:
         over = leader.over.get(client_id)

@@ -101,7 +101,7 @@ class SharedGroups:
         self.take, self.has_room = self._member_side.take, self._member_side.has_room
         self.remembered = self._member_side.remembered
         self.told, self.end_turn, self.committed = link.told, link.end_turn, link.committed
-        self.peer_down, self.node_gone = self._leases.peer_down, self._leases.node_gone
+        self.peer_down = self._leases.peer_down
         self.when_open = self._waiting.when_open
 
     def __iter__(self) -> Iterator[GroupCursor]:
@@ -213,8 +213,14 @@ class SharedGroups:
         self._ask(peer)
         self.entered()
 
+    def node_gone(self, peer: int) -> None:
+        """It is dead: others give its log out from now on."""
+        self._leases.node_gone(peer)
+        self._member_side.may_be_over(peer)
+
     def stream_broken(self, peer: int) -> None:
-        """Either may have missed something of the other."""
+        """Either may have missed something of the other, which may be in a new life."""
+        self._member_side.may_be_over(peer)
         self._link.tell(peer, "lost", "", "", ())
         self._ask(peer)
 

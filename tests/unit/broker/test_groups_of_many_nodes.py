@@ -13,6 +13,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Unsubscribe
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.ports.log import Reference
 from tests.seeds import seeds_of
 from tests.simulation import brokers
 from tests.simulation.clients import Subscriber
@@ -238,6 +239,34 @@ def test_an_answer_names_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
     has.confirm()
     world.wait(0.5)
     assert said[3:] == [("done", "m1", 0)]
+
+
+def test_words_of_an_adopter_may_be_late() -> None:
+    """The node that writes a log gives it out again, and has said so: whoever had adopted it meanwhile does not. That
+    holds as long as it lives.
+    """
+    world = GroupWorld()
+    member = world.enter("m1", "c")
+    (first,) = world.publish("a", 1, 2)
+    world.wait(1.0)
+    assert member.got == [first]
+    lives = [world.lives[name] for name in "abc"]
+    writer, adopter, _ = [life.place.number for life in lives if life.place is not None]
+    broker = lives[2].broker
+    assert broker is not None
+    part = f"\0{chr(writer)}{FILTER}"
+    reference = Reference(1, 0, 5, 1)
+    said: list[tuple[int, str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lives[2].cluster, "tell_group", lambda peer, kind, *_: said.append((peer, kind)))
+        broker.groups.told(adopter, "gives", f"\0{chr(writer)}", "", [], 0)
+        broker.groups.told(adopter, "ask", part, "m1", [reference], 7)
+        world.wait(0.2)
+        assert said == []
+        broker.groups.node_gone(writer)
+        broker.groups.told(adopter, "ask", part, "m1", [reference], 8)
+        world.wait(0.2)
+        assert said == [(adopter, "returned")]
 
 
 def test_a_peer_that_is_not_heard_for_a_while() -> None:
