@@ -26,6 +26,7 @@ from iot_mqtt.broker.cluster.presence import Presence
 from iot_mqtt.broker.cluster.releases import Releases
 from iot_mqtt.broker.cluster.retained_sync import RetainedSync
 from iot_mqtt.broker.cluster.retained_versions import RetainedVersions
+from iot_mqtt.broker.cluster.unheard import KeptForUnheard
 from iot_mqtt.broker.connections.access import Access
 from iot_mqtt.broker.connections.admission import Admission, WillRequests
 from iot_mqtt.broker.connections.bouncer import Bouncer
@@ -323,6 +324,8 @@ class Composition:
         retained = RetainedSync(self.retention, clock)
         self.retention.share(RetainedVersions(clock, peers))
         departed = Departed(peers, sessions, store, turn, clock)
+        unheard = KeptForUnheard(self.steps, self.recording, store)
+        self.steps.add(unheard)
         homes = Homes(sessions, own, groups.leadership, departed, self.loading, turn)
         node = ThisNode(
             log=self.log,
@@ -336,6 +339,7 @@ class Composition:
             owners=self.owners,
             homes=homes,
             releases=Releases(sessions, own, groups.leadership, departed, self.moving.hand_over, self.ending.end),
+            unheard=unheard,
         )
         claims = Claims(peers, sessions, self.owners, departed, homes)
         self.sessions.others = others = OwnSessions(own, beginnings, departed)

@@ -60,6 +60,8 @@ class Conversation:
         self._end = 0
         #: Peers that the broker has been told are up.
         self._up: set[int] = set()
+        #: It has been told that what some member wants is not known.
+        self._doubted = False
         #: How far each peer has announced its log.
         self._ends: dict[int, int] = {}
         self._theirs: dict[int, Theirs] = {}
@@ -87,12 +89,25 @@ class Conversation:
         that does not answer may be dead; what it keeps is known from the store.
         """
         until = self._clock.monotonic() + self._settings.known_within
-        while not all(peer in self._theirs and self._theirs[peer].told for peer in self.links.peers):
+        while not self._all_told():
             if self._clock.monotonic() >= until:
                 return
             waiting: Deferred[None] = Deferred()
             self._clock.call_later(_LOOK, partial(waiting.callback, None))
             await waiting
+
+    def _all_told(self) -> bool:
+        """Whether it is known what all members want."""
+        theirs = self._theirs
+        return all(peer in theirs and theirs[peer].told for peer in self.links.peers)
+
+    def look(self) -> None:
+        """Somebody came or went, or has told what it wants, or what it told does not hold any more."""
+        doubted = not self._all_told()
+        if doubted is not self._doubted:
+            self._doubted = doubted
+            self.node.doubt(doubted)
+        self.ours.look()
 
     def close(self) -> None:
         """Nothing more is said, and nobody waits for an answer any more."""
@@ -203,7 +218,7 @@ class Conversation:
         self.node.peer_down(peer)
         self.node.stream_broken(peer)
         self._tell_everything(peer)
-        self.ours.look()
+        self.look()
         if self.links.is_up(peer):
             self.up(peer)
 
@@ -222,7 +237,7 @@ class Conversation:
         theirs = self._theirs[peer] = Theirs()
         theirs.asked_at = self._clock.monotonic()
         self.node.peer_down(peer)
-        self.ours.look()
+        self.look()
 
     def gap(self, peer: int, lost: int) -> None:
         """Anything may have been in it."""
@@ -261,7 +276,9 @@ class Conversation:
     def heartbeat(self, peer: int, heartbeat: links.Heartbeat) -> None:
         theirs = self._theirs[peer]
         if theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest):
-            theirs.told = True
+            if not theirs.told:
+                theirs.told = True
+                self.look()
         else:
             self._ask_everything(peer)
 
@@ -289,6 +306,7 @@ class Conversation:
             self.node.peer_interest(
                 peer, told.interest, partial(self._acknowledge, peer, theirs, told.version), full=told.full
             )
+            self.look()
         elif not item.more:
             self._ask_everything(peer)
 

@@ -347,7 +347,7 @@ class ClusterNode:
         members = self._registry.members.values()
         gone = self._roster.update(members)
         self._links.members(members)
-        self._conversation.ours.look()
+        self._conversation.look()
         for life in gone:
             self._bury(life)
 

@@ -172,6 +172,12 @@ class Node(Protocol):
         """
         ...
 
+    def doubt(self, some: bool) -> None:
+        """Whether there is a member of which it is not known what it wants: it is not heard, or has not said
+        everything since it is. Until then whatever will be acknowledged is recorded.
+        """
+        ...
+
     def peer_knows(self, peer: int, version: int) -> None:
         """A peer acts on this version of this node's interest."""
         ...

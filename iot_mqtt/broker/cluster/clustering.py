@@ -22,6 +22,7 @@ from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.cluster.presence import Presence
 from iot_mqtt.broker.cluster.releases import Releases
 from iot_mqtt.broker.cluster.retained_sync import RetainedSync
+from iot_mqtt.broker.cluster.unheard import KeptForUnheard
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.owners import Owners
@@ -77,11 +78,13 @@ class ThisNode:
         owners: Owners,
         homes: Homes,
         releases: Releases,
+        unheard: KeptForUnheard,
     ) -> None:
         self._log = log
         self._logs = logs
         self._links = links
         self.interest, self.peer_interest = own.interest, forwarding.peer_interest
+        self.doubt = unheard.doubt
         self.peer_up, self.peer_down = presence.peer_up, presence.peer_down
         self.stream_broken, self.node_gone = presence.stream_broken, presence.node_gone
         self.received, self.group_told, self.retained = arrivals.received, arrivals.group_told, retained.retained

@@ -53,13 +53,13 @@ def class_of(topic: bytes, match: Match[Session]) -> Match[Session] | Mixed | No
         return match
     if any(step.alone for step in match.steps):
         return None
-    if match.shared or match.steps:
+    if match.shared or any(not step.above_qos0 for step in match.steps):
         return MIXED
     routes: Sequence[Route[Any]] = match.plain
     for route in routes:
         if route.parts or route.receiver.__class__ not in SESSIONS:
             return MIXED
-    if any(route.qos and isinstance(route.receiver, KeptSession) for route in match.plain):
+    if match.steps or any(route.qos and isinstance(route.receiver, KeptSession) for route in match.plain):
         match.above = MIXED
     return match
 

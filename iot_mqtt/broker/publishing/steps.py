@@ -60,6 +60,9 @@ class Step:
     #: Whether messages that concern it are looked at one by one (``take``), with all that came before them done.
     alone = False
 
+    #: Whether it leaves messages of QoS 0 alone.
+    above_qos0 = False
+
     def take(self, publication: Publication, sender: Sender | None) -> Outcome | None:
         """It may be more than a message; what became of it, if it is not to be handed on."""
         return None

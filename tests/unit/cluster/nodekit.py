@@ -42,6 +42,8 @@ class Recorder:
         self.fails_to_adopt = 0
         #: Client id → whose its session is, where that matters.
         self.owners: dict[str, str] = {}
+        #: What a member wants is not known.
+        self.doubts = False
 
     def interest(self) -> Sequence[Interest]:
         return list(self.wanted.values())
@@ -64,6 +66,9 @@ class Recorder:
 
     def peer_knows(self, peer: int, version: int) -> None:
         self.entries.append(("knows", peer, version))
+
+    def doubt(self, some: bool) -> None:
+        self.doubts = some
 
     def follow(self, numbers: Iterable[int]) -> None:
         self.followed.update(numbers)

@@ -59,6 +59,60 @@ def test_what_one_wants_the_others_know() -> None:
     assert set(c.node.peers_want[a.number]) == {"$share/g/t"} == set(b.node.peers_want[a.number])
 
 
+def test_what_a_member_wants_is_in_doubt_from_when_it_is_not_heard_until_it_has_said_all() -> None:
+    """Not only until it is heard again."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    b.want(Interest("t", kept=True))
+    world.pass_time(1.0)
+    assert not a.node.doubts and not b.node.doubts
+    world.network.part("a", "b")
+    world.until(lambda: a.node.doubts)
+    b.want(Interest("u", kept=True))
+    world.pass_time(20.0)
+    assert a.node.doubts
+    world.network.heal()
+    world.until(lambda: not a.node.doubts)
+    assert set(a.node.peers_want[b.number]) == {"t", "u"}
+
+
+def test_a_member_that_wants_nothing_is_not_in_doubt_once_it_has_said_so() -> None:
+    world = World("a", "b", "c")
+    a = world["a"]
+    world.network.part("a", "b")
+    world.until(lambda: a.node.doubts)
+    world.network.heal()
+    world.until(lambda: not a.node.doubts)
+
+
+def test_nothing_is_in_doubt_of_a_node_that_is_off_the_list() -> None:
+    """Dead, or never there in this life of ours: what it keeps is known from the grid, and it takes nothing new."""
+    world = World("a", "b", "c")
+    a, b = world["a"], world["b"]
+    world.kill("b")
+    world.until(lambda: a.node.doubts)
+    world.until(lambda: ("gone", b.number) in a.node.entries)
+    assert not a.node.doubts
+    later = world.start("d")
+    assert not later.node.doubts and not a.node.doubts
+
+
+def test_a_node_that_starts_again_is_in_doubt_until_it_has_spoken() -> None:
+    world = World("a", "b")
+    a = world["a"]
+    world["b"].want(Interest("t", kept=True))
+    world.pass_time(1.0)
+    world.kill("b")
+    b = world.begin("b")
+    world.run(b.start(load=False))
+    world.until(lambda: not a.node.doubts)
+    b.node.wanted["u"] = Interest("u", kept=True)
+    b.cluster.changed([Interest("u", kept=True)])
+    b.cluster.loaded()
+    world.until(lambda: "u" in a.node.peers_want[b.number])
+    assert not a.node.doubts
+
+
 def test_a_peer_that_does_not_answer_is_waited_for_only_so_long() -> None:
     """And that is counted."""
     world = World("a", "b")
