@@ -321,8 +321,9 @@ class Composition:
         )
         self.reading.links = links = Links(peers, own)
         forwarding = Forwarding(peers, own, routes, groups, store, turn)
-        retained = RetainedSync(self.retention, clock)
-        self.retention.share(RetainedVersions(clock, peers))
+        versions = RetainedVersions(clock, peers, store)
+        self.retention.share(versions)
+        retained = RetainedSync(self.retention, versions, clock)
         departed = Departed(peers, sessions, store, turn, clock)
         unheard = KeptForUnheard(self.steps, self.recording, store)
         self.steps.add(unheard)
@@ -345,7 +346,7 @@ class Composition:
         self.sessions.others = others = OwnSessions(own, beginnings, departed)
         self.clustering = Clustering(node, own, homes, claims, others, links)
         turn.at_end = (forwarding.end_turn, *turn.at_end)
-        turn.at_commit = (departed.committed, forwarding.committed, *turn.at_commit)
+        turn.at_commit = (departed.committed, retained.committed, forwarding.committed, *turn.at_commit)
         self._admission.claim = claims.claim
         return self.clustering
 

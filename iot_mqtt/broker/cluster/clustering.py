@@ -6,7 +6,7 @@ and who is at home here is settled in ``claims``, ``homes`` and ``releases``. A 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +26,7 @@ from iot_mqtt.broker.cluster.unheard import KeptForUnheard
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.owners import Owners
+from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.log import Log
 from iot_mqtt.values import Subscription
 
@@ -83,7 +84,9 @@ class ThisNode:
         self._log = log
         self._logs = logs
         self._links = links
-        self.interest, self.peer_interest = own.interest, forwarding.peer_interest
+        self._forwarding = forwarding
+        self._retained = retained
+        self.interest = own.interest
         self.doubt = unheard.doubt
         self.peer_up, self.peer_down = presence.peer_up, presence.peer_down
         self.stream_broken, self.node_gone = presence.stream_broken, presence.node_gone
@@ -92,6 +95,13 @@ class ThisNode:
 
     def committed_end(self) -> int:
         return self._log.committed_end
+
+    def peer_interest(
+        self, peer: int, interest: Sequence[Interest], done: Callable[[], None], *, full: bool = False
+    ) -> None:
+        self._forwarding.peer_interest(peer, interest, done, full=full)
+        if full:
+            self._retained.missed()
 
     def peer_knows(self, peer: int, version: int) -> None:
         self._links.acts(peer)

@@ -41,13 +41,14 @@ class Presence:
 
     def stream_broken(self, peer: int) -> None:
         self._readers.stream_broken(peer)
-        self._retained.missed()
+        self._retained.begins_anew()
         self._groups.stream_broken(peer)
 
     def node_gone(self, number: int) -> None:
         self._routes.down(number)
         self._groups.node_gone(number)
         self._readers.stream_broken(number)
+        self._retained.missed()
         self._logs.ended(number, self._found_end)
 
     def _found_end(self, number: int) -> None:

@@ -6,15 +6,18 @@ in the last byte: no two are equal, and of two that did not know of each other t
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable
 
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Peers
+from iot_mqtt.ports.store import Store
 from iot_mqtt.values import Message
 
 #: Seconds that the clocks of two nodes may differ, with the time a commit takes.
 CLOCKS_APART = 10.0
+#: Seconds after which a commit is late: what is not in the store by then may be taken for removed elsewhere.
+LATE = 2.0
 #: Versions that are remembered of topics whose message was removed; a bound, not a tuning knob.
 MAX_REMOVED = 100_000
 
@@ -24,24 +27,47 @@ class RetainedVersions:
 
     shared = True
 
-    def __init__(self, clock: Clock, peers: Peers) -> None:
+    def __init__(self, clock: Clock, peers: Peers, store: Store) -> None:
         self._clock = clock
         self._peers = peers
+        self._store = store
         self._newest = 0
         self._versions: dict[bytes, int] = {}
         self._removed: OrderedDict[bytes, int] = OrderedDict()
+        #: What this node has changed and the store has not yet: the batch that it is in, the topic, and since when.
+        self._fresh: deque[tuple[int, bytes, float]] = deque()
 
     def of(self, topic: bytes) -> int:
         """0: none is known."""
         return self._versions.get(topic) or self._removed.get(topic, 0)
 
     def changed(self, topic: bytes, message: Message | None) -> int:
-        """This node sets or removes it; tells the others and returns the version."""
+        """This node sets or removes it, and is about to stage that; tells the others and returns the version."""
         clock = int(self._clock.wall() * 1_000_000)
         version = max(clock, (self._newest >> 8) + 1) << 8 | self._peers.number
         self._put(topic, version, present=message is not None)
         self._peers.retain(topic, message, version)
+        self._fresh.append((self._store.reserve(), topic, self._clock.monotonic()))
         return version
+
+    def uncommitted(self) -> Collection[bytes]:
+        """Topics that this node has changed, and the store has not yet: nobody can read there what he has not heard."""
+        return dict.fromkeys(topic for _, topic, _ in self._fresh)
+
+    def committed(self) -> Collection[bytes]:
+        """A commit is over: the topics of which it came late."""
+        fresh, committed, late = self._fresh, self._store.committed, dict[bytes, None]()
+        since = self._clock.monotonic() - LATE if fresh else 0.0
+        while fresh and fresh[0][0] <= committed:
+            _, topic, began = fresh.popleft()
+            if began < since:
+                late[topic] = None
+        return late
+
+    def tell_again(self, topics: Iterable[bytes], message_of: Callable[[bytes], Message | None]) -> None:
+        """Somebody may have missed that this node has changed them."""
+        for topic in topics:
+            self._peers.retain(topic, message_of(topic), self.of(topic))
 
     def note(self, topic: bytes, version: int, *, present: bool = True) -> int:
         """Another node, or the store, has this version; > 0: it is later than what was known, < 0: earlier, 0: that."""
@@ -57,7 +83,12 @@ class RetainedVersions:
 
     def missing(self, stored: Collection[bytes], begun: int) -> list[bytes]:
         """Topics that have a message here and, since before ``begun``, none in the store: it was removed elsewhere."""
-        gone = [topic for topic, version in self._versions.items() if version < begun and topic not in stored]
+        fresh = self.uncommitted()
+        gone = [
+            topic
+            for topic, version in self._versions.items()
+            if version < begun and topic not in stored and topic not in fresh
+        ]
         for topic in gone:
             del self._versions[topic]
         return gone

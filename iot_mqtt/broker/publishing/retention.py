@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from typing import Protocol
 
 from iot_mqtt.broker.publishing.budget import Budget
@@ -152,11 +152,17 @@ class Retention:
             self.remove(topic)
 
     async def load(self) -> None:
-        """Put back what the store has, at start."""
-        async for message, version in self._store.retained():
-            self._put(message)
-            self._versions.note(message.topic, version)
+        """Put back what the store has, at start. Others may have told of something later meanwhile."""
+        async for _ in self._stored():
+            pass
         self.index.settle()
+
+    async def _stored(self) -> AsyncIterator[bytes]:
+        """Take what the store has, unless something later is known; its topics."""
+        async for message, version in self._store.retained():
+            if self._versions.note(message.topic, version) > 0:
+                self._put(message)
+            yield message.topic
 
     def _put(self, message: Message) -> None:
         """As it was retained before, or elsewhere."""
@@ -193,13 +199,7 @@ class Retention:
     async def catch_up(self) -> None:
         """What others retained or removed may have been missed: the store has it."""
         versions = self._versions
-        if self._store.failing:
-            return
         begun = versions.now()
-        stored: set[bytes] = set()
-        async for message, version in self._store.retained():
-            stored.add(message.topic)
-            if versions.note(message.topic, version) > 0:
-                self._put(message)
+        stored = {topic async for topic in self._stored()}
         for topic in versions.missing(stored, begun):
             self.use.changed(self.index.remove(topic), None)

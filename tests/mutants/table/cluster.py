@@ -20,6 +20,11 @@ _DEPARTED: Final = "iot_mqtt/broker/cluster/departed.py"
 _NODE: Final = "tests/unit/cluster/test_node.py"
 _ADOPTING: Final = "tests/unit/cluster/test_adoption.py"
 _OWNING: Final = ("tests/unit/cluster/test_ownership.py", "tests/unit/cluster/test_roster.py")
+_CONVERSATION: Final = "iot_mqtt/cluster/conversation.py"
+_UNHEARD: Final = "iot_mqtt/broker/cluster/unheard.py"
+_VERSIONS: Final = "iot_mqtt/broker/cluster/retained_versions.py"
+_RETENTION: Final = "iot_mqtt/broker/publishing/retention.py"
+_RETAINED: Final = "tests/unit/broker/test_retained_versions.py"
 _LINKS: Final = ("tests/unit/cluster/links/test_link.py", "tests/unit/cluster/links/test_links.py")
 
 CLUSTER: Final = (
@@ -263,5 +268,45 @@ CLUSTER: Final = (
         ("tests/unit/broker/test_homes.py", "tests/unit/broker/test_hand_over.py"),
         "a client that came back at once has no home",
         harmless="whoever removes the record asks `unused` once more, behind the read",
+    ),
+    Mutation(
+        "cluster.unheard-trusted",
+        _CONVERSATION,
+        "self.node.doubt(doubted)",
+        "pass",
+        (_NODE,),
+        "what a node wants that is not heard is taken for known",
+    ),
+    Mutation(
+        "cluster.unheard-unrecorded",
+        _UNHEARD,
+        "            self._recording.record(publication)\n",
+        "",
+        ("tests/unit/broker/test_unheard.py",),
+        "what a node may want that is not heard is acknowledged and in no log",
+    ),
+    Mutation(
+        "cluster.retained-told-once",
+        _VERSIONS,
+        "return dict.fromkeys(topic for _, topic, _ in self._fresh)",
+        "return {}",
+        (_RETAINED,),
+        "a node that starts misses what was retained and is committed only then",
+    ),
+    Mutation(
+        "cluster.retained-late-untold",
+        _VERSIONS,
+        "            if began < since:\n                late[topic] = None\n",
+        "",
+        (_RETAINED,),
+        "what was committed late stays removed where the store was read before",
+    ),
+    Mutation(
+        "cluster.retained-start-wins",
+        _RETENTION,
+        "if self._versions.note(message.topic, version) > 0:",
+        "if self._versions.note(message.topic, version) or True:",
+        (_RETAINED,),
+        "what is read at the start is put in the place of what was told meanwhile",
     ),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from iot_mqtt.broker.cluster.retained_versions import CLOCKS_APART, RetainedVersions
+from iot_mqtt.broker.cluster.retained_sync import SOON, RetainedSync
+from iot_mqtt.broker.cluster.retained_versions import CLOCKS_APART, LATE, RetainedVersions
+from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.codec import Publish
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
@@ -23,7 +25,7 @@ class Told:
 
 def versions(number: int, clock: ManualClock) -> tuple[RetainedVersions, Told]:
     told = Told(number)
-    return RetainedVersions(clock, told), told  # type: ignore[arg-type]
+    return RetainedVersions(clock, told, Node().store), told  # type: ignore[arg-type]
 
 
 def test_a_change_is_told_with_a_version_that_grows() -> None:
@@ -59,12 +61,14 @@ def test_a_removal_is_remembered() -> None:
 
 def test_what_is_not_in_the_store_was_removed_elsewhere() -> None:
     """Unless it is so new that it may not have been there yet."""
-    clock = ManualClock()
-    own, _ = versions(1, clock)
+    clock, node = ManualClock(), Node()
+    own = RetainedVersions(clock, Told(1), node.store)  # type: ignore[arg-type]
     for topic in (b"kept", b"removed"):
         own.changed(topic, Message(topic, b"1", retain=True))
+    node.store.flush()
     clock.advance(CLOCKS_APART + 1)
     own.changed(b"new", Message(b"new", b"1", retain=True))
+    own.committed()
     assert own.missing({b"kept"}, own.now()) == [b"removed"]
     assert own.of(b"removed") == 0 and own.of(b"kept") and own.of(b"new")
 
@@ -75,7 +79,11 @@ class Retaining:
     def __init__(self) -> None:
         self.node = Node()
         self.told = Told(1)
-        self.node.broker.retention.share(RetainedVersions(self.node.clock, self.told))  # type: ignore[arg-type]
+        broker, clock = self.node.broker, self.node.clock
+        own = RetainedVersions(clock, self.told, self.node.store)  # type: ignore[arg-type]
+        broker.retention.share(own)
+        self.sync = RetainedSync(broker.retention, own, clock)
+        broker.turn.at_commit += (self.sync.committed,)
         self.writer = self.node.connect("writer")
 
     def set(self, payload: bytes) -> int:
@@ -162,3 +170,89 @@ def test_a_removal_by_another_node_is_remembered_as_one() -> None:
     run(it.node.broker.retention.catch_up())
     it.hears(b"later", version - 1)
     assert it.has() == (None, None)
+
+
+def test_what_is_not_committed_is_told_again_to_whom_a_link_begins_anew() -> None:
+    """Whoever was not there when it was told does not find it in the store either."""
+    it = Retaining()
+    it.node.hold()
+    first = it.set(b"1")
+    second = it.set(b"2")
+    it.told.heard.clear()
+    it.sync.begins_anew()
+    ((topic, message, version),) = it.told.heard
+    assert (topic, message and message.payload, version) == (b"t", b"2", second)
+    assert first < second
+    it.node.release()
+    it.node.turn()
+    it.told.heard.clear()
+    it.sync.begins_anew()
+    assert it.told.heard == []
+
+
+def test_a_removal_that_is_not_committed_is_told_again_too() -> None:
+    it = Retaining()
+    it.set(b"1")
+    it.node.hold()
+    version = it.set(b"")
+    it.told.heard.clear()
+    it.sync.begins_anew()
+    assert it.told.heard == [(b"t", None, version)]
+
+
+def test_what_is_committed_late_is_told_again() -> None:
+    """Others that have read the store meanwhile have taken it for removed."""
+    it = Retaining()
+    it.node.hold()
+    version = it.set(b"1")
+    it.node.advance(LATE + 1)
+    it.told.heard.clear()
+    it.node.release()
+    it.node.turn()
+    assert [(topic, version) for topic, _, version in it.told.heard] == [(b"t", version)]
+    it.set(b"2")
+    assert len(it.told.heard) == 2, "what is in time is told once"
+
+
+def test_reading_the_store_takes_nothing_of_what_is_not_committed() -> None:
+    """However long that takes, and whether or not the store takes anything."""
+    it = Retaining()
+    it.node.fail()
+    it.set(b"1")
+    it.node.advance(CLOCKS_APART + 1)
+    it.sync.missed()
+    it.node.advance(SOON)
+    reader = it.node.connect("reader")
+    reader.subscribe("t", qos=1)
+    assert reader.drain() == [b"1"]
+    it.node.recover()
+    it.node.advance(5.0)
+    assert it.has() == (b"1", b"1")
+
+
+def test_what_another_node_has_retained_is_read_although_nothing_can_be_committed_here() -> None:
+    it = Retaining()
+    other = Message(b"t", b"yours", 1, retain=True)
+    it.node.store.save_retained(other, 1 << 60)
+    it.node.broker.turn.plan()
+    it.node.turn()
+    it.node.fail()
+    it.writer.publish("u", b"x", qos=1, retain=True)
+    it.sync.missed()
+    it.node.advance(SOON)
+    reader = it.node.connect("reader")
+    reader.subscribe("t", qos=1)
+    assert reader.drain() == [b"yours"]
+
+
+def test_what_was_told_during_the_start_is_later_than_what_is_read_then() -> None:
+    """It may not be in the store yet, and is not put back by what is."""
+    it = Retaining()
+    version = it.set(b"old")
+    own = RetainedVersions(it.node.clock, it.told, it.node.store)  # type: ignore[arg-type]
+    starting = Retention(it.node.settings, it.node.store, it.node.broker.budget, it.node.broker.turn)
+    starting.share(own)
+    new = Message(b"t", b"new", 1, retain=True)
+    starting.heard(b"t", new, version + 256)
+    run(starting.load())
+    assert starting.index.get(b"t") == new
