@@ -85,6 +85,8 @@ class OwnInterest:
         async for number, filter in self._store.routes():
             wanted.setdefault(number, []).append(Interest(filter, kept=True))
         self._stored = [one.filter for one in wanted.pop(self._peers.number, [])]
+        # Groups without anybody would be removed when their places are loaded.
+        self._record_for(self._stored, kept=True)
         for number, interest in wanted.items():
             self._routes.wants(number, interest, full=True)
 

@@ -309,4 +309,12 @@ CLUSTER: Final = (
         (_RETAINED,),
         "what is read at the start is put in the place of what was told meanwhile",
     ),
+    Mutation(
+        "cluster.group-forgotten-at-start",
+        _INTEREST,
+        "        self._record_for(self._stored, kept=True)\n",
+        "",
+        ("tests/unit/broker/test_interest.py",),
+        "a group whose members are all on their way loses its place in the log of a node that starts",
+    ),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from iot_mqtt.broker.cluster.interest import OwnInterest
+from iot_mqtt.broker.cluster.interest import LINGER_SECONDS, OwnInterest
+from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.ports.cluster import Interest, Peers
 from iot_mqtt.ports.grid import CacheName
-from tests.unit.broker.harness import Node
+from tests.unit.broker.harness import Node, run
 from tests.unit.broker.logreaders import durable
 
 
@@ -65,3 +66,34 @@ def test_what_durable_sessions_want_is_stored_as_long_as_one_wants_it() -> None:
     node.broker.turn.plan()
     node.turn()
     assert node.records(CacheName.ROUTES) == 0
+
+
+class Member(Node):
+    """A node among others; ``own`` is what it wants, from before its sessions are loaded."""
+
+    own: OwnInterest
+
+    def _starting(self) -> None:
+        broker, peer = self.broker, cast(Peers, Told())
+        routes = PeerRoutes(peer, broker.routes, broker.groups, self.counters, broker.turn.plan)
+        self.own = OwnInterest(peer, routes, broker.groups, self.store, broker.turn, self.clock)
+        run(self.own.load())
+
+
+def test_a_group_of_an_earlier_life_is_there_before_anything_is_loaded() -> None:
+    """Its members may be on their way to another node: without anybody its place in the log would be removed."""
+    node = Member(number=1)
+    member = durable(node)
+    member.subscribe("$share/g/t", qos=1)
+    node.store.save_route(1, "$share/g/t")
+    node.turn()
+    member.lose()
+    assert node.connect("writer").publish("t", b"owed", qos=1)
+    node.at_home = lambda _: False
+    node.restart()
+    (cursor,) = node.broker.groups
+    assert cursor.owed == 1
+    node.own.loaded()
+    node.advance(LINGER_SECONDS + 1)
+    assert not list(node.broker.groups), "nobody has come for it"
+    assert node.records(CacheName.GROUPS) == 0
