@@ -29,6 +29,9 @@ USERS = ("alice", "bob")
 #: Who is not in the table of cross-user cases may do everything.
 EVERYBODY = "[all]\nallow all #\nallow all $SYS/#\nallow all $edge/#\n"
 
+#: Whether the grid that the tests share is on disk, and outlives all of its servers.
+ON_DISK = os.environ.get("CLUSTER_GRID") == "disk"
+
 StartServers = Callable[..., Servers]
 
 
@@ -48,10 +51,10 @@ def start_servers(tmp_path: Path) -> Iterator[StartServers]:
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """What the nodes of the tests stand on: two Ignite servers with each other's copies, and a ZooKeeper ensemble.
 
-    ``CLUSTER_IGNITES`` makes it more.
+    ``CLUSTER_IGNITES`` makes it more, ``CLUSTER_GRID=disk`` puts the grid on disk.
     """
     ignites = int(os.environ.get("CLUSTER_IGNITES", "2"))
-    with running(tmp_path_factory.mktemp("engines"), ignite=ignites, zookeeper=3) as servers:
+    with running(tmp_path_factory.mktemp("engines"), ignite=ignites, zookeeper=3, persistence=ON_DISK) as servers:
         yield servers
 
 

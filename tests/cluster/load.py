@@ -14,8 +14,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, cycle
 
 from ledger import Account, Ledger
+from systemkit.plain import Plain
 
 from tests.cluster.roving import RovingClient, stop
 
@@ -64,6 +66,7 @@ class Load:
         self._rate, self._dice = rate, dice
         self._publishing = True
         self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[RovingClient, asyncio.Task[None]] = {}
         self._last_ack = 0.0
         self._stall = 0.0
         self.streams = [f"{name}/{index}" for index in range(subscribers)]
@@ -83,19 +86,25 @@ class Load:
         self._delivered_at: dict[tuple[str, bytes], list[tuple[float, str]]] = {}
         #: What was done to the cluster, for the account of what came of it.
         self.events: list[tuple[float, str]] = []
-        self.subscribers = [self._subscriber(index, name, ports) for index in range(subscribers)]
+        self._ports, self._name = ports, name
+        #: Subscribers that left for good.
+        self._left: list[RovingClient] = []
+        self.subscribers = [self._subscriber(index) for index in range(subscribers)]
+        for index, client in enumerate(self.subscribers):
+            self.ledger.subscribe(client.client_id, self._wanted(index))
 
-    def _subscriber(self, index: int, name: str, ports: Sequence[int]) -> RovingClient:
-        wanted = [self.streams[index], self.streams[(index + 7) % len(self.streams)]]
+    def _wanted(self, index: int) -> list[str]:
+        return [self.streams[(index + more) % len(self.streams)] for more in (0, 7)]
+
+    def _subscriber(self, index: int) -> RovingClient:
         client = RovingClient(
-            f"{name}-s{index}",
-            ports,
+            f"{self._name}-s{index}",
+            self._ports,
             self._dice,
             version=4 + index % 2,
-            filters=tuple((stream, 2) for stream in wanted),
+            filters=tuple((stream, 2) for stream in self._wanted(index)),
         )
         client.on_delivery(partial(self._delivered, client))
-        self.ledger.subscribe(client.client_id, wanted)
         return client
 
     def _delivered(self, client: RovingClient, subscriber: str, topic: str, payload: bytes) -> None:
@@ -111,7 +120,7 @@ class Load:
 
     async def start(self) -> None:
         """Subscribe first, then publish."""
-        self._tasks += [asyncio.create_task(client.run()) for client in self.clients]
+        self._running = {client: asyncio.create_task(client.run()) for client in self.clients}
         try:
             async with asyncio.timeout(60):
                 for client in self.clients:
@@ -220,17 +229,55 @@ class Load:
         """How long clients were away that lost their connections within a second of what was done."""
         lines = []
         for at, what in self.events:
-            away = sorted(seconds for client in self.clients for when, seconds in client.away if 0 <= when - at < 1)
-            if away:
+            if away := self._away_after(at):
                 lines.append(f"  {what}: {len(away)} away, p50 {_at(away, 0.5):.1f} s, p99 {_at(away, 0.99):.1f} s")
         return "\n".join(lines)
 
+    def back_after(self, event: str) -> float:
+        """For how long 99 of 100 clients were away that lost their connections within a second of this."""
+        return _at(sorted(chain(*(self._away_after(at) for at, what in self.events if what == event))), 0.99)
+
+    def _away_after(self, at: float) -> list[float]:
+        return sorted(seconds for client in self.clients for when, seconds in client.away if 0 <= when - at < 1)
+
+    async def stay_unsettled(self, move_every: float, leave_every: float) -> None:
+        """Until cancelled, clients move to other nodes, subscribers leave for good, and others come."""
+        leave_at = time.monotonic() + leave_every
+        while True:
+            await asyncio.sleep(move_every)
+            client = self._dice.choice(self.clients)
+            if client.is_up:
+                client.move()
+            if time.monotonic() >= leave_at:
+                leave_at += leave_every
+                self._tasks.append(asyncio.create_task(self._exchange(self._dice.choice(self.subscribers))))
+
+    @property
+    def left_for_good(self) -> int:
+        return len(self._left)
+
+    async def _exchange(self, old: RovingClient) -> None:
+        """This one leaves for good, and one that wants as much comes."""
+        self.subscribers.remove(old)
+        self._left.append(old)
+        self.ledger.leaves(old.client_id)
+        await stop([self._running.pop(old)])
+        leaving = asyncio.to_thread(end_session, old.client_id, old.version, self._ports)
+        index = len(self.subscribers) + len(self._left)
+        new = self._subscriber(index)
+        self.ledger.comes(new.client_id, self._wanted(index))
+        self._running[new] = asyncio.create_task(new.run())
+        self.subscribers.append(new)
+        await new.connected()
+        self.ledger.has_come(new.client_id)
+        await leaving
+
     async def stop(self) -> None:
-        await stop(self._tasks)
+        await stop([*self._tasks, *self._running.values()])
 
     def faults(self) -> list[str]:
         """What a node did to a client that it may not do."""
-        return [fault for client in self.clients for fault in client.faults]
+        return [fault for client in [*self.clients, *self._left] for fault in client.faults]
 
     def check(self, figures: Figures, *, ordered: bool = False) -> None:
         """Nothing acknowledged is lost, nothing came twice at QoS 2 or from nowhere, and no session was forgotten.
@@ -244,6 +291,21 @@ class Load:
         assert not wrong, f"{', '.join(wrong)}: {figures}\n{self.ledger.details()}\n{self.story()}"
         faults = self.faults()
         assert not faults, f"{len(faults)} faults: {faults[:10]}"
+
+
+def end_session(client_id: str, version: int, ports: Sequence[int], within: float = 60.0) -> None:
+    """The client comes once more, at a node that lets it in, and has its session removed."""
+    deadline, turns = time.monotonic() + within, cycle(ports)
+    while True:
+        try:
+            with Plain(next(turns), version=version, timeout=5) as client:
+                client.connect(client_id, clean=True)
+                client.disconnect()
+                return
+        except (OSError, AssertionError) as error:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{client_id} cannot end its session") from error
+            time.sleep(0.2)
 
 
 def _at(ordered: Sequence[float], share: float) -> float:

@@ -45,6 +45,8 @@ class RovingClient(DurableClient):
         self.hops = self.closed_behind = 0
         #: When it was let in, and where.
         self.history: list[tuple[float, int]] = []
+        #: Where to try first.
+        self._next: int | None = None
         self._dice = dice
         self._heard = self._lost_at = 0.0
         self._was_up = False
@@ -74,6 +76,11 @@ class RovingClient(DurableClient):
         self.hops += 1
         self.connection_lost(None)
 
+    def move(self) -> None:
+        """The same, and anywhere if that one does not serve us."""
+        self.hop()
+        self._next, self.fixed = self.fixed, None
+
     @property
     def is_up(self) -> bool:
         """Whether its session is established."""
@@ -84,7 +91,7 @@ class RovingClient(DurableClient):
         return time.monotonic() - self._lost_at if self._lost_at else 0.0
 
     async def _somewhere(self) -> bool:
-        self.port = self.fixed or self._dice.choice(self.ports)
+        self.port, self._next = self._next or self.fixed or self._dice.choice(self.ports), None
         self.host = self.hosts.get(self.port, "127.0.0.1")
         return await self._connect()
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
+from itertools import count
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,10 @@ class Ledger:
         self._sent: Counter[str] = Counter()
         self._acked: defaultdict[str, set[int]] = defaultdict(set)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)  # subscriber -> publishers
+        #: Of subscribers that came later, by publisher: up to where everything was acknowledged before, and up to where
+        #: a message may have come or not.
+        self._floor: dict[tuple[str, str], int] = {}
+        self._since: dict[tuple[str, str], float] = {}
         self._deliveries: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         self._foreign: list[str] = []
 
@@ -59,6 +65,23 @@ class Ledger:
     def subscribe(self, subscriber: str, publishers: list[str]) -> None:
         """From here on this subscriber should get everything of these publishers."""
         self._readers[subscriber].update(publishers)
+
+    def comes(self, subscriber: str, publishers: list[str]) -> None:
+        """It is about to subscribe: nothing that is acknowledged by now is for it."""
+        self._readers[subscriber].update(publishers)
+        for name in publishers:
+            acked = self._acked[name]
+            self._floor[subscriber, name] = next(number for number in count(1) if number not in acked) - 1
+            self._since[subscriber, name] = inf
+
+    def has_come(self, subscriber: str) -> None:
+        """It has its answer: what is sent from now on is for it."""
+        for name in self._readers[subscriber]:
+            self._since[subscriber, name] = self._sent[name]
+
+    def leaves(self, subscriber: str) -> None:
+        """For good: nothing is owed to it any more."""
+        del self._readers[subscriber]
 
     def next(self, publisher: str) -> bytes:
         """The payload of the publisher's next message, which counts as sent."""
@@ -78,25 +101,27 @@ class Ledger:
             self._foreign.append(f"{subscriber}: {topic} {payload[:60]!r}")
             return
         wanted = name in self._readers[subscriber] and topic == self._topic.get(name)
-        if not wanted or not 1 <= sequence <= self._sent[name]:
+        if not wanted or not self._floor.get((subscriber, name), 0) < sequence <= self._sent[name]:
             self._foreign.append(f"{subscriber}: {topic} {payload[:60]!r}")
             return
         self._deliveries[subscriber, name].append(sequence)
 
     def missing(self) -> int:
         """How many acknowledged messages have not reached every reader yet; 0 when drained."""
-        return sum(
-            len(self._acked[name] - set(self._deliveries[reader, name]))
-            for reader, names in self._readers.items()
-            for name in names
-        )
+        return sum(len(self._owed(reader, name)) for reader, names in self._readers.items() for name in names)
+
+    def _owed(self, subscriber: str, publisher: str) -> set[int]:
+        """What was acknowledged and has not reached it."""
+        owed = self._acked[publisher].difference(self._deliveries[subscriber, publisher])
+        since = self._since.get((subscriber, publisher), 0)
+        return {sequence for sequence in owed if sequence > since} if since else owed
 
     def lost(self, subscriber: str) -> list[bytes]:
         """What was acknowledged and has not reached this reader."""
         return [
             f"{name} {sequence}".encode()
             for name in sorted(self._readers[subscriber])
-            for sequence in sorted(self._acked[name].difference(self._deliveries[subscriber, name]))
+            for sequence in sorted(self._owed(subscriber, name))
         ]
 
     def check(self, dropped: int = 0) -> Account:
@@ -112,7 +137,7 @@ class Ledger:
                 else:
                     twice_qos1 += len(got) - len(first)
                 reordered += _out_of_order(first)
-                lost += len(self._acked[name].difference(first))
+                lost += len(self._owed(reader, name))
         return Account(
             sent=sum(self._sent.values()),
             acked=sum(map(len, self._acked.values())),
@@ -130,7 +155,7 @@ class Ledger:
         for reader, names in self._readers.items():
             for name in sorted(names):
                 got = self._deliveries[reader, name]
-                if lost := sorted(self._acked[name].difference(got)):
+                if lost := sorted(self._owed(reader, name)):
                     lines.append(f"{reader} <- {name}: lost {lost[:limit]}")
                 if self._qos[name] == 2 and (twice := [n for n, times in Counter(got).items() if times > 1]):
                     lines.append(f"{reader} <- {name}: twice at QoS 2 {twice[:limit]}")
