@@ -262,7 +262,7 @@ class Load:
         self._left.append(old)
         self.ledger.leaves(old.client_id)
         await stop([self._running.pop(old)])
-        leaving = asyncio.to_thread(end_session, old.client_id, old.version, self._ports)
+        leaving = asyncio.create_task(asyncio.to_thread(end_session, old.client_id, old.version, self._ports))
         index = len(self.subscribers) + len(self._left)
         new = self._subscriber(index)
         self.ledger.comes(new.client_id, self._wanted(index))

@@ -43,7 +43,7 @@ class IgniteSettings:
     #: For a lost answer of a compare-and-set to be found out about.
     resolve_timeout: float = 10.0
     #: For one answer to a read; and until a read is given up, attempts at other servers included.
-    read_timeout: float = 5.0
+    read_timeout: float = 2.0
     read_patience: float = 10.0
     #: Pauses between attempts to connect, once every address was tried: first, and at most.
     retry_first: float = 0.1
