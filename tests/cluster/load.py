@@ -260,8 +260,8 @@ class Load:
         """This one leaves for good, and one that wants as much comes."""
         self.subscribers.remove(old)
         self._left.append(old)
-        self.ledger.leaves(old.client_id)
         await stop([self._running.pop(old)])
+        self.ledger.leaves(old.client_id)
         leaving = asyncio.create_task(asyncio.to_thread(end_session, old.client_id, old.version, self._ports))
         index = len(self.subscribers) + len(self._left)
         new = self._subscriber(index)

@@ -106,7 +106,7 @@ class Publishing:
         if first.head != QOS1 or len(runs) < MIN_ROW or match(first.topic).above is not MIXED:
             return None
         matches = [match(run.topic) for run in runs]
-        if any(found.above is not MIXED for found in matches):
+        if any(found.above is not MIXED or found.steps for found in matches):
             return None
         outcome = self.fan_out.owe_row(runs, matches, source.client_id, origin)
         if outcome is not None:
@@ -136,7 +136,7 @@ class Publishing:
             match = self.routes.match
             for publication in publications[begin:] if begin else publications:
                 found = match(publication.topic)
-                if found.above is not MIXED:
+                if found.above is not MIXED or found.steps:
                     break
                 matches.append(found)
         return matches

@@ -74,8 +74,9 @@ class Census:
         started = {cursor: (cursor.position, _known_in_log(cursor)) for cursor in self._uncounted()}
         tally = await self._tally(None, list(started), end)
         for cursor, (position, known) in started.items():
-            # One that has moved meanwhile is being read; it is counted when it stops, or needs no counting.
-            if cursor.backlog is None and cursor.position == position and not cursor.live:
+            # One that has moved meanwhile is being read: it is counted when it stops, or needs no counting. Where a
+            # session is gone, all is accounted for.
+            if cursor.backlog is None and cursor.position == position and not (cursor.live or cursor.closed):
                 found = max(0, tally[cursor] - known)
                 cursor.found(found)
                 cursor.backlog = cursor.uncounted + found

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.readers import census
 from iot_mqtt.codec import Ack, Connect, PacketType, Properties, Publish, Request, encode
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Drop
 from tests.unit.broker.harness import V5, Node
 from tests.unit.broker.logreaders import NO_PAGES, SHORT, check, durable, forget_old, lost, numbers, publish, unreadable
@@ -128,6 +129,38 @@ def meddle(node: Node, step: int) -> None:
     if step == 3:
         for client in node.clients:
             client.wire.peer_closes()
+
+
+@pytest.mark.parametrize("how", ["goes on at another node", "ends"])
+def test_who_is_gone_when_the_count_is_over_is_not_counted(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """What he was owed went with him, or was dropped as far as it was known."""
+    monkeypatch.setattr(census, "RUNS_A_TURN", 1)
+    node = Node()
+    reader = durable(node)
+    reader.subscribe("t", qos=1)
+    reader.lose()
+    publish(node, 0, 10, together=False)
+
+    def leave() -> None:
+        session = node.kept_session("reader")
+        if how == "ends":
+            node.broker.ending.end(session, ReasonCode.SUCCESS)
+        else:
+            node.broker.moving.hand_over(session)
+
+    turns = 0
+
+    def between(call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
+        nonlocal turns
+        turns += 1
+        if turns == 3:
+            call_soon(leave)
+        return breath(call_soon)
+
+    monkeypatch.setattr(census, "breath", between)
+    node.restart()
+    assert turns > 3
+    check(node)
 
 
 def test_a_disk_that_does_not_answer_delays_the_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,11 +43,15 @@ def test_what_nobody_is_known_to_want_is_recorded_before_it_is_acknowledged(topi
     assert recorded(node) == [topic]
 
 
-def test_a_row_of_different_topics_is_recorded_whole() -> None:
+@pytest.mark.parametrize("readers", [(), ("live",), ("kept",), ("live", "kept")], ids=str)
+def test_a_row_of_different_topics_is_recorded_whole(readers: tuple[str, ...]) -> None:
     node, step = among_others()
+    for name in readers:
+        reader = durable(node, name) if name == "kept" else node.connect(name)
+        reader.subscribe("t/0" if name == "kept" else "t/#", qos=1)
     publisher = node.connect("p")
     step.doubt(True)
-    packets = [Publish(b"t/%d" % number, b"x", 1 + number % 2, packet_id=number + 1) for number in range(6)]
+    packets = [Publish(b"t/%d" % number, b"x", 1 + (number == 3), packet_id=number + 1) for number in range(6)]
     publisher.send(*packets)
     node.turn()
     assert recorded(node) == [f"t/{number}" for number in range(6)]
