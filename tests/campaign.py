@@ -26,6 +26,8 @@ ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "campaign.md"
 #: Not doubled; what tests give on top of a broker's own times.
 BOUNDS: Final = {"CLUSTER_PATIENCE": "1", "TEST_AIR": "2", "IOT_MQTT_NATIVE": "require"}
+#: Subscribers and messages a second that the cluster is meant for.
+MEANT_FOR: Final = (("CLUSTER_SUBSCRIBERS", "300"), ("CLUSTER_RATE", "1500"))
 #: Of what a part prints, the last lines go into the page.
 LINES: Final = 4
 LONG: Final = 200
@@ -43,13 +45,15 @@ class Part(NamedTuple):
     size: tuple[str, int] | None = None
     #: The same in the environment.
     sizes: tuple[tuple[str, int], ...] = ()
+    #: What else is in the environment, whatever the share.
+    always: tuple[tuple[str, str], ...] = ()
 
     def command(self, share: float) -> list[str]:
         sized = [] if self.size is None else [self.size[0], str(scaled(self.size[1], share))]
         return [sys.executable, "-m", self.module, *self.arguments, *sized]
 
     def environment(self, share: float) -> dict[str, str]:
-        return BOUNDS | {name: str(scaled(full, share)) for name, full in self.sizes}
+        return BOUNDS | dict(self.always) | {name: str(scaled(full, share)) for name, full in self.sizes}
 
 
 class Result(NamedTuple):
@@ -74,6 +78,20 @@ PARTS: Final = (
     Part("fuzz", "tests.fuzz", (), ("--minutes", 120)),
     Part("abuse", "tests.abuse", ("--seconds", "10")),
     Part("full", "pytest", ("-q", "tests/cluster/test_full.py", "--timeout=3600"), sizes=(("FULL_FILLS", 10),)),
+    Part(
+        "rounds",
+        "pytest",
+        ("-q", "-s", "tests/cluster/test_nodes_rounds.py"),
+        sizes=(("CLUSTER_ROUNDS", 60),),
+        always=(*MEANT_FOR, ("CLUSTER_GRID", "disk")),
+    ),
+    Part(
+        "splits",
+        "pytest",
+        ("-q", "-s", "tests/cluster/test_nodes_split.py"),
+        sizes=(("CLUSTER_ROUNDS", 60),),
+        always=MEANT_FOR,
+    ),
     Part("system", "pytest", ("-q", "tests/system")),
     Part("cluster", "pytest", ("-q", "tests/cluster")),
 )

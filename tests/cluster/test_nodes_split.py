@@ -3,7 +3,7 @@
 Each round has another kind of trouble, by lot: a site is cut off from the two others; what it sends to one of them is
 lost and nothing else; it is cut off and back again every moment; what it sends is slow; or no site hears another, which
 a grid in memory does not outlive, so that the grid is on disk for that. ``CLUSTER_ROUNDS`` makes it longer,
-``CLUSTER_SEED`` repeats a run.
+``CLUSTER_SUBSCRIBERS`` and ``CLUSTER_RATE`` (messages a second) larger, ``CLUSTER_SEED`` repeats a run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from tests.cluster.nodes import SESSION_SECONDS, eventually
 from tests.cluster.sites import SiteNode, Sites, sites, unavailable
 
 WHY_NOT = unavailable()
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(900)]
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "2"))
+pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600 + 90 * ROUNDS)]
+SUBSCRIBERS = int(os.environ.get("CLUSTER_SUBSCRIBERS", "24"))
+RATE = int(os.environ.get("CLUSTER_RATE", "100"))
 SEED = int(os.environ.get("CLUSTER_SEED", random.SystemRandom().randrange(1_000_000)))
 #: An odd run has its grid on disk.
 ON_DISK = SEED % 2 == 1
@@ -182,7 +184,7 @@ def _troubles(dice: random.Random) -> Iterator[Callable[[Sites, int], None]]:
 
 
 async def _run(three: Sites, dice: random.Random) -> None:
-    load = Load([node.port for node in three.nodes], dice, subscribers=24, rate=100, name="split")
+    load = Load([node.port for node in three.nodes], dice, subscribers=SUBSCRIBERS, rate=RATE, name="split")
     for client in load.clients:
         client.hosts = {node.port: node.host for node in three.nodes}
     await load.start()
