@@ -74,6 +74,12 @@ class BrokerLife:
         self.ready = False
         self.channel_clock = Turned(self.clock)
         self._ids = 0
+        self._hurried = 0
+
+    def hurried(self) -> bool:
+        """Whether a reader went on without those that come first, since this was asked last."""
+        before, self._hurried = self._hurried, self.counters.readers_hurried
+        return self._hurried != before
 
     async def start(self) -> None:
         """As ``app.node.service`` does it."""

@@ -330,7 +330,8 @@ class Subscriber(Client):
             # Whoever asks for everything gets these, too; see Reader.
             return
         self.world.trace(f"{self.name} gets {packet.payload.decode()} at QoS {packet.qos} dup {packet.dup}")
-        self.world.ledger.came(self.name, packet.payload, self.world.clock.monotonic(), self.life, again=packet.dup)
+        now, node = self.world.clock.monotonic(), self.line.life.name if self.line is not None else ""
+        self.world.ledger.came(self.name, packet.payload, now, self.life, node, again=packet.dup)
 
     def over(self, was_connected: bool, politely: bool) -> None:
         self._asked.clear()

@@ -6,7 +6,7 @@ twice       a publish at QoS 2 came twice to a subscription of QoS 2, or one at 
 old         a durable subscriber got what was acknowledged before it had sent a SUBSCRIBE that asks for it
 order       two messages of one connection, topic and QoS (not 0) came first in another order than they were sent
 moved       one came behind what its publisher had sent later to another node, after the acknowledgement, although links
-            and clocks were right
+            and clocks were right, and the session's node had neither stood still nor waited in vain for an answer
 session     CONNACK says that there is no session, and there must be one
 owners      two lives own a client
 will        a will was published more than once, or not at all although the connection broke
@@ -81,7 +81,7 @@ class Account:
     order: list[bytes] = field(default_factory=list)
     #: The same of QoS 0, by connection.
     live: Counter[tuple[bytes, str]] = field(default_factory=Counter)
-    #: Name → until when links and clocks were not right, as of its coming.
+    #: Name → until when order was not promised, as of its coming.
     rough: dict[bytes, float] = field(default_factory=dict)
 
 
@@ -104,6 +104,8 @@ class Ledger:
         self.late = LATE
         #: Until when links or clocks were not right.
         self.rough_until = 0.0
+        #: Node → until when it may not have heard of what others have acknowledged, and has said so or stood still.
+        self.unsure_until: dict[str, float] = {}
         self._tick = 0
 
     def tick(self) -> int:
@@ -117,13 +119,13 @@ class Ledger:
             if sent.time == time and sent.node == node:
                 sent.held = True
 
-    def came(self, subscriber: str, name: bytes, time: float, life: str, *, again: bool = False) -> None:
-        """``life``: on which of its connections."""
+    def came(self, subscriber: str, name: bytes, time: float, life: str, node: str, *, again: bool = False) -> None:
+        """``life``: on which of its connections; ``node``: with which node."""
         account = self.accounts[subscriber]
         account.came[name] += 1
         if account.came[name] == 1:
             account.order.append(name)
-            account.rough[name] = self.rough_until
+            account.rough[name] = max(self.rough_until, self.unsure_until.get(node, 0.0))
         sent = self.sent.get(name)
         if sent is None and name not in self.wills:
             raise Broken(f"{subscriber} got {name!r}, which nobody has sent")

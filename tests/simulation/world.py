@@ -197,6 +197,7 @@ class World:
         if life.paused and not life.ended:
             self.trace(f"{name} goes on")
             life.paused = False
+            self._unsure(name)
             if self.rng.random() < 0.5:
                 self.ensemble.heal(name)
                 if not life.ended:
@@ -220,10 +221,17 @@ class World:
         elif self.network.rough or any(self.ensemble.away(life.name) for life in self.running):
             # Whoever does not see the registry does not know that a log has ended.
             self.ledger.rough_until = max(self.ledger.rough_until, self.clock.monotonic() + REPAIR)
+        for life in self.running:
+            if life.hurried():
+                # What a log gives no answer for is not waited for without end.
+                self._unsure(life.name)
         for client in self.clients:
             client.poll()
         self.check_owners()
         self.check_figures()
+
+    def _unsure(self, name: str) -> None:
+        self.ledger.unsure_until[name] = self.clock.monotonic() + REPAIR
 
     def wait(self, seconds: float) -> None:
         """The same for longer; clients read meanwhile."""

@@ -276,7 +276,7 @@ def test_the_ledger_sees_what_is_old() -> None:
     plant.publish("a", 1)
     plant.ledger.asks("new", "t/#")
     with pytest.raises(Broken, match="old"):
-        plant.ledger.came("new", b"p-1", 0.0, "new/1")
+        plant.ledger.came("new", b"p-1", 0.0, "new/1", "a")
 
 
 def test_a_look_that_fails_takes_nothing_from_a_session_that_lives_elsewhere_by_now(
