@@ -163,7 +163,7 @@ def flapping(three: Sites, site: int) -> None:
 
 def slowed(three: Sites, site: int) -> None:
     """What a site sends waits for its turn: everybody is served as before, if not as soon."""
-    three.network.slow(site)
+    three.network.slow(site, f"{max(1, RATE // 100)}mbit")
     assert eventually(lambda: speak(three.nodes), 30)
     _none_ends(three)
 

@@ -65,6 +65,7 @@ class SessionCursor(OrderedCursor):
     ) -> None:
         if not self.live:
             self.owe(publication.count)
+            self.learns_of(logged)
             return
         if self.session.elsewhere and not self.may_take(logged):
             self.wait_for_others(logged, publication.count)
@@ -82,6 +83,7 @@ class SessionCursor(OrderedCursor):
         count = sum([run.reference[3] for run in runs])
         if not self.live:
             self.owe(count)
+            self.learns_of(runs[0])
         elif (
             session.connection is not None
             and not session.queue

@@ -95,6 +95,7 @@ class ElsewhereCursor(SessionCursor):
         if not self.live and (self._is_held or logged.position < self.until):
             # Whether it is owed is known when it is read, and it is counted then.
             self.node.counters.messages_matched -= publication.count
+            self.learns_of(logged)
             return
         super().offer(publication, logged, qos, retain, identifiers)
         if self.live:

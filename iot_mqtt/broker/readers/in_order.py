@@ -18,6 +18,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
+from sys import float_info
 
 from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.kept_session import KeptSession
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 UNREAD = -inf
 #: Nothing is known to be there.
 NOTHING = inf
+#: Something may be there, and nobody is to wait for it any longer.
+GIVEN_UP = float_info.max
 #: Seconds for which a reader waits at most while those that come first do not move.
 PATIENCE = 2.0
 #: What is read and waits is kept up to so many bytes, else it is read again.
@@ -57,6 +60,11 @@ class OrderedCursor(ClaimCursor):
     def fall_behind(self, position: int, owed: int) -> None:
         super().fall_behind(position, owed)
         self.next_at = UNREAD
+
+    def learns_of(self, logged: LogRun) -> None:
+        """A message is there that it has to read."""
+        if self.next_at == NOTHING:
+            self.next_at = logged.arrived
 
     def may_take(self, logged: LogRun) -> bool:
         """Whether nothing that may have come before a message waits in another log."""
@@ -121,7 +129,7 @@ class OrderedCursor(ClaimCursor):
         for other in self._others():
             if other.next_at < self.next_at:
                 logger.warning("reading the log of node %d takes too long: others go on", other.log.writer)
-                other.next_at = NOTHING
+                other.next_at = GIVEN_UP
                 self.node.call_soon(other.read_on)
         self.read_on()
 
@@ -173,13 +181,15 @@ class OrderedCursor(ClaimCursor):
         self._call_others()
 
     def nothing_there(self) -> None:
-        self.next_at = NOTHING
-        self._call_others()
+        # What it was offered, and does not find yet, is announced in a moment.
+        if not self.owed:
+            self.next_at = NOTHING
+            self._call_others()
 
     def left(self) -> None:
-        self.ahead, self.waits = None, False
+        self.ahead, self.waits, self.next_at = None, False, UNREAD
 
     def _failed(self, error: BaseException) -> None:
-        self.next_at = NOTHING
+        self.next_at = GIVEN_UP
         super()._failed(error)
         self._call_others()

@@ -191,4 +191,12 @@ PUBLISHING: Final = (
         (_COMMIT,),
         "a message is acknowledged before it is in the log",
     ),
+    Mutation(
+        "publishing.rows-know-no-steps",
+        "iot_mqtt/broker/publishing/path.py",
+        "if found.above is not MIXED or found.steps:",
+        "if found.above is not MIXED:",
+        ("tests/unit/broker/test_unheard.py",),
+        "what comes in a row is not recorded for a node that is not heard",
+    ),
 )

@@ -13,6 +13,8 @@ _ENDING: Final = "iot_mqtt/broker/sending/ending.py"
 _CURSOR: Final = "iot_mqtt/broker/log_cursor.py"
 _CLAIMS: Final = "iot_mqtt/broker/claims.py"
 _PROGRESS: Final = "iot_mqtt/broker/readers/progress.py"
+_IN_ORDER: Final = "iot_mqtt/broker/readers/in_order.py"
+_CENSUS: Final = "iot_mqtt/broker/readers/census.py"
 _RESUME: Final = "tests/unit/broker/test_resume.py"
 _CURSORS: Final = "tests/unit/broker/test_cursors.py"
 
@@ -121,5 +123,29 @@ SENDING: Final = (
         "",
         ("tests/unit/broker/test_progress_late.py",),
         "a PUBACK of the last connection confirms another message",
+    ),
+    Mutation(
+        "sending.order-offered-unseen",
+        _IN_ORDER,
+        "            self.next_at = logged.arrived\n\n    def may_take",
+        "            pass\n\n    def may_take",
+        ("tests/unit/broker/test_in_order.py",),
+        "what a link has brought to a reader that rests is overtaken by what is newer in another log",
+    ),
+    Mutation(
+        "sending.order-waits-for-ever",
+        _IN_ORDER,
+        "                other.next_at = GIVEN_UP\n",
+        "",
+        ("tests/unit/broker/test_in_order.py",),
+        "a log that gives no answer holds up all others of a session",
+    ),
+    Mutation(
+        "sending.gone-and-counted",
+        _CENSUS,
+        "not (cursor.live or cursor.closed)",
+        "not cursor.live",
+        ("tests/unit/broker/test_census.py",),
+        "what is counted for a session that went to another node is explained by nobody",
     ),
 )

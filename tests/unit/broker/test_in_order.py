@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.broker.readers import in_order
 from iot_mqtt.broker.readers.in_order import PATIENCE, OrderedCursor
+from iot_mqtt.broker.readers.reading import Unlinked
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import Unavailable
 from tests.seeds import seeds_of
@@ -180,3 +181,52 @@ def test_clocks_have_to_agree_to_the_time_that_a_client_takes_to_move(skew: floa
     publish(node, 0, 1)
     assert durable(node).drain() == ([b"0", FAR[0]] if skew else [FAR[0], b"0"])
     check(node)
+
+
+class Unsure(Unlinked):
+    """Links with nodes, of which all but one act on what is wanted here."""
+
+    def __init__(self, other: int) -> None:
+        self.other = other
+
+    def rests(self, cursor: object, writer: int) -> bool:
+        return writer != self.other
+
+
+def test_what_a_link_brings_to_a_reader_that_rests_is_waited_for() -> None:
+    """It had all there was of that log, and cannot rely on being offered the rest: now it knows of more."""
+    node, second, third, _ = trio()
+    node.broker.reading.links = links = Unsure(2)
+    reader = durable(node)
+    node.advance(1)
+    answer: Deferred[None] = Deferred()
+    works = second.reader.read
+
+    async def hangs(*arguments: Any) -> Any:
+        await answer
+        return await works(*arguments)
+
+    second.reader.read = hangs  # type: ignore[method-assign, assignment]
+    second.publish(FAR[0])
+    node.advance(0.1)
+    third.publish(FAR[1])
+    assert reader.drain() == []
+    links.other = 0
+    answer.callback(None)
+    node.turn()
+    assert reader.drain() == FAR[:2]
+    third.publish(FAR[2])
+    assert reader.drain() == [FAR[2]]
+    check(node)
+
+
+def test_a_log_that_grew_while_the_client_was_away_is_read_before_others_go_on() -> None:
+    """Whatever was known of it when the client left."""
+    node, second, third, _ = trio()
+    reader = durable(node)
+    node.advance(1)
+    reader.lose()
+    for number in range(6):
+        (second if number % 2 else third).publish(FAR[number])
+        node.advance(0.1)
+    assert durable(node).drain() == FAR[:6]
