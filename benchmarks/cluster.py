@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,14 +34,18 @@ MANY = 3_000_000
 
 
 class Member(Node):
-    """One of several nodes."""
+    """One of several nodes. With ``tls`` (a listener's certificate and key) it has a port for that, too."""
 
-    def __init__(self, folder: Path, plan: Plan, number: int) -> None:
+    def __init__(self, folder: Path, plan: Plan, number: int, tls: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, "iot-mqtt")
+        self.tls_port = _free_port()
         servers = plan.addresses("ignite", "gateway")
         # Each through a server of its own: what crosses between nodes crosses between servers, too.
         mine = [servers[number % len(servers)]]
         self._settings = {**settings(plan), "grid.ignite.gateway": mine, "node.id": f"bench-{number}"}
+        for name, value in (tls or {}).items():
+            self._settings[f"listeners.mqtts.tls.{name}"] = value
+            self._settings["listeners.mqtts.port"] = self.tls_port
 
     def _command(self) -> list[str]:
         told = [f"{key}={_text(value)}" for key, value in self._settings.items()]
@@ -66,14 +70,14 @@ class Grounds:
 
 
 @contextmanager
-def grounds(grid: str) -> Iterator[Grounds]:
+def grounds(grid: str, tls: Mapping[str, str] | None = None) -> Iterator[Grounds]:
     """Servers and nodes, all gone at the end."""
     with tempfile.TemporaryDirectory(prefix="bench-cluster-") as folder, ExitStack() as stack:
         servers = Cluster(Path(folder) / "servers", Places.find(), die_with_parent=True)
         plan = Plan.make(ignite=2, zookeeper=1, persistence=grid != "memory", synced=grid == "synced")
         stack.callback(servers.down, gently=False)
         servers.up(plan)
-        nodes = Member(Path(folder) / "a", plan, 1), Member(Path(folder) / "b", plan, 2)
+        nodes = Member(Path(folder) / "a", plan, 1, tls), Member(Path(folder) / "b", plan, 2, tls)
         for node in nodes:
             stack.callback(node.kill)
             node.start()

@@ -87,7 +87,7 @@ class OrderedCursor(ClaimCursor):
             if other.ahead is not None and first < found:
                 publishers = publishers or {run.publisher for run in runs}
                 if publishers.isdisjoint(run.publisher for run in other.ahead.runs):
-                    first = other.ahead.runs[-1].arrived
+                    first = max(first, other.ahead.runs[-1].arrived)
             found = min(found, first)
         return found
 
