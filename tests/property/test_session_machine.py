@@ -49,6 +49,8 @@ from tests.property.reference_model import INTERVAL, Model
 from tests.seeds import seed_of
 from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
 
+#: Packet ids that a device uses.
+IDS = 20
 STEPS = int(os.environ.get("SESSION_STEPS", "30000"))
 SEED = int(os.environ.get("SESSION_SEED") or seed_of("sessions"))
 STEPS_OF_A_LIFE = 100
@@ -186,10 +188,15 @@ class Device:
         """The connection is over."""
         self.client, self.welcomed, self.resending = None, False, False
 
+    @property
+    def has_id(self) -> bool:
+        """Whether one is free: a node that cannot commit answers nothing."""
+        return len({*self.unfinished, *self.subscribing}) < IDS
+
     def next_id(self) -> int:
         """An id that is free; few of them, so that they come round."""
         while True:
-            self.last_id = self.last_id % 20 + 1
+            self.last_id = self.last_id % IDS + 1
             if self.last_id not in self.unfinished and self.last_id not in self.subscribing:
                 return self.last_id
 
@@ -287,7 +294,7 @@ class SessionMachine(RuleBasedStateMachine):
         packets: list[Packet] = []
         first = self.number + 1
         for _ in range(count):
-            if qos and len(device.unfinished) >= SETTINGS.receive_maximum:
+            if qos and (len(device.unfinished) >= SETTINGS.receive_maximum or not device.has_id):
                 break
             self.number += 1
             self.model.publishes(device.name, topic, qos, self.number, now=self.now)
@@ -350,7 +357,7 @@ class SessionMachine(RuleBasedStateMachine):
     def subscribe(self, filter: str, qos: int, who: int) -> None:
         """Subscribe, or change the QoS."""
         device = self._online(who)
-        if device is not None:
+        if device is not None and device.has_id:
             packet_id = device.next_id()
             device.subscribing.append(packet_id)
             self.model.subscribes(device.name, filter, qos)
@@ -359,7 +366,7 @@ class SessionMachine(RuleBasedStateMachine):
     def unsubscribe(self, filter: str, who: int) -> None:
         """Unsubscribe, whether there is something or not."""
         device = self._online(who)
-        if device is not None:
+        if device is not None and device.has_id:
             packet_id = device.next_id()
             device.subscribing.append(packet_id)
             self.model.subscribes(device.name, filter, None)
