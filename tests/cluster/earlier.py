@@ -1,11 +1,13 @@
 """An earlier release of this program, out of the history of this repository, to run beside the present one.
 
-``earlier_release.txt`` names it: the last tag, or a commit while nothing is released. It runs with this Python and its
+``earlier_release.txt`` names it: the last tag, or a commit while nothing is released; ``CLUSTER_EARLIER`` names another
+one. It runs with this Python and its
 libraries, and without compiled parts.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 from io import BytesIO
@@ -19,7 +21,7 @@ ROOT = FILE.parent.parent.parent
 
 def named() -> str:
     """A tag or a commit."""
-    return next(line for line in FILE.read_text().splitlines() if line and not line.startswith("#"))
+    return os.environ.get("CLUSTER_EARLIER") or next(line for line in FILE.read_text().splitlines() if line and not line.startswith("#"))
 
 
 def unpack(folder: Path) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections.abc import Sequence
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -416,6 +417,44 @@ class LogFollowingSuite(LogCase):
         part = WriteBatch()
         part.operations = list(operations)
         life.pump.run(life.between.grid.commit(part))
+
+    @pytest.mark.parametrize(("seed", "lives"), [(1, True), (2, False)])
+    @pytest.mark.parametrize("more", [0, 700])
+    def test_streams_that_are_written_in_any_order_are_all_found(
+        self, life: Life, seed: int, more: int, *, lives: bool
+    ) -> None:
+        """By whoever looked at them while some were there: later, wherever the turns that name them are by then."""
+        rng = random.Random(seed)
+        sent = told([life.append("one")])
+        life.commit()
+        followers = [Follower(life)]
+        life.between.holding = True
+        tail = told([life.append(f"{'deep/' * number}m", f"p{number}") for number in range(16)])
+        life.store.flush()
+        [(batch, _)] = life.between.waiting
+        parts = [list(part) for _, part in groupby(batch.operations, key=itemgetter(0))]
+        (streams,) = (part for part in parts if part[0][0] is CacheName.LOG_META)
+        rng.shuffle(streams)
+        for operation in streams[: None if lives else 8]:
+            self._apply(life, [operation])
+            follower = Follower(life)
+            assert told(follower.everything("#")) == sent
+            followers.append(follower)
+        if lives:
+            life.between.release()
+            life.commit()
+            sent += tail
+        else:
+            life = life.next(SETTINGS)
+        sent += told([life.append(f"{'other/' * number}m", f"p{number}") for number in range(8)])
+        life.commit()
+        for _ in range(more):
+            sent += told([life.append("one")])
+            life.commit()
+        for follower in followers:
+            follower.hear(life)
+            assert told(follower.everything("#")) == sent
+            assert follower.log.figures.damaged_pages == 0
 
     # All at once.
 

@@ -6,7 +6,8 @@ a turn's summary, a reference, the record of a generation that has more streams 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Generation, Stream, read_generation, read_stream
@@ -18,6 +19,13 @@ from iot_mqtt.ports.log import TURN_BITS, writer_of
 
 #: Stream records of one request.
 _STREAMS = 1000
+
+
+class Named(NamedTuple):
+    """What summaries name of one generation."""
+
+    streams: set[int]
+    last_turn: int
 
 
 class FollowedCatalogue(Catalogue):
@@ -91,36 +99,39 @@ class FollowedCatalogue(Catalogue):
                 # What was read is from before that, perhaps.
                 generation.unseen = self._missed
         wanted = generation.recorded_streams
-        if generation.loaded and generation.next_stream < wanted:
-            await self._more(generation, wanted)
+        unknown = wanted - len(generation.in_order)
+        if generation.loaded and unknown > 0:
+            numbers = range(generation.next_stream + unknown)
+            await self._fetch(generation, [id for id in numbers if id not in generation.streams])
             if generation.recorded_streams == wanted:
                 # Counted and not written yet; a summary will name them when they are.
                 generation.recorded_streams = generation.stream_count
 
-    async def _more(self, generation: Generation, behind: int) -> None:
-        """Streams are numbered as they come, so what is unknown is from the next number on."""
-        for start in range(generation.next_stream, behind, _STREAMS):
-            ids = range(start, min(start + _STREAMS, behind))
-            records = await self._grid.get_many(CacheName.LOG_META, [stream_key(generation.id, id) for id in ids])
-            for id, record in zip(ids, records, strict=True):
-                if record is None:
-                    return
-                if generation.loaded and id == generation.next_stream:
+    async def _fetch(self, generation: Generation, ids: Sequence[int]) -> None:
+        """Streams that are unknown. The records of a batch come in any order: those that are known say nothing of those
+        with lower numbers.
+        """
+        for start in range(0, len(ids), _STREAMS):
+            some = ids[start : start + _STREAMS]
+            records = await self._grid.get_many(CacheName.LOG_META, [stream_key(generation.id, id) for id in some])
+            for id, record in zip(some, records, strict=True):
+                if record is not None and generation.loaded and id not in generation.streams:
                     generation.add(read_stream(id, generation, record))
 
-    async def learn(self, named: Mapping[int, tuple[int, int]]) -> None:
-        """Have what summaries name, as far as it is still there: generation to its last stream and turn in them."""
+    async def learn(self, named: Mapping[int, Named]) -> None:
+        """Have what summaries name of each generation, as far as it is still there."""
         if any(id not in self.generations for id in named):
             await self.reload()
-        for id, (stream, turn) in named.items():
+        for id, (streams, turn) in named.items():
             generation = self.generations.get(id)
             if generation is not None:
                 # So that it is not unloaded before it is in use.
                 generation.end = max(generation.end, turn << TURN_BITS)
-                await self.stream_of(generation, stream)
+                await self.ensure(generation)
+                await self._fetch(generation, sorted(streams - generation.streams.keys()))
 
     async def stream_of(self, generation: Generation, stream: int) -> Stream | None:
         await self.ensure(generation)
-        if stream >= generation.next_stream:
-            await self._more(generation, stream + 1)
+        if stream not in generation.streams:
+            await self._fetch(generation, [stream])
         return generation.streams.get(stream)

@@ -103,6 +103,7 @@ class Generation:
         "ticket",
         "loaded",
         "streams",
+        "next_stream",
         "in_order",
         "by_bucket",
         "structures",
@@ -129,6 +130,8 @@ class Generation:
         #: Whether the streams are here; those of old generations are read when somebody wants them.
         self.loaded = True
         self.streams: dict[int, Stream] = {}
+        #: Behind the highest number of them.
+        self.next_stream = 0
         #: The same, so that who has seen some of them can go on there; another list after another loading.
         self.in_order: list[Stream] = []
         #: And by structure and bucket, so that who wants one topic looks at nobody else's.
@@ -147,10 +150,6 @@ class Generation:
         return turn_of(self.end)
 
     @property
-    def next_stream(self) -> int:
-        return self.in_order[-1].id + 1 if self.in_order else 0
-
-    @property
     def stream_count(self) -> int:
         return len(self.in_order) if self.loaded else self.recorded_streams
 
@@ -159,6 +158,7 @@ class Generation:
         self.recorded_streams = self.stream_count
         self.loaded = False
         self.streams, self.in_order, self.by_bucket, self.placed = {}, [], {}, {}
+        self.next_stream = 0
         self.structures = Structures()
 
     def renew(self, read: Generation) -> None:
@@ -173,6 +173,7 @@ class Generation:
 
     def add(self, stream: Stream) -> None:
         self.streams[stream.id] = stream
+        self.next_stream = max(self.next_stream, stream.id + 1)
         self.in_order.append(stream)
         buckets = self.by_bucket.get(stream.structure)
         if buckets is None:

@@ -15,7 +15,7 @@ import logging
 
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.grid.log.followed_catalogue import FollowedCatalogue
+from iot_mqtt.grid.log.followed_catalogue import FollowedCatalogue, Named
 from iot_mqtt.grid.log.keys import BLOCK_TURNS, block_of
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
@@ -95,25 +95,29 @@ class Knowledge:
 
     async def _learn(self, turns: Turns) -> None:
         """Have the generations and streams that these turns name."""
-        named: dict[int, tuple[int, int]] = {}
+        named: dict[int, Named] = {}
         for turn, records in turns.items():
             for page in pages_of(records):
                 generation = self._catalogue.generations.get(page.generation)
                 if generation is not None and turn < generation.first_turn:
                     continue
-                stream, _ = named.get(page.generation, (0, 0))
-                named[page.generation] = max(stream, page.stream), turn
+                before = named.get(page.generation)
+                streams = set() if before is None else before.streams
+                streams.add(page.stream)
+                named[page.generation] = Named(streams, turn)
         await self._catalogue.learn(named)
-        for id, (stream, turn) in named.items():
+        for id, (streams, turn) in named.items():
             generation = self._catalogue.generations.get(id)
-            if generation is not None and generation.state != DROPPING and stream not in generation.streams:
-                await self._catalogue.confirm([generation])
-                if generation.state != DROPPING:
-                    self._figures.damaged_pages += 1
-                    log.error(
-                        "the log is damaged: generation %d has no stream %d, which turn %d wrote to; its messages are "
-                        "skipped",
-                        id,
-                        stream,
-                        turn,
-                    )
+            if generation is None or generation.state == DROPPING or not streams - generation.streams.keys():
+                continue
+            await self._catalogue.confirm([generation])
+            missing = sorted(streams - generation.streams.keys())
+            if generation.state != DROPPING and missing:
+                self._figures.damaged_pages += len(missing)
+                log.error(
+                    "the log is damaged: generation %d has no streams %s, which turns up to %d wrote to; their "
+                    "messages are skipped",
+                    id,
+                    missing[:10],
+                    turn,
+                )

@@ -8,6 +8,7 @@ from tests.mutants.mutation import Mutation
 
 _COMMIT_LOG: Final = "iot_mqtt/grid/commit_log.py"
 _WRITING: Final = "iot_mqtt/grid/log/writing.py"
+_FOLLOWED: Final = "iot_mqtt/grid/log/followed_catalogue.py"
 _IGNITE: Final = "iot_mqtt/grid/ignite/writing.py"
 _LOG: Final = "tests/unit/grid/test_commit_log.py"
 _POWER: Final = "tests/unit/grid/test_commit_log_power.py"
@@ -38,6 +39,22 @@ GRID: Final = (
         "if version >> 4 < VERSION >> 4:",
         ("tests/unit/grid/test_log_page.py",),
         "a page of a later format is read as if it were ours",
+    ),
+    Mutation(
+        "grid.streams-come-in-order",
+        _FOLLOWED,
+        "await self._fetch(generation, sorted(streams - generation.streams.keys()))",
+        "await self._fetch(generation, sorted(id for id in streams if id >= generation.next_stream))",
+        (_SUITE,),
+        "messages of streams whose records were written later than those of higher numbers are skipped",
+    ),
+    Mutation(
+        "grid.streams-counted-from-the-end",
+        _FOLLOWED,
+        "numbers = range(generation.next_stream + unknown)",
+        "numbers = range(generation.next_stream, generation.next_stream + unknown)",
+        (_SUITE,),
+        "the same, where the turns that name them were not seen",
     ),
     Mutation(
         "grid.summaries-first",
