@@ -21,7 +21,8 @@ ROOT = FILE.parent.parent.parent
 
 def named() -> str:
     """A tag or a commit."""
-    return os.environ.get("CLUSTER_EARLIER") or next(line for line in FILE.read_text().splitlines() if line and not line.startswith("#"))
+    asked = os.environ.get("CLUSTER_EARLIER")
+    return asked or next(line for line in FILE.read_text().splitlines() if line and not line.startswith("#"))
 
 
 def unpack(folder: Path) -> Path:
