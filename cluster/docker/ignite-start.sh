@@ -31,7 +31,7 @@ cat >"$arguments" <<END
 -Diot.ignite.name=$name
 -Diot.ignite.host=$host
 -Diot.ignite.work=/data
--Diot.ignite.discovery.addresses=${IGNITE_SERVERS:-$host:47500}
+-Diot.ignite.discovery.addresses=${IGNITE_SERVERS:-$host:11000}
 -Diot.ignite.backups=${IGNITE_BACKUPS:-1}
 -Diot.ignite.quorum=${IGNITE_QUORUM:-1}
 -Diot.ignite.region.bytes=${IGNITE_REGION:-536870912}

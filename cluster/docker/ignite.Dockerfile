@@ -18,6 +18,6 @@ COPY --chmod=0755 cluster/docker/ignite-start.sh /opt/iot-mqtt/ignite-start.sh
 USER 10001:10001
 VOLUME /data
 # Thin clients, gateway, discovery, communication.
-EXPOSE 10800 10900 47500 47100
+EXPOSE 10800 10900 11000 11100
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/opt/iot-mqtt/ignite-start.sh"]

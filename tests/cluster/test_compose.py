@@ -30,7 +30,7 @@ COMPOSE: Final = ROOT / "cluster" / "compose"
 JARS: Final = ROOT / "cluster" / "target" / "jars"
 SERVICES: Final[Mapping[str, Any]] = yaml.safe_load((COMPOSE / "docker-compose.yml").read_text())["services"]
 #: A cluster of one server of each kind; everything else is as it is written there.
-ALONE: Final = {"IGNITE_SERVERS": "ignite-1:47500", "IGNITE_QUORUM": "1", "IGNITE_HEAP": "256m"}
+ALONE: Final = {"IGNITE_SERVERS": "ignite-1:11000", "IGNITE_QUORUM": "1", "IGNITE_HEAP": "256m"}
 STARTING: Final = 90.0
 #: Ends with the test session, also when that is killed.
 MORTAL: Final = ("setpriv", "--pdeathsig", "KILL")

@@ -20,10 +20,11 @@ from iot_mqtt.app.engines.errors import EngineError
 from iot_mqtt.app.engines.ports import HOST, Ports
 
 KindName = Literal["ignite", "zookeeper", "kafka"]
-#: What each server listens on, with the port that its makers gave it.
+#: What each server listens on, with the port that its makers gave it; but for Ignite's own 47500 and 47100, which Linux
+#: may give to whoever connects somewhere (see ``ports``).
 PORTS: Mapping[KindName, Mapping[str, int]] = {
     "zookeeper": {"client": 2181, "quorum": 2888, "election": 3888},
-    "ignite": {"client": 10800, "gateway": 10900, "discovery": 47500, "communication": 47100},
+    "ignite": {"client": 10800, "gateway": 10900, "discovery": 11000, "communication": 11100},
     "kafka": {"client": 9092, "controller": 19092},
 }
 _VERSION = 1

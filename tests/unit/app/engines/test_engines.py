@@ -141,9 +141,9 @@ def test_an_ignite_server_is_told_everything_by_properties(tmp_path: Path, check
     assert properties == {
         "iot.ignite.name": "ignite-2",
         "iot.ignite.client.port": "10801",
-        "iot.ignite.discovery.port": "47501",
-        "iot.ignite.discovery.addresses": "127.0.0.1:47500,127.0.0.1:47501",
-        "iot.ignite.communication.port": "47101",
+        "iot.ignite.discovery.port": "11001",
+        "iot.ignite.discovery.addresses": "127.0.0.1:11000,127.0.0.1:11001",
+        "iot.ignite.communication.port": "11101",
         "iot.ignite.quorum": "1",
         "iot.ignite.region.bytes": str(256 * 1024**2),
         "iot.ignite.persistence": "true",
