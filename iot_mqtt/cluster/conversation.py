@@ -88,7 +88,7 @@ class Conversation:
         """Whoever publishes here will be told that it is recorded for everybody who wants it: know what all want. One
         that does not answer may be dead; what it keeps is known from the store.
         """
-        until = self._clock.monotonic() + self._settings.known_within
+        until = self._clock.monotonic() + self._settings.told_within
         while not self._all_told():
             if self._clock.monotonic() >= until:
                 return
@@ -275,12 +275,11 @@ class Conversation:
 
     def heartbeat(self, peer: int, heartbeat: links.Heartbeat) -> None:
         theirs = self._theirs[peer]
-        if theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest):
-            if not theirs.told:
-                theirs.told = True
-                self.look()
-        else:
+        told, now = theirs.told, self._clock.monotonic()
+        if not theirs.compare(heartbeat.routes_version, heartbeat.routes_digest, now, self._settings.behind):
             self._ask_everything(peer)
+        if theirs.told is not told:
+            self.look()
 
     def relieved(self, peer: int) -> None:
         """Publishers ask ``crowded`` whenever it matters to them."""

@@ -59,15 +59,18 @@ class Told(NamedTuple):
 class Theirs:
     """What one peer wants, as far as it has said so in its present life."""
 
-    __slots__ = ("version", "digest", "told", "asked_at", "_parts")
+    __slots__ = ("version", "digest", "told", "asked_at", "_behind_since", "_parts")
 
     def __init__(self) -> None:
         self.version = 0
         self.digest = Digest()
-        #: It has said all that it wants, or that this is nothing yet.
+        #: What it wants is known: it has said so, or that this is nothing yet, and has not said long since that
+        #: there is more.
         self.told = False
         #: When everything was asked for; None: nothing is under way.
         self.asked_at: float | None = None
+        #: Since when its heartbeats say that there is more.
+        self._behind_since: float | None = None
         self._parts: list[Route] = []
 
     def take(self, routes: Routes) -> Told | None:
@@ -94,6 +97,17 @@ class Theirs:
     def agrees(self, version: int, digest: int) -> bool:
         """Whether that is what it has said."""
         return version == self.version and digest == self.digest.value
+
+    def compare(self, version: int, digest: int, now: float, within: float) -> bool:
+        """The same, as its heartbeat has it: what is on its way has so many seconds to come."""
+        if self.agrees(version, digest):
+            self._behind_since, self.told = None, True
+            return True
+        if self._behind_since is None:
+            self._behind_since = now
+        elif now - self._behind_since >= within:
+            self.told = False
+        return False
 
 
 class _Waiting(NamedTuple):

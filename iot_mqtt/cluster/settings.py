@@ -21,8 +21,12 @@ class ClusterSettings:
     unseen_grace: float = 2.0
     #: A node whose connection to the grid ended, and of which nothing is heard for so long, has ended.
     departed_grace: float = 1.0
-    #: ``when_known`` waits no longer for a peer that does not acknowledge.
-    known_within: float = 2.0
+    #: A node that starts waits no longer for what others want.
+    told_within: float = 2.0
+    #: ``when_known`` waits no longer for a peer that does not acknowledge: that one records everything by then, for it
+    #: has heard nothing for ``links.silence``, or has known for ``behind`` that something is missing.
+    known_within: float = 4.0
+    behind: float = 1.0
     #: A fence that failed is tried again after this, as long as it is needed.
     fence_again: float = 1.0
     #: Dead nodes that nobody has adopted are looked for this often, give or take a third.

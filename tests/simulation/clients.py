@@ -270,7 +270,7 @@ class Subscriber(Client):
         super().__init__(world, name, version)
         self._known = False
         self._received: set[int] = set()
-        self._asked: dict[int, tuple[tuple[tuple[str, int], ...], int]] = {}
+        self._asked: dict[int, tuple[tuple[str, int], ...]] = {}
         self.subscribed: set[str] = set()
 
     def opened(self, present: bool) -> None:
@@ -283,12 +283,10 @@ class Subscriber(Client):
     def subscribe(self, *filters: tuple[str, int]) -> None:
         if not self.connected or self.line is None:
             return
-        cluster = self.line.life.cluster
-        assert cluster is not None
         for filter, _ in filters:
             self.world.ledger.asks(self.name, filter)
         packet_id = self.next_id()
-        self._asked[packet_id] = filters, cluster.status().known_late
+        self._asked[packet_id] = filters
         self.send(Subscribe(packet_id, tuple(Request(filter, qos) for filter, qos in filters)))
         self.world.trace(f"{self.name} subscribes to {filters}")
 
@@ -302,13 +300,8 @@ class Subscriber(Client):
             self.send(Ack(PacketType.PUBCOMP, packet.packet_id))
 
     def _subscribed(self, packet: Suback) -> None:
-        filters, late = self._asked.pop(packet.packet_id)
-        assert self.line is not None and self.line.life.cluster is not None
+        filters = self._asked.pop(packet.packet_id)
         self.subscribed.update(filter for filter, _ in filters)
-        if self.line.life.cluster.status().known_late != late:
-            # Not every node had said that it knows: nothing is promised of what is published there.
-            self.world.trace(f"{self.name} has a weak SUBACK")
-            return
         tick = self.world.ledger.tick()
         self.world.trace(f"{self.name} has its SUBACK for {filters}")
         for filter, qos in filters:

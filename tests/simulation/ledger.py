@@ -162,7 +162,7 @@ class Ledger:
         self.groups.setdefault(filter, at)
 
     def subscribed(self, subscriber: str, wish: Wish) -> None:
-        """SUBACK came, and every node knows of it."""
+        """SUBACK came."""
         if parse_shared(wish.filter) is None:
             self.accounts[subscriber].wishes.append(wish)
         else:

@@ -2,20 +2,24 @@
 
 A write of a node takes effect some time after it was handed over, whatever has become of the node meanwhile, unless
 that life was fenced before; the answer comes some time later, unless the node is gone. Writes of one node keep their
-order.
+order. A batch may come in pieces, as it does where it is for many servers: stretch after stretch, and what is in a
+stretch in any order. What follows of its node, and whoever fences that, finds it whole.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.memory import MemoryGrid
-from iot_mqtt.grid.watching import Watchers, Watching
+from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
 from tests.simulation.messaging import NodeClock
@@ -23,18 +27,56 @@ from tests.simulation.speed import Speed
 
 Done = Callable[[BaseException | None], None]
 
+#: One batch in so many comes in pieces, and one of so many of these takes its time.
+IN_PIECES = 3
+SLOWLY = 4
+#: Seconds, at most.
+SLOW = 0.3
+
 
 class SharedGrid:
     """What the servers have."""
 
-    def __init__(self, clock: ManualClock, rng: random.Random) -> None:
+    def __init__(self, clock: ManualClock, rng: random.Random, cuts: random.Random | None = None) -> None:
+        """``cuts`` cuts batches into pieces; None: each has its effect at once."""
         self.clock = clock
         self.rng = rng
+        self._cuts = cuts
+        #: What is to come of the batch of a node that is there in part.
+        self._left: dict[int, deque[list[Operation]]] = {}
         self.memory = MemoryGrid()
         finish(self.memory.open())
         self.fenced: dict[int, int] = {}
         #: Writes that came from fenced lives.
         self.kept_out = 0
+
+    def spread(self, speed: Speed) -> float:
+        """For so many seconds the next batch is there in part."""
+        cuts = self._cuts
+        if cuts is None or cuts.randrange(IN_PIECES):
+            return 0.0
+        return cuts.uniform(speed.least, speed.most if cuts.randrange(SLOWLY) else max(speed.most, SLOW))
+
+    def take(self, node: int, batch: WriteBatch, spread: float) -> None:
+        """This batch of a node has its effect."""
+        if not spread or self._cuts is None:
+            finish(self.memory.commit(batch))
+            return
+        left = self._left[node] = deque(_pieces(batch.operations, self._cuts))
+        for delay in sorted(self._cuts.uniform(0, spread) for _ in left):
+            self.clock.call_later(delay, partial(self._piece, left))
+
+    def _piece(self, left: deque[list[Operation]]) -> None:
+        if left:
+            piece = WriteBatch()
+            piece.operations = left.popleft()
+            finish(self.memory.commit(piece))
+
+    def complete(self, node: int) -> None:
+        """What a node has begun to write is there."""
+        left = self._left.pop(node, None)
+        while left:
+            self._piece(left)
 
     def entries(self, cache: CacheName) -> dict[bytes, bytes]:
         return dict(self.memory._values[cache])
@@ -76,6 +118,7 @@ class GridDoor:
         fenced = self._grid.fenced
 
         def apply() -> None:
+            self._grid.complete(node)
             fenced[node] = max(boot, fenced.get(node, 0))
 
         await self._write(apply)
@@ -89,7 +132,9 @@ class GridDoor:
     def commit_soon(self, batch: WriteBatch, done: Done) -> None:
         copy = WriteBatch()
         copy.operations = list(batch.operations)
-        self._send(lambda: finish(self._grid.memory.commit(copy)), lambda result: done(_error_of(result)))
+        grid, node = self._grid, self._life[0]
+        spread = grid.spread(self.speed) if node else 0.0
+        self._send(lambda: grid.take(node, copy, spread), lambda result: done(_error_of(result)), spread)
 
     async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
         await self._write(lambda: finish(self._grid.memory.remove_prefix(cache, prefix)))
@@ -144,7 +189,7 @@ class GridDoor:
         grid.clock.call_later(self._delay(), there)
         return await waiting
 
-    def _send(self, apply: Callable[[], object], done: Callable[[object], None]) -> None:
+    def _send(self, apply: Callable[[], object], done: Callable[[object], None], takes: float = 0.0) -> None:
         grid, life = self._grid, self._life
         now = grid.clock.monotonic()
         self._latest = max(self._latest, now + self._delay())
@@ -154,7 +199,7 @@ class GridDoor:
 
         def answer(result: object) -> None:
             now = grid.clock.monotonic()
-            self._answered = max(self._answered, now + self._delay())
+            self._answered = max(self._answered, now + takes + self._delay())
             grid.clock.call_later(self._answered - now, lambda: self._clock.arrive(lambda: self._told_of(result, done)))
 
         grid.clock.call_later(self._latest - now, there)
@@ -166,6 +211,7 @@ class GridDoor:
             return Fenced(f"life {boot} of node {number} is fenced")
         if self.shut and self._grid.rng.random() < 0.5:
             return Unavailable("the grid does not answer")
+        self._grid.complete(number)
         result = apply()
         # Had its effect, and nobody learns of it.
         return Unavailable("the grid does not answer") if self.shut and result is None else result
@@ -182,6 +228,15 @@ class GridDoor:
 
 class Fenced(Unavailable):
     """This life is over."""
+
+
+def _pieces(operations: Sequence[Operation], cuts: random.Random) -> Iterator[list[Operation]]:
+    """Two of each stretch; the last operation on a key of it wins."""
+    for _, stretch in groupby(operations, key=itemgetter(0)):
+        shuffled = list({operation[1]: operation for operation in stretch}.values())
+        cuts.shuffle(shuffled)
+        cut = cuts.randint(0, len(shuffled))
+        yield from filter(None, (shuffled[:cut], shuffled[cut:]))
 
 
 def _settle(waiting: Deferred[object], result: object) -> None:

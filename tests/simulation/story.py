@@ -23,6 +23,8 @@ SHARED = "$share/g/b/+"
 STATES = ("state/1", "state/2")
 V311 = ProtocolVersion.V311
 NAMES = ("a", "b", "c", "d")
+#: How many messages go to a topic of their own, where some do.
+FRESH = 0.4
 #: The greatest length of a step, in seconds.
 LONGEST = 0.4
 
@@ -43,6 +45,8 @@ class Story:
         self.seed = seed
         self.world = world = World(seed, NAMES[: shape.nodes], tell, served=shape.served, lie=lie, told=shape.told)
         self.acts = plan_of(seed, served=served) if acts is None else acts
+        #: Draws topics that nobody has published to; None: in every other world there are none.
+        self._fresh = random.Random() if seed % 2 else None
         self.troubles = Troubles(world)
         self.watcher = Subscriber(world, "watcher")
         self.subscribers = [Subscriber(world, "s0"), Subscriber(world, "s1", V311), Subscriber(world, "s2")]
@@ -67,6 +71,8 @@ class Story:
     def _do(self, act: Act) -> None:
         world, rng, name = self.world, act.rng(self.seed), act.name
         world.rng.seed(f"{self.seed}/{act.place}/world")
+        if self._fresh is not None:
+            self._fresh.seed(f"{self.seed}/{act.place}/fresh")
         world.tell_act(act)
         if name in TROUBLES or name in SERVER_TROUBLES:
             if len(world.names) > 1 or name not in OF_TWO:
@@ -104,7 +110,7 @@ class Story:
             figures["adopted clients"] += status.adopted_clients
             figures["clients moved"] += status.claims_granted.get("moved", 0)
             figures["claims refused"] += sum(status.claims_refused.values())
-            figures["weak subscriptions"] += status.known_late
+            figures["late subscriptions"] += status.known_late
             figures["gaps"] += sum(peer.gaps for peer in status.peers)
             figures["repairs"] += sum(peer.repairs_served for peer in status.peers)
             figures["forwarded"] += life.counters.messages_forwarded
@@ -139,7 +145,7 @@ class Story:
                 self._connect(rng, publisher.connect)
             for _ in range(rng.randrange(4)):
                 expiry = rng.choice((1, 3)) if rng.random() < 0.1 else None
-                publisher.publish(rng.choice(TOPICS), rng.choice((0, 1, 1, 1, 2, 2, 2)), expiry)
+                publisher.publish(self._topic(rng), rng.choice((0, 1, 1, 1, 2, 2, 2)), expiry)
             if rng.random() < 0.02:
                 publisher.leave(politely=rng.random() < 0.5)
         keeper = self.keeper
@@ -148,6 +154,12 @@ class Story:
         keeper.publish(rng.choice(STATES))
         if rng.random() < 0.05:
             keeper.leave(politely=rng.random() < 0.5)
+
+    def _topic(self, rng: random.Random) -> str:
+        topic = rng.choice(TOPICS)
+        if self._fresh is None or self._fresh.random() > FRESH:
+            return topic
+        return f"{topic[0]}/{self._fresh.randrange(10, 1 << 30)}"
 
     def _subscribers(self, rng: random.Random) -> None:
         for subscriber in self.durable:

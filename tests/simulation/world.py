@@ -32,6 +32,7 @@ SETTINGS = ClusterSettings(
     first_sweep=2.0,
     absent_grace=3.0,
     linger=4.0,
+    known_within=2.0,
     links=LinkSettings(tick=0.1, silence=1.5, gap_after=1.0),
 )
 #: Seconds until a node that has died, or whose life is over, begins anew.
@@ -62,7 +63,7 @@ class World:
         self.ensemble = MemoryEnsemble(self.clock, session_timeout=5.0, latency=0.01)
         #: What the nodes share is at servers, or it is one map: that is faster, and never wrong.
         self.servers = Servers(self.clock, self.rng, lie=lie) if served else None
-        self._map = SharedGrid(self.clock, self.rng)
+        self._map = SharedGrid(self.clock, self.rng, random.Random(seed) if seed % 2 else None)
         self.settings = SETTINGS
         #: How long what QoS 1 changes of a session may be unwritten.
         self.progress_delay = (0.1, 1.0, 0.0)[seed % 3]

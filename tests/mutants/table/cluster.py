@@ -29,6 +29,22 @@ _LINKS: Final = ("tests/unit/cluster/links/test_link.py", "tests/unit/cluster/li
 
 CLUSTER: Final = (
     Mutation(
+        "cluster.suback-before-silence",
+        "iot_mqtt/cluster/settings.py",
+        "known_within: float = 4.0",
+        "known_within: float = 2.0",
+        (_NODE,),
+        "a subscription is promised before a node that does not hear of it records everything",
+    ),
+    Mutation(
+        "cluster.behind-and-trusted",
+        _INTERESTS,
+        "elif now - self._behind_since >= within:",
+        "elif now - self._behind_since >= within * 100:",
+        ("tests/unit/cluster/test_interests.py",),
+        "the same where it hears, and lacks what was said",
+    ),
+    Mutation(
         "cluster.starting-is-dead",
         _ROSTER,
         "return Standing.DEAD if now - since >= self._grace else Standing.UNSEEN",

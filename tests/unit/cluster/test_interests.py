@@ -57,6 +57,24 @@ def test_a_change_of_another_version_is_not_taken() -> None:
     assert (everything.full, theirs.version) == (True, 3)
 
 
+def test_what_somebody_wants_is_not_known_when_more_is_on_its_way_for_long() -> None:
+    """A moment is nothing: heartbeats overtake what is being repaired."""
+    node, _ = ours()
+    theirs = Theirs()
+    assert theirs.compare(0, 0, 100.0, 1.0)
+    assert theirs.told
+    missed = node.changed([Interest("t", kept=True)])
+    for now, told in ((100.5, True), (101.4, True), (101.5, False), (102.0, False)):
+        assert not theirs.compare(node.version, node.digest.value, now, 1.0)
+        assert theirs.told is told
+    assert theirs.take(missed) is not None
+    assert theirs.compare(node.version, node.digest.value, 102.5, 1.0)
+    assert theirs.told
+    node.changed([Interest("u", kept=True)])
+    assert not theirs.compare(node.version, node.digest.value, 103.0, 1.0)
+    assert theirs.told
+
+
 def test_two_sides_agree_on_versions_and_on_what_is_in_them() -> None:
     """The digest of other filters is another one, whatever the version."""
     node, _ = ours()

@@ -113,6 +113,19 @@ def test_a_node_that_starts_again_is_in_doubt_until_it_has_spoken() -> None:
     assert not a.node.doubts
 
 
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.25, 0.4])
+def test_who_is_not_waited_for_any_more_records_everything_by_then(after: float) -> None:
+    """So what was asked for is not promised too early, whatever was lost between the two."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    world.pass_time(after)
+    world.network.part("a", "b")
+    doubted: list[bool] = []
+    a.cluster.when_known(a.want(Interest("t", kept=True)), lambda: doubted.append(b.node.doubts))
+    world.until(lambda: bool(doubted))
+    assert doubted == [True]
+
+
 def test_a_peer_that_does_not_answer_is_waited_for_only_so_long() -> None:
     """And that is counted."""
     world = World("a", "b")
@@ -120,7 +133,7 @@ def test_a_peer_that_does_not_answer_is_waited_for_only_so_long() -> None:
     world.pause("b")
     known: list[str] = []
     a.cluster.when_known(a.want(Interest("t", live=True)), lambda: known.append("known"))
-    world.pass_time(1.9)
+    world.pass_time(3.9)
     assert not known
     world.pass_time(0.2)
     assert known and a.cluster.status().known_late == 1
