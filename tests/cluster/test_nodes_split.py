@@ -3,7 +3,8 @@
 Each round has another kind of trouble, by lot: a site is cut off from the two others; what it sends to one of them is
 lost and nothing else; it is cut off and back again every moment; what it sends is slow; or no site hears another, which
 a grid in memory does not outlive, so that the grid is on disk for that. ``CLUSTER_ROUNDS`` makes it longer,
-``CLUSTER_SUBSCRIBERS`` and ``CLUSTER_RATE`` (messages a second) larger, ``CLUSTER_SEED`` repeats a run.
+``CLUSTER_SUBSCRIBERS`` and ``CLUSTER_RATE`` (messages a second) larger, ``CLUSTER_SEED`` repeats a run,
+``CLUSTER_TROUBLE`` is a list of the troubles to choose from.
 """
 
 from __future__ import annotations
@@ -174,7 +175,10 @@ def _none_ends(three: Sites, seconds: float = CUT_SECONDS) -> None:
     ), "a node has ended"
 
 
-TROUBLES = (cut_off, one_way, flapping, slowed, *([apart] if ON_DISK else []))
+TROUBLES = [cut_off, one_way, flapping, slowed, *([apart] if ON_DISK else [])]
+CHOICE = [name for name in os.environ.get("CLUSTER_TROUBLE", "").split(",") if name]
+if CHOICE:
+    TROUBLES = [trouble for trouble in TROUBLES if trouble.__name__ in CHOICE]
 
 
 def _troubles(dice: random.Random) -> Iterator[Callable[[Sites, int], None]]:

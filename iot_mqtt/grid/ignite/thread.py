@@ -42,7 +42,21 @@ def name_of(cache: CacheName) -> str:
     return f"iot_{cache.value}"
 
 
-class _TlsConnection(Connection):  # type: ignore[misc]
+class _PlainConnection(Connection):  # type: ignore[misc]
+    """pyignite asks again, at once and without end, where a server refuses the very version that it says it expects: so
+    does one that takes no clients now.
+    """
+
+    def _process_handshake_error(self, response: object) -> None:
+        try:
+            super()._process_handshake_error(response)
+        except HandshakeError as error:
+            if error.expected_version == self.client.protocol_context.version:
+                raise ConnectionRefusedError(error.message) from error
+            raise
+
+
+class _TlsConnection(_PlainConnection):
     """pyignite's own TLS does not look whose certificate it is. Each socket that is put in here is wrapped."""
 
     def __init__(self, tls: ClientTls, *rest: object, **named: object) -> None:
@@ -61,7 +75,7 @@ class _TlsConnection(Connection):  # type: ignore[misc]
 
 
 def _connection(tls: ClientTls | None, *rest: object, **named: object) -> Connection:
-    return Connection(*rest, **named) if tls is None else _TlsConnection(tls, *rest, **named)
+    return _PlainConnection(*rest, **named) if tls is None else _TlsConnection(tls, *rest, **named)
 
 
 class ThinThread:

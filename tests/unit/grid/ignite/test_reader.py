@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import struct
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -163,3 +166,34 @@ def test_closing_does_not_wait_for_a_dead_server(server: Server, pump: Pump) -> 
     assert asked.result is Unavailable
     with pytest.raises(Unavailable, match="not open"):
         pump.run(reader.get_many(CACHE, [b"k"]))
+
+
+def _refusing(listener: socket.socket, seen: list[bytes], enough: int) -> None:
+    """A server that takes no clients now: it refuses, and says that the version is the right one."""
+    why = b"Thin client connection is not allowed"
+    body = struct.pack("<bhhhbi", 0, 1, 7, 0, 9, len(why)) + why + struct.pack("<i", 1)
+    while len(seen) < enough:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection:
+            seen.append(connection.recv(1000))
+            connection.sendall(struct.pack("<i", len(body)) + body)
+
+
+def test_a_server_that_refuses_is_not_asked_without_end(pump: Pump) -> None:
+    """pyignite asks it again at once, hundreds of times a second, and never anybody else."""
+    seen: list[bytes] = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        serving = threading.Thread(target=_refusing, args=(listener, seen, 200), daemon=True)
+        serving.start()
+        address = Address("127.0.0.1", listener.getsockname()[1])
+        reader = Reader(IgniteSettings(gateways=(), addresses=(address,), read_patience=0.4), pump.cross)
+        reader.start()
+        with pytest.raises(Unavailable, match="not allowed"):
+            pump.run(reader.get_many(CACHE, [b"k"]))
+        pump.run(reader.stop())
+        listener.shutdown(socket.SHUT_RDWR)
+        serving.join()
+    assert 2 <= len(seen) < 20
