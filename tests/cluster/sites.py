@@ -15,12 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from twisted.internet.endpoints import TCP4ClientEndpoint
+
 from iot_mqtt.app.engines import Places, Plan, probe
 from iot_mqtt.app.engines.kinds import KINDS, argument_file
 from iot_mqtt.app.engines.places import java
 from iot_mqtt.app.engines.plan import Member
 from iot_mqtt.app.engines.ports import HOST
+from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
+from iot_mqtt.grid.log import FollowedLog, LogSettings
+from iot_mqtt.pipeline.clock import ReactorClock
+from iot_mqtt.ports.log import Damage
 from tests.cluster.nodes import BrokerNode, broker_settings, eventually
+from tests.contract.driving import ReactorPump
 
 _NOWHERE = "02:00:00:00:fe:fe"
 _DEVICE = "eth0"
@@ -190,6 +197,34 @@ class Sites:
             for port in member.ports.values():
                 placed = placed.replace(f"{HOST}:{port}", f"{self.network.addresses[member.number - 1]}:{port}")
         return placed
+
+    def damage(self) -> list[Damage]:
+        """What the log of any node lacks, or has wrong, in the grid."""
+        pump = ReactorPump()
+
+        def reach(address: Address, timeout: float) -> TCP4ClientEndpoint:
+            return TCP4ClientEndpoint(pump.reactor, address.host, address.port, timeout)
+
+        def at(port: str) -> tuple[Address, ...]:
+            return tuple(
+                Address(host, server.member.ports[port])
+                for host, server in zip(self.network.addresses, self.ignite, strict=True)
+            )
+
+        settings = IgniteSettings(gateways=at("gateway"), addresses=at("client"), token=self.plan.token)
+        grid = IgniteGrid(settings, pump.cross, reach, ReactorClock(pump.reactor))
+
+        async def look() -> list[Damage]:
+            await grid.open()
+            found: list[Damage] = []
+            for number in range(1, len(self.nodes) + 1):
+                log = FollowedLog(grid, LogSettings(), number)
+                await log.open()
+                found += [damage async for damage in log.verify()]
+            await grid.close()
+            return found
+
+        return pump.run(look())
 
     def mended(self) -> bool:
         """Start the servers that have ended, as whoever looks after them does: a grid that is alone stops itself."""

@@ -223,6 +223,9 @@ def test_a_split_spoils_nothing(three: Sites) -> None:
     """Nothing acknowledged is lost or twice at QoS 2, no node misses a page of a log, and none is started anew."""
     print(f"CLUSTER_SEED={SEED} rounds={ROUNDS} grid {'on disk' if ON_DISK else 'in memory'}")
     asyncio.run(_run(three, random.Random(SEED)))
+    # What everybody had before it was gone is missed by nobody here.
+    damage = three.damage()
+    assert not damage, f"{len(damage)} pages: {damage[:10]}"
     for node in three.nodes:
         node.assert_no_traceback()
         node.assert_undamaged()

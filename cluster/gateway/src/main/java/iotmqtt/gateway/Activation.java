@@ -24,6 +24,9 @@ import org.apache.ignite.internal.util.typedef.internal.CU;
  * cluster that was stopped is active again when all its servers are there, and not before: an earlier one could go on
  * without what only the later ones have.
  *
+ * <p>What Ignite calls lost, since all servers that had it whole were gone, stays so until somebody says otherwise: that is
+ * said when all holders of data are back, by {@link LostCopies}.
+ *
  * <p>The oldest server alone asks for it, one change at a time, and again when it was refused: changes that several ask
  * for at once fail, and one that fails halfway may leave a server with a history that no other has. It waits until no server
  * has come or gone for a moment: servers that are started together become holders together.
@@ -32,6 +35,7 @@ final class Activation {
     private static final Duration CALM = Duration.ofSeconds(1);
 
     private final IgniteCluster cluster;
+    private final LostCopies lost;
     private final Complaint complaint;
     private final Quorum quorum;
     private final LongSupplier nanoTime;
@@ -40,7 +44,8 @@ final class Activation {
     private long seenSince;
     private volatile String problem;
 
-    Activation(Ignite ignite, Complaint complaint, Quorum quorum, LongSupplier nanoTime) {
+    Activation(Ignite ignite, LostCopies lost, Complaint complaint, Quorum quorum, LongSupplier nanoTime) {
+        this.lost = lost;
         this.cluster = ignite.cluster();
         this.complaint = complaint;
         this.quorum = quorum;
@@ -72,10 +77,13 @@ final class Activation {
                     cluster.state(ClusterState.ACTIVE);
                 } else {
                     adopt();
+                    if (absent() == null) {
+                        lost.find();
+                    }
                 }
                 complaint.over();
             }
-        } catch (IgniteException e) {
+        } catch (IgniteException | Refusal e) {
             complaint.say("the cluster cannot be made active, or its holders of data changed, yet: " + e.getMessage());
         }
     }

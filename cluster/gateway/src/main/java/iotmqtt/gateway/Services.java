@@ -49,7 +49,12 @@ record Services(
                 exchange,
                 new Lives(exchange),
                 new Topology(ignite, here.connections()),
-                new Activation(ignite, new Complaint(log, System::nanoTime), quorum, System::nanoTime),
+                new Activation(
+                        ignite,
+                        new LostCopies(ignite, everywhere),
+                        new Complaint(log, System::nanoTime),
+                        quorum,
+                        System::nanoTime),
                 new Copies(ignite),
                 new Pulse(System::nanoTime),
                 room,

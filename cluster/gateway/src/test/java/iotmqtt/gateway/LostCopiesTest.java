@@ -1,0 +1,160 @@
+package iotmqtt.gateway;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.apache.ignite.Ignite;
+import org.apache.ignite.IgniteCache;
+import org.apache.ignite.Ignition;
+import org.apache.ignite.cache.CachePeekMode;
+import org.apache.ignite.cluster.ClusterState;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A server comes back, and one of the others is gone before it has from that one what was written meanwhile. */
+class LostCopiesTest {
+    /** So much that it takes a moment to fill. */
+    private static final int MANY = 40_000;
+
+    private final Map<String, String> set = new HashMap<>();
+    private final List<Integer> discovery = List.of(freePort(), freePort(), freePort());
+
+    @TempDir
+    Path work;
+
+    @AfterEach
+    void forget() {
+        Ignition.stopAll(true);
+        set.keySet().forEach(System::clearProperty);
+    }
+
+    @Test
+    void nothingIsLostOnceAllAreBack() throws Exception {
+        List<Ignite> servers = new ArrayList<>();
+        for (int number = 0; number < 3; number++) {
+            servers.add(start(number));
+        }
+        Ignite one = servers.get(0);
+        until(() -> one.cluster().state() == ClusterState.ACTIVE
+                && one.cluster().currentBaselineTopology() != null
+                && one.cluster().currentBaselineTopology().size() == 3);
+        write(one, 0);
+        int written = MANY;
+        Ignite back = servers.get(2);
+        Ignite gone = servers.get(1);
+        // Until the other one is gone before it is filled: mostly at once.
+        for (boolean lost = false; !lost; ) {
+            assertTrue(written < 4 * MANY, "it is always filled before: nothing is tried");
+            Ignition.stop(back.name(), true);
+            write(one, written);
+            written += MANY;
+            back = start(2);
+            Ignition.stop(gone.name(), true);
+            until(() -> one.cluster().nodes().size() == 2);
+            Thread.sleep(2000);
+            lost = !cache(one).lostPartitions().isEmpty();
+            gone = start(1);
+            whole(List.of(one, back, gone), written);
+        }
+        Ignition.stopAll(true);
+        whole(List.of(start(2), start(1), start(0)), written);
+    }
+
+    /** Every copy says that it is complete, and is. */
+    private static void whole(List<Ignite> servers, int written) throws InterruptedException {
+        Ignite any = servers.get(0);
+        until(() -> any.cluster().nodes().size() == 3 && any.cluster().state() == ClusterState.ACTIVE);
+        until(() -> cache(any).lostPartitions().isEmpty() && new Copies(any).missing(false) == 0);
+        for (Ignite server : servers) {
+            assertEquals(0, absent(server, written), () -> "entries that the copies of " + server.name() + " lack");
+        }
+    }
+
+    private static int absent(Ignite server, int written) {
+        int absent = 0;
+        for (int number = 0; number < written; number++) {
+            boolean here = server.affinity("iot_log").isPrimaryOrBackup(server.cluster().localNode(), key(number));
+            if (here && cache(server).localPeek(key(number), CachePeekMode.ALL) == null) {
+                absent++;
+            }
+        }
+        return absent;
+    }
+
+    private static void write(Ignite server, int first) {
+        Map<byte[], byte[]> some = new TreeMap<>(Arrays::compare);
+        for (int number = first; number < first + MANY; number++) {
+            some.put(key(number), ByteBuffer.allocate(500).putInt(number).array());
+            if (some.size() == 1000) {
+                cache(server).putAll(some);
+                some.clear();
+            }
+        }
+    }
+
+    private static byte[] key(int number) {
+        return ByteBuffer.allocate(4).putInt(number).array();
+    }
+
+    private static IgniteCache<byte[], byte[]> cache(Ignite server) {
+        return server.cache("iot_log");
+    }
+
+    private interface Condition {
+        boolean holds();
+    }
+
+    private static void until(Condition condition) throws InterruptedException {
+        long end = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+        while (!condition.holds()) {
+            assertTrue(System.nanoTime() < end, "it does not happen");
+            Thread.sleep(20);
+        }
+    }
+
+    private Ignite start(int number) {
+        set("iot.ignite.name", "server-" + number);
+        set("iot.ignite.work", work.resolve("server-" + number).toString());
+        set("iot.ignite.client.port", String.valueOf(freePort()));
+        set("iot.ignite.discovery.port", String.valueOf(discovery.get(number)));
+        set(
+                "iot.ignite.discovery.addresses",
+                discovery.stream().map(port -> "127.0.0.1:" + port).collect(Collectors.joining(",")));
+        set("iot.ignite.communication.port", String.valueOf(freePort()));
+        set("iot.ignite.region.bytes", String.valueOf(128 << 20));
+        set("iot.ignite.persistence", "true");
+        set("iot.ignite.quorum", "2");
+        // This JVM must not be ended.
+        set("iot.ignite.quorum.patience", "3600");
+        set("iot.ignite.quorum.first", "3600");
+        set("iot.gateway.port", String.valueOf(freePort()));
+        set("iot.gateway.token", Client.TOKEN);
+        return Ignition.start("../config/ignite-server.xml");
+    }
+
+    private void set(String property, String value) {
+        set.put(property, value);
+        System.setProperty(property, value);
+    }
+
+    private static int freePort() {
+        try (ServerSocket socket = new ServerSocket(0)) {
+            return socket.getLocalPort();
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+}
