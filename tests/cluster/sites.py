@@ -130,6 +130,7 @@ class SiteServer:
         self._host = sites.network.addresses[member.number - 1]
         self._namespace = sites.network.names[member.number - 1]
         self.process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
         folder.mkdir(parents=True)
 
     @property
@@ -151,6 +152,7 @@ class SiteServer:
             arguments = [
                 argument.replace(f"gateway.host={HOST}", f"gateway.host={self._host}") for argument in arguments
             ]
+        self.starts += 1
         file = self._folder / "java.args"
         file.touch(mode=0o600)
         file.write_text(argument_file(arguments), encoding="utf-8")
