@@ -12,8 +12,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from twisted.internet.endpoints import TCP4ClientEndpoint
 
@@ -158,7 +161,11 @@ class SiteServer:
         file.write_text(argument_file(arguments), encoding="utf-8")
         command = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self._namespace, java(), f"@{file}"]
         with (self._folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
+            begin = partial(self._begin, command, log)
+            self.process = self._sites.starter.submit(begin).result()
+
+    def _begin(self, command: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
 
     def sees(self) -> int:
         """How many Ignite servers there are for it; 0 if it does not answer."""
@@ -178,6 +185,8 @@ class Sites:
 
     def __init__(self, folder: Path, count: int, *, persistence: bool) -> None:
         self.network = Network(count)
+        #: Its thread begins all servers: each ends with the thread that began it.
+        self.starter = ThreadPoolExecutor(1)
         self.plan = Plan.make(ignite=count, zookeeper=count, standard_ports=True, persistence=persistence)
         self.servers = [SiteServer(folder / member.name, self.plan, member, self) for member in self.plan.members]
         told = {key: self.placed(value) for key, value in broker_settings(self.plan).items()}
@@ -249,6 +258,7 @@ def sites(folder: Path, count: int = 3, *, persistence: bool = False) -> Iterato
     """So many sites; everything is gone at the end, namespaces included."""
     places = Sites(folder, count, persistence=persistence)
     with ExitStack() as stack:
+        stack.callback(places.starter.shutdown)
         stack.callback(places.network.remove)
         places.network.make()
         for server in places.servers:
