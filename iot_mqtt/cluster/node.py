@@ -357,7 +357,8 @@ class ClusterNode:
         if self._is_connected and member is not None and member.boot == life.boot:
             log.warning("a node has ended without a word; it is taken off the list", extra={"node": life.number})
             evicting = Deferred.fromCoroutine(self._evict(member))
-            evicting.addErrback(_report, "a node that has ended stays on the list until its session is over")
+            evicting.addErrback(_not_evicted)
+            evicting.addErrback(_report, "a node that has ended cannot be taken off the list")
 
     async def _evict(self, member: Member) -> None:
         """Fenced first: if it is alive after all, it writes nothing more, and begins a new life."""
@@ -446,6 +447,11 @@ class ClusterNode:
             incompatible=self._links.incompatible,
             strangers=self._links.strangers,
         )
+
+
+def _not_evicted(failure: Failure) -> None:
+    failure.trap(Unavailable)
+    log.warning("a node that has ended stays on the list until its session is over: %s", failure.value)
 
 
 def _report(failure: Failure, what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iot_mqtt.cluster.departures import GONE, NOTICE, TOPIC
 from iot_mqtt.cluster.joining import NoNumber
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
@@ -95,6 +96,17 @@ def test_nothing_is_in_doubt_of_a_node_that_is_off_the_list() -> None:
     assert not a.node.doubts
     later = world.start("d")
     assert not later.node.doubts and not a.node.doubts
+
+
+def test_an_ended_node_stays_on_the_list_while_the_grid_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """It is said in one line: nothing is wrong with this node."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    world.kill("b")
+    world.network.tell(TOPIC, NOTICE.pack(GONE, b.number, b.cluster.place.boot, 1))
+    a.door.shut = True
+    world.until(lambda: "stays on the list" in caplog.text)
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_a_node_that_starts_again_is_in_doubt_until_it_has_spoken() -> None:
