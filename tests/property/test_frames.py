@@ -97,7 +97,10 @@ def body_of(framing: Framing, body: bytes) -> bytes | None:
     if end:
         delimiters = framing.delimiters if isinstance(framing, Delimiter) else (b"\n",)
         whole = wire + end
-        if any(delimiter in whole[:-1] for delimiter in delimiters) or wire.endswith(b"\r"):
+        # One that begins earlier ends the frame there, also where it ends as late.
+        if any(delimiter in whole[:-1] or whole.endswith(delimiter) for delimiter in delimiters if delimiter != end):
+            return None
+        if end in whole[:-1] or wire.endswith(b"\r"):
             return None
         wire = whole
     return wire if len(wire) <= framing.max_frame and wire.startswith(framing.magic) else None
