@@ -32,8 +32,8 @@ final class LostCopies {
         this.everywhere = everywhere;
     }
 
-    /** To be called when all servers that hold data are there; how many caches lacked something. */
-    int find() throws Refusal {
+    /** To be called when all servers that hold data are there. */
+    void find() throws Refusal {
         List<String> lacking = ignite.cacheNames().stream()
                 .filter(name -> !ignite.cache(name).lostPartitions().isEmpty())
                 .toList();
@@ -45,7 +45,6 @@ final class LostCopies {
             everywhere.call(new GiveUp(most), AT_MOST);
             ignite.resetLostPartitions(lacking);
         }
-        return lacking.size();
     }
 
     private static void eachLost(Ignite ignite, BiConsumer<String, GridDhtLocalPartition> call) {

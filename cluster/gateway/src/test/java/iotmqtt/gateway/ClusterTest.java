@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
@@ -36,10 +35,10 @@ class ClusterTest {
     static Path work;
 
     @BeforeAll
-    static void start() throws IOException {
-        int first = freePort();
+    static void start() {
+        int first = Trial.freePort();
         start("one", first, first);
-        start("two", freePort(), first);
+        start("two", Trial.freePort(), first);
     }
 
     @AfterAll
@@ -445,26 +444,20 @@ class ClusterTest {
         return new Client(PORTS.get(server), 0, 0, 0);
     }
 
-    private static void start(String name, int discovery, int firstDiscovery) throws IOException {
-        int gateway = freePort();
+    private static void start(String name, int discovery, int firstDiscovery) {
+        int gateway = Trial.freePort();
         Map.of(
                         "iot.ignite.name", name,
                         "iot.ignite.work", work.resolve(name).toString(),
-                        "iot.ignite.client.port", String.valueOf(freePort()),
+                        "iot.ignite.client.port", String.valueOf(Trial.freePort()),
                         "iot.ignite.discovery.port", String.valueOf(discovery),
                         "iot.ignite.discovery.addresses", "127.0.0.1:" + firstDiscovery,
-                        "iot.ignite.communication.port", String.valueOf(freePort()),
+                        "iot.ignite.communication.port", String.valueOf(Trial.freePort()),
                         "iot.ignite.region.bytes", String.valueOf(128 << 20),
                         "iot.gateway.port", String.valueOf(gateway),
                         "iot.gateway.token", Client.TOKEN)
                 .forEach(System::setProperty);
         SERVERS.add(Ignition.start("../config/ignite-server.xml"));
         PORTS.add(gateway);
-    }
-
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        }
     }
 }

@@ -3,14 +3,10 @@ package iotmqtt.gateway;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.net.ServerSocket;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -29,8 +25,8 @@ class LostCopiesTest {
     /** So much that it takes a moment to fill. */
     private static final int MANY = 40_000;
 
-    private final Map<String, String> set = new HashMap<>();
-    private final List<Integer> discovery = List.of(freePort(), freePort(), freePort());
+    private final Trial trial = new Trial();
+    private final List<Integer> discovery = List.of(Trial.freePort(), Trial.freePort(), Trial.freePort());
 
     @TempDir
     Path work;
@@ -38,7 +34,7 @@ class LostCopiesTest {
     @AfterEach
     void forget() {
         Ignition.stopAll(true);
-        set.keySet().forEach(System::clearProperty);
+        trial.forget();
     }
 
     @Test
@@ -48,7 +44,7 @@ class LostCopiesTest {
             servers.add(start(number));
         }
         Ignite one = servers.get(0);
-        until(() -> one.cluster().state() == ClusterState.ACTIVE
+        Trial.until(30, () -> one.cluster().state() == ClusterState.ACTIVE
                 && one.cluster().currentBaselineTopology() != null
                 && one.cluster().currentBaselineTopology().size() == 3);
         write(one, 0);
@@ -63,7 +59,7 @@ class LostCopiesTest {
             written += MANY;
             back = start(2);
             Ignition.stop(gone.name(), true);
-            until(() -> one.cluster().nodes().size() == 2);
+            Trial.until(30, () -> one.cluster().nodes().size() == 2);
             Thread.sleep(2000);
             lost = !cache(one).lostPartitions().isEmpty();
             gone = start(1);
@@ -76,8 +72,8 @@ class LostCopiesTest {
     /** Every copy says that it is complete, and is. */
     private static void whole(List<Ignite> servers, int written) throws InterruptedException {
         Ignite any = servers.get(0);
-        until(() -> any.cluster().nodes().size() == 3 && any.cluster().state() == ClusterState.ACTIVE);
-        until(() -> cache(any).lostPartitions().isEmpty() && new Copies(any).missing(false) == 0);
+        Trial.until(30, () -> any.cluster().nodes().size() == 3 && any.cluster().state() == ClusterState.ACTIVE);
+        Trial.until(30, () -> cache(any).lostPartitions().isEmpty() && new Copies(any).missing(false) == 0);
         for (Ignite server : servers) {
             assertEquals(0, absent(server, written), () -> "entries that the copies of " + server.name() + " lack");
         }
@@ -113,48 +109,23 @@ class LostCopiesTest {
         return server.cache("iot_log");
     }
 
-    private interface Condition {
-        boolean holds();
-    }
-
-    private static void until(Condition condition) throws InterruptedException {
-        long end = System.nanoTime() + Duration.ofSeconds(30).toNanos();
-        while (!condition.holds()) {
-            assertTrue(System.nanoTime() < end, "it does not happen");
-            Thread.sleep(20);
-        }
-    }
-
     private Ignite start(int number) {
-        set("iot.ignite.name", "server-" + number);
-        set("iot.ignite.work", work.resolve("server-" + number).toString());
-        set("iot.ignite.client.port", String.valueOf(freePort()));
-        set("iot.ignite.discovery.port", String.valueOf(discovery.get(number)));
-        set(
+        trial.set("iot.ignite.name", "server-" + number);
+        trial.set("iot.ignite.work", work.resolve("server-" + number).toString());
+        trial.set("iot.ignite.client.port", String.valueOf(Trial.freePort()));
+        trial.set("iot.ignite.discovery.port", String.valueOf(discovery.get(number)));
+        trial.set(
                 "iot.ignite.discovery.addresses",
                 discovery.stream().map(port -> "127.0.0.1:" + port).collect(Collectors.joining(",")));
-        set("iot.ignite.communication.port", String.valueOf(freePort()));
-        set("iot.ignite.region.bytes", String.valueOf(128 << 20));
-        set("iot.ignite.persistence", "true");
-        set("iot.ignite.quorum", "2");
+        trial.set("iot.ignite.communication.port", String.valueOf(Trial.freePort()));
+        trial.set("iot.ignite.region.bytes", String.valueOf(128 << 20));
+        trial.set("iot.ignite.persistence", "true");
+        trial.set("iot.ignite.quorum", "2");
         // This JVM must not be ended.
-        set("iot.ignite.quorum.patience", "3600");
-        set("iot.ignite.quorum.first", "3600");
-        set("iot.gateway.port", String.valueOf(freePort()));
-        set("iot.gateway.token", Client.TOKEN);
+        trial.set("iot.ignite.quorum.patience", "3600");
+        trial.set("iot.ignite.quorum.first", "3600");
+        trial.set("iot.gateway.port", String.valueOf(Trial.freePort()));
+        trial.set("iot.gateway.token", Client.TOKEN);
         return Ignition.start("../config/ignite-server.xml");
-    }
-
-    private void set(String property, String value) {
-        set.put(property, value);
-        System.setProperty(property, value);
-    }
-
-    private static int freePort() {
-        try (ServerSocket socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new AssertionError(e);
-        }
     }
 }

@@ -4,12 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
-import java.net.ServerSocket;
 import java.nio.file.Path;
-import java.time.Duration;
-import java.util.HashMap;
-import java.util.Map;
 import javax.cache.CacheException;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.Ignition;
@@ -21,8 +16,8 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Two servers of which one is not enough. */
 class MinorityTest {
-    private final Map<String, String> set = new HashMap<>();
-    private final int discovery = freePort();
+    private final Trial trial = new Trial();
+    private final int discovery = Trial.freePort();
 
     @TempDir
     Path work;
@@ -37,30 +32,30 @@ class MinorityTest {
 
     @AfterEach
     void forget() {
-        set.keySet().forEach(System::clearProperty);
+        trial.forget();
     }
 
     @Test
     void oneOfTwoAnswersNothingBeforeAndAfterItHadTheOther() throws Exception {
         try (Server one = start("first", discovery)) {
             refuses(one);
-            try (Server two = start("second", freePort());
+            try (Server two = start("second", Trial.freePort());
                     Client late = new Client(two.gateway(), 0, 0, 0);
                     Client early = new Client(one.gateway(), 0, 0, 0)) {
                 assertEquals(0, early.commit("iot_meta", "k", "1"));
                 assertEquals(0, late.commit("iot_meta", "k", "2"));
-                until(() -> thin(one) != null);
+                Trial.until(10, () -> thin(one) != null);
                 two.close();
                 int status = early.commit("iot_meta", "k", "3");
                 assertEquals(1, status);
                 assertTrue(early.closed());
                 refuses(one);
             }
-            try (Server again = start("third", freePort());
+            try (Server again = start("third", Trial.freePort());
                     Client client = new Client(one.gateway(), 0, 0, 0)) {
                 Client.Entries page = client.page("iot_meta", "", null, 10);
                 assertEquals("2", page.values().get(0), "what was refused was not written");
-                until(() -> thin(again) != null);
+                Trial.until(10, () -> thin(again) != null);
             }
         }
     }
@@ -69,7 +64,7 @@ class MinorityTest {
         try (Client client = new Client(server.gateway(), 1, 1, 1)) {
             assertEquals(1, client.refusal());
         }
-        until(() -> thin(server) == null);
+        Trial.until(10, () -> thin(server) == null);
         assertThrows(
                 CacheException.class, () -> server.ignite().cache("iot_meta").put(new byte[] {1}, new byte[] {1}));
     }
@@ -86,46 +81,21 @@ class MinorityTest {
         }
     }
 
-    private interface Condition {
-        boolean holds();
-    }
-
-    private static void until(Condition condition) throws InterruptedException {
-        long end = System.nanoTime() + Duration.ofSeconds(10).toNanos();
-        while (!condition.holds()) {
-            assertTrue(System.nanoTime() < end, "it does not happen");
-            Thread.sleep(50);
-        }
-    }
-
     private Server start(String name, int discoveryPort) {
-        int gateway = freePort();
-        int client = freePort();
-        set("iot.ignite.name", name);
-        set("iot.ignite.work", work.resolve(name).toString());
-        set("iot.ignite.client.port", String.valueOf(client));
-        set("iot.ignite.discovery.port", String.valueOf(discoveryPort));
-        set("iot.ignite.discovery.addresses", "127.0.0.1:" + discovery);
-        set("iot.ignite.communication.port", String.valueOf(freePort()));
-        set("iot.ignite.region.bytes", String.valueOf(128 << 20));
-        set("iot.ignite.quorum", "2");
+        int gateway = Trial.freePort();
+        int client = Trial.freePort();
+        trial.set("iot.ignite.name", name);
+        trial.set("iot.ignite.work", work.resolve(name).toString());
+        trial.set("iot.ignite.client.port", String.valueOf(client));
+        trial.set("iot.ignite.discovery.port", String.valueOf(discoveryPort));
+        trial.set("iot.ignite.discovery.addresses", "127.0.0.1:" + discovery);
+        trial.set("iot.ignite.communication.port", String.valueOf(Trial.freePort()));
+        trial.set("iot.ignite.region.bytes", String.valueOf(128 << 20));
+        trial.set("iot.ignite.quorum", "2");
         // This JVM must not be ended.
-        set("iot.ignite.quorum.patience", "3600");
-        set("iot.gateway.port", String.valueOf(gateway));
-        set("iot.gateway.token", Client.TOKEN);
+        trial.set("iot.ignite.quorum.patience", "3600");
+        trial.set("iot.gateway.port", String.valueOf(gateway));
+        trial.set("iot.gateway.token", Client.TOKEN);
         return new Server(Ignition.start("../config/ignite-server.xml"), gateway, client);
-    }
-
-    private void set(String property, String value) {
-        set.put(property, value);
-        System.setProperty(property, value);
-    }
-
-    private static int freePort() {
-        try (ServerSocket socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new AssertionError(e);
-        }
     }
 }
