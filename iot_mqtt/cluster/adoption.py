@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from iot_mqtt.cluster.channels import Channels
 from iot_mqtt.cluster.fencing import Fences
 from iot_mqtt.cluster.joining import known_nodes, note_cleaned
-from iot_mqtt.cluster.ownership import Ownership
+from iot_mqtt.cluster.loading import Loading
 from iot_mqtt.cluster.roster import Life, Roster, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.errors import Unavailable
@@ -68,7 +68,7 @@ class Adoption:
         grid: Grid,
         registry: Registry,
         channels: Channels,
-        ownership: Ownership,
+        loading: Loading,
         fences: Fences,
         roster: Roster,
         clock: Clock,
@@ -80,7 +80,7 @@ class Adoption:
         self._grid = grid
         self._registry = registry
         self._channels = channels
-        self._ownership = ownership
+        self._loading = loading
         self._fences = fences
         self._roster = roster
         self._clock = clock
@@ -208,44 +208,31 @@ class Adoption:
     async def _take_over(self, life: Life, lease: Lease) -> int:
         ours: list[str] = []
         for client_id in self._uncertain.pop(life.number, ()):
-            if await self._channels.is_ours(client_id):
+            if await self._channels.ours([client_id]):
                 ours.append(client_id)
             else:
-                self._ownership.loaded(client_id)
+                self._loading.end([client_id])
         count = 0
         failure: BaseException | None = None
-        async for portion in self._channels.take_over(life, self._ownership.loading):
-            for client_id in portion.lost:
-                self._ownership.loaded(client_id)
+        async for portion in self._channels.take_over(life, self._loading.begin):
+            self._loading.end(portion.lost)
             if portion.failed:
                 self._uncertain.setdefault(life.number, []).extend(portion.failed)
                 failure = next(iter(portion.failed.values()))
             ours += portion.taken
             if len(ours) >= self._settings.adopt_chunk:
                 count += len(ours)
-                await self._load(ours)
+                await self._loading.load(ours)
                 ours = []
             if failure is not None or not self._may_go_on(lease):
                 break
         if ours:
             count += len(ours)
-            await self._load(ours)
+            await self._loading.load(ours)
         self.clients += count
         if failure is not None:
             raise failure
         return count
-
-    async def _load(self, clients: list[str]) -> None:
-        """Again and again: they are ours, and nobody else can have them."""
-        while not self._stopped:
-            loaded: Deferred[bool] = Deferred()
-            self._adopter.node.adopt(clients, loaded.callback)
-            if await loaded:
-                break
-            self.failures += 1
-            await self._pause(self._settings.fence_again)
-        for client_id in clients:
-            self._ownership.loaded(client_id)
 
     async def _clean(self, life: Life, lease: Lease) -> None:
         known: Deferred[None] = Deferred()

@@ -101,25 +101,35 @@ class Channels:
             page = await self._grid.page(CacheName.CHANNELS, b"", after, self._page)
             wanted = [pair for pair in page if self._is_of(pair[1], life)]
             for start in range(0, len(wanted), self._at_once):
-                yield await self._take_some(wanted[start : start + self._at_once], begin)
+                yield await self.take_some(wanted[start : start + self._at_once], begin)
             if len(page) < self._page:
                 return
             after = page[-1][0]
             await self._breath()
 
-    async def is_ours(self, client_id: str) -> bool:
-        record = await self.get(client_id)
-        return record is not None and read(record).life == self._own
+    async def ours(self, clients: Sequence[str]) -> list[Pair]:
+        """The records of those whose home is here."""
+        keys = [client_id.encode() for client_id in clients]
+        records = await self._grid.get_many(CacheName.CHANNELS, keys) if keys else ()
+        return [
+            (key, record)
+            for key, record in zip(keys, records, strict=True)
+            if record is not None and self._life_of(record) == self._own
+        ]
 
     def _is_of(self, record: bytes, life: Life) -> bool:
+        home = self._life_of(record)
+        return home is not None and home.number == life.number and home.boot <= life.boot and home != self._own
+
+    def _life_of(self, record: bytes) -> Life | None:
+        """None: a later version wrote it."""
         try:
-            home = read(record).life
+            return read(record).life
         except Unavailable:
             self.unreadable += 1
-            return False
-        return home.number == life.number and home.boot <= life.boot and home != self._own
+            return None
 
-    async def _take_some(self, pairs: Sequence[Pair], begin: Callable[[str], None]) -> Portion:
+    async def take_some(self, pairs: Sequence[Pair], begin: Callable[[str], None]) -> Portion:
         """Many at once; returns when all have ended."""
         portion = Portion([], [], {})
         ended: Deferred[None] = Deferred()

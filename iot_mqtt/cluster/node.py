@@ -36,10 +36,12 @@ from iot_mqtt.cluster.departures import Departures
 from iot_mqtt.cluster.fencing import Fences, SharedGrid
 from iot_mqtt.cluster.joining import NoNumber, Place, known_nodes, remove
 from iot_mqtt.cluster.links import Request, proto_v1
+from iot_mqtt.cluster.loading import Loading
 from iot_mqtt.cluster.ownership import Ownership
 from iot_mqtt.cluster.releases import Releases
 from iot_mqtt.cluster.roster import Life, Roster
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
@@ -95,7 +97,6 @@ class ClusterNode:
         self._conversation = Conversation(place, messaging, clock, self.settings)
         self._conversation.requests[CLEANED] = self._take_cleaned
         self._links = self._conversation.links
-        self._releases = Releases(self._conversation, self.settings.release_timeout, self._is_busy)
         #: What nodes ask each other by name, for those above.
         self.questions = self._conversation.questions
         self._departures = Departures(
@@ -105,8 +106,13 @@ class ClusterNode:
         self._fences = Fences(grid)
         self._fences.on_fenced = self._fenced
         self._channels = Channels(grid, clock, self._life, self.settings.scan_page, self.settings.swaps_at_once)
+        self._loading = Loading(self, clock, self.settings.fence_again)
+        self._strays = Strays(self, self._channels, self._loading, clock, self.settings)
+        self._releases = Releases(self._conversation, self.settings.release_timeout, self._is_busy, self._strays.add)
         self._ownership = Ownership(
             self._channels,
+            self._loading,
+            self._strays,
             self._roster,
             self._fences,
             clock,
@@ -120,7 +126,7 @@ class ClusterNode:
             grid,
             registry,
             self._channels,
-            self._ownership,
+            self._loading,
             self._fences,
             self._roster,
             clock,
@@ -159,9 +165,8 @@ class ClusterNode:
         self._on_members()
         clients: set[str] = set()
         earlier = Life(self.number, self.place.boot - 1)
-        async for portion in self._channels.take_over(earlier, self._ownership.loading):
-            for client_id in portion.lost:
-                self._ownership.loaded(client_id)
+        async for portion in self._channels.take_over(earlier, self._loading.begin):
+            self._loading.end(portion.lost)
             if portion.failed:
                 raise next(iter(portion.failed.values()))
             clients.update(portion.taken)
@@ -174,7 +179,7 @@ class ClusterNode:
         """The broker has loaded what ``start`` returned."""
         self._check()
         self._conversation.loaded = True
-        self._ownership.all_loaded()
+        self._loading.end_all()
         self._conversation.tell_interest()
         self._adoption.start()
 
@@ -197,6 +202,8 @@ class ClusterNode:
 
     def _end_quietly(self) -> None:
         self._adoption.stop()
+        self._loading.stop()
+        self._strays.stop()
         self._departures.close()
         self._conversation.close()
         if self._refreshing is not None:
@@ -307,13 +314,16 @@ class ClusterNode:
         claiming.addCallback(lambda result: done(*result))
         claiming.addErrback(_report, "a claim failed")
 
+    def stray(self, client_id: str) -> None:
+        self._strays.add(client_id)
+
     async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
         if not self._is_over:
             await self._channels.let_go(client_id, unused)
 
     def _is_busy(self, client_id: str) -> bool:
         """Whether this client cannot be let go of now."""
-        return not self._conversation.loaded or self._is_over or self._ownership.is_loading(client_id)
+        return not self._conversation.loaded or self._is_over or client_id in self._loading
 
     async def remove(self, node_id: str) -> bool:
         """Give the number of a node that will not come back to the next new one; False: none is called that. Raises
@@ -442,7 +452,7 @@ class ClusterNode:
             dead=dict(self._adoption.dead),
             adoptions=self._adoption.finished,
             adopted_clients=self._adoption.clients,
-            adoption_failures=self._adoption.failures,
+            adoption_failures=self._adoption.failures + self._loading.failures,
             unreadable_channels=self._channels.unreadable,
             incompatible=self._links.incompatible,
             strangers=self._links.strangers,

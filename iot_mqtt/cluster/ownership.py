@@ -28,8 +28,10 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.cluster.channels import Channels, read
 from iot_mqtt.cluster.fencing import Fences
 from iot_mqtt.cluster.links import LinkError
+from iot_mqtt.cluster.loading import Loading
 from iot_mqtt.cluster.roster import Life, Roster, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Claim
@@ -74,6 +76,8 @@ class Ownership:
     def __init__(
         self,
         channels: Channels,
+        loading: Loading,
+        strays: Strays,
         roster: Roster,
         fences: Fences,
         clock: Clock,
@@ -83,6 +87,8 @@ class Ownership:
         ask: Ask,
     ) -> None:
         self._channels = channels
+        self._loading = loading
+        self._strays = strays
         self._roster = roster
         self._fences = fences
         self._clock = clock
@@ -90,31 +96,9 @@ class Ownership:
         self._own = own
         self._connected = connected
         self._ask = ask
-        #: Clients that are ours by their records, and that the broker is about to load.
-        self._loading: dict[str, list[Deferred[None]]] = {}
         self.refused: Counter[Refusal] = Counter()
         #: By where the session was: nowhere (new), here, or with another node (moved).
         self.granted: Counter[str] = Counter()
-
-    # Clients that are being loaded.
-
-    def loading(self, client_id: str) -> None:
-        """It is, or is about to become, ours; nobody gets it until the broker has it."""
-        self._loading.setdefault(client_id, [])
-
-    def loaded(self, client_id: str) -> None:
-        """The broker has it, or it did not become ours."""
-        for waiting in self._loading.pop(client_id, ()):
-            waiting.callback(None)
-
-    def all_loaded(self) -> None:
-        for client_id in list(self._loading):
-            self.loaded(client_id)
-
-    def is_loading(self, client_id: str) -> bool:
-        return client_id in self._loading
-
-    # Claims.
 
     async def claim(
         self, client_id: str, wanted: Callable[[], bool] | None = None, owner: str | None = None
@@ -148,20 +132,28 @@ class Ownership:
                 if not self._connected():
                     return self._refuse(Refusal.NOT_CONNECTED)
                 dead = life is not None and self._roster.standing(life) is Standing.DEAD
-            if await self._channels.take(client_id, record):
+            if await self._take(client_id, record):
                 return self._granted(life, dead=dead)
         return self._refuse(Refusal.HOME_BUSY)
+
+    async def _take(self, client_id: str, record: bytes | None) -> bool:
+        try:
+            taken = await self._channels.take(client_id, record)
+        except Unavailable:
+            # It may be ours.
+            self._strays.add(client_id)
+            raise
+        if taken:
+            self._strays.discard(client_id)
+        return taken
 
     async def _settled(self, client_id: str) -> bytes | None:
         """The record of a client that is not about to be loaded here: one that says so is not for a claim."""
         while True:
             record = await self._channels.get(client_id)
-            waiting = self._loading.get(client_id)
-            if waiting is None:
+            if client_id not in self._loading:
                 return record
-            done: Deferred[None] = Deferred()
-            waiting.append(done)
-            await done
+            await self._loading.over(client_id)
 
     async def _let_go(self, life: Life, client_id: str, owner: str | None) -> Refusal | None:
         """See that a life has nothing to do with a client any more; or why that cannot be had now."""

@@ -25,11 +25,16 @@ _LENGTH: Final = Struct(">H")
 class Releases:
     """Of one life of a node."""
 
-    def __init__(self, conversation: Conversation, timeout: float, busy: Callable[[str], bool]) -> None:
-        """``timeout``: seconds to wait for a home; ``busy``: whether a client cannot be let go of now."""
+    def __init__(
+        self, conversation: Conversation, timeout: float, busy: Callable[[str], bool], let_go: Callable[[str], None]
+    ) -> None:
+        """``timeout``: seconds to wait for a home; ``busy``: whether a client cannot be let go of now; ``let_go``: told
+        of those that were let go of.
+        """
         self._conversation = conversation
         self._timeout = timeout
         self._busy = busy
+        self._let_go = let_go
         #: What was answered, so often.
         self.released = self.refused = 0
         conversation.requests[RELEASE] = self._take
@@ -78,9 +83,12 @@ class Releases:
         if self._busy(client_id):
             self._answer(peer, request, BUSY)
             return
-        self._conversation.node.release(
-            client_id, lambda released: self._answer(peer, request, RELEASED if released else BUSY)
-        )
+        self._conversation.node.release(client_id, partial(self._released, peer, request, client_id))
+
+    def _released(self, peer: int, request: Request, client_id: str, released: bool) -> None:
+        # Also if it was not: its session may have left the memory.
+        self._let_go(client_id)
+        self._answer(peer, request, RELEASED if released else BUSY)
 
     def _answer(self, peer: int, request: Request, answer: bytes) -> None:
         if answer == RELEASED:

@@ -144,6 +144,12 @@ class Peers(Protocol):
         """
         ...
 
+    def stray(self, client_id: str) -> None:
+        """What is kept of a client whose home is this node could not be read. If nobody else has asked for it a while
+        later, ``Node.adopt`` is, until it succeeds.
+        """
+        ...
+
     async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
         """This node is a client's home no more, and nobody is: nothing is kept of the client, and that is committed.
 
@@ -175,6 +181,12 @@ class Node(Protocol):
     def doubt(self, some: bool) -> None:
         """Whether there is a member of which it is not known what it wants: it is not heard, or has not said
         everything since it is. Until then whatever will be acknowledged is recorded.
+        """
+        ...
+
+    def unread(self, some: bool) -> None:
+        """Whether there may be clients at home here whose sessions could not be read. What they want is not known here,
+        and will soon be forgotten elsewhere: until then everything is wanted.
         """
         ...
 

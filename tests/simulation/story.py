@@ -27,6 +27,12 @@ NAMES = ("a", "b", "c", "d")
 FRESH = 0.4
 #: The greatest length of a step, in seconds.
 LONGEST = 0.4
+#: In how many stories something is published when all has been quiet for as many seconds: what is kept for those who
+#: may be between two homes is forgotten by then.
+LATER = 0.3
+LONG = 75.0
+#: Within how many seconds a session moves, where all is well.
+MOVING = 0.03
 
 
 class Story:
@@ -236,6 +242,9 @@ class Story:
             client.leave()
         # Sooner than anybody could be taken for dead, later, or much later.
         world.wait(rng.choice((0.1, 3.0, 8.0)))
+        later = random.Random(f"{self.seed}/later")
+        if later.random() < LATER:
+            self._publish_long_after(later)
 
         def everybody_is_there() -> bool:
             for name in world.names:
@@ -262,3 +271,41 @@ class Story:
         world.ledger.close()
         world.ledger.check_retained(reader.found)
         world.check_sums()
+
+    def _publish_long_after(self, rng: random.Random) -> None:
+        """What is subscribed to is wanted, too, when nobody remembers any more who had the session while it moved."""
+        world, publisher = self.world, self.publishers[0]
+
+        def all_run() -> bool:
+            for name in world.names:
+                world.again(name)
+            return len(world.running) == len(world.names)
+
+        if not world.until(all_run, 60.0):
+            raise Broken(f"return: not all nodes run: {[life.name for life in world.running]} do")
+        for client in self.durable:
+            client.connect(rng.choice(world.running))
+        world.wait(rng.choice((0.1, 5.0)))
+        for client in self.durable:
+            client.connect(rng.choice(world.running))
+        world.step(rng.uniform(0.0, MOVING))
+        unlucky = rng.choice(world.running)
+        if rng.random() < 0.5:
+            world.kill(unlucky.name)
+        else:
+            unlucky.door.shut = True
+            world.step(0.1)
+        for client in self.durable:
+            client.leave()
+        world.wait(2.0)
+        unlucky.door.shut = False
+        if not world.until(all_run, 60.0):
+            raise Broken(f"return: not all nodes run: {[life.name for life in world.running]} do")
+        world.wait(LONG)
+        publisher.connect(rng.choice(world.running))
+        if not world.until(lambda: publisher.connected, 20.0):
+            raise Broken("return: nobody can publish")
+        for topic in TOPICS:
+            publisher.publish(topic, rng.choice((1, 2)))
+        world.wait(2.0)
+        publisher.leave()

@@ -105,6 +105,8 @@ class Claims:
 
     def _failed(self, client_id: str, error: BaseException) -> None:
         log.error("a session cannot be loaded: %s", error, extra={"client": client_id})
+        # The client is told to come again, and may not; what it has subscribed to is wanted all the same.
+        self._peers.stray(client_id)
         self._refuse(client_id, "its session cannot be read now")
 
     def _open(self, client_id: str) -> None:

@@ -86,7 +86,7 @@ class ThisNode:
         self._links = links
         self._forwarding = forwarding
         self._retained = retained
-        self.interest = own.interest
+        self.interest, self.unread = own.interest, own.unread
         self.doubt = unheard.doubt
         self.peer_up, self.peer_down = presence.peer_up, presence.peer_down
         self.stream_broken, self.node_gone = presence.stream_broken, presence.node_gone

@@ -58,7 +58,7 @@ class OwnInterest:
         self._counted: dict[Session, tuple[bool, bool]] = {}
         self._told: dict[str, Interest] = {}
         self._changed: dict[str, None] = {}
-        #: Filters of sessions that have moved away, and of how many.
+        #: Filters that are kept for no session here, and for how many others.
         self._lingering: Counter[str] = Counter()
         #: What earlier lives have noted in the store.
         self._stored: list[str] = []
@@ -128,16 +128,26 @@ class OwnInterest:
         if before[1]:
             self._linger(filters)
 
+    def unread(self, some: bool) -> None:
+        """See ``ports.cluster.Node``."""
+        if some:
+            self._keep(["#"])
+        else:
+            self._keep_no_more(["#"])
+
     def _linger(self, filters: list[str]) -> None:
         """Sessions with these were here; what they want is recorded for a while, here as everywhere."""
+        if filters:
+            self._keep(filters)
+            self._clock.call_later(LINGER_SECONDS, lambda: self._keep_no_more(filters))
+
+    def _keep(self, filters: list[str]) -> None:
         for filter in filters:
             self._count(None, filter, (False, True), 1)
             self._lingering[filter] += 1
         self._record_for(filters, kept=True)
-        if filters:
-            self._clock.call_later(LINGER_SECONDS, lambda: self._linger_over(filters))
 
-    def _linger_over(self, filters: list[str]) -> None:
+    def _keep_no_more(self, filters: list[str]) -> None:
         for filter in filters:
             self._count(None, filter, (False, True), -1)
             self._lingering[filter] -= 1

@@ -42,8 +42,8 @@ class Recorder:
         self.fails_to_adopt = 0
         #: Client id → whose its session is, where that matters.
         self.owners: dict[str, str] = {}
-        #: What a member wants is not known.
-        self.doubts = False
+        #: What a member wants is not known; what sessions here want is not.
+        self.doubts = self.unread_some = False
 
     def interest(self) -> Sequence[Interest]:
         return list(self.wanted.values())
@@ -69,6 +69,9 @@ class Recorder:
 
     def doubt(self, some: bool) -> None:
         self.doubts = some
+
+    def unread(self, some: bool) -> None:
+        self.unread_some = some
 
     def follow(self, numbers: Iterable[int]) -> None:
         self.followed.update(numbers)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from twisted.internet.defer import Deferred, succeed
 
 from iot_mqtt.cluster.channels import Channels, read
 from iot_mqtt.cluster.fencing import Fences
 from iot_mqtt.cluster.links import LinkError
+from iot_mqtt.cluster.loading import Loading, Owner
 from iot_mqtt.cluster.ownership import FOREIGN, RELEASED, Ownership
 from iot_mqtt.cluster.roster import Life, Roster
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.cluster import Claim
@@ -53,8 +56,11 @@ class Here:
         self.connected: Callable[[], bool] = lambda: True
         self.answer = answer
         self.asked: list[int] = []
+        loading = Loading(cast(Owner, self), self.clock, settings.fence_again)
         self.ownership = Ownership(
             self.channels,
+            loading,
+            Strays(cast(Owner, self), self.channels, loading, self.clock, settings),
             self.roster,
             self.fences,
             self.clock,
