@@ -26,6 +26,7 @@ from iot_mqtt.cluster.joining import known_nodes, note_cleaned
 from iot_mqtt.cluster.loading import Loading
 from iot_mqtt.cluster.roster import Life, Roster, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Node
@@ -69,6 +70,7 @@ class Adoption:
         registry: Registry,
         channels: Channels,
         loading: Loading,
+        strays: Strays,
         fences: Fences,
         roster: Roster,
         clock: Clock,
@@ -81,6 +83,7 @@ class Adoption:
         self._registry = registry
         self._channels = channels
         self._loading = loading
+        self._strays = strays
         self._fences = fences
         self._roster = roster
         self._clock = clock
@@ -92,8 +95,6 @@ class Adoption:
         self._at_work: set[int] = set()
         #: Nodes that are known and not there, since when.
         self._absent: dict[Life, float] = {}
-        #: By number of the dead: clients of it of which the grid did not say whether they became ours.
-        self._uncertain: dict[int, list[str]] = {}
         self._timer: Timer | None = None
         self._stopped = False
         #: Adoptions that were finished, and clients that came with them.
@@ -172,13 +173,15 @@ class Adoption:
             elif number not in self._at_work:
                 self._at_work.add(number)
                 adopting = Deferred.fromCoroutine(self._adopt(Life(number, boot)))
-                adopting.addErrback(self._failed, f"what node {number} has left cannot be taken over now")
+                adopting.addErrback(self._not_adopted, number)
                 adopting.addBoth(partial(self._over, number))
 
     def _over(self, number: int, _: object) -> None:
         self._at_work.discard(number)
-        if number in self._dead and self._uncertain.get(number):
-            self._clock.call_later(self._settings.fence_again, self._all)
+
+    def _not_adopted(self, failure: Failure, number: int) -> None:
+        self._failed(failure, f"what node {number} has left cannot be taken over now")
+        self._clock.call_later(self._settings.fence_again, self._all)
 
     def _failed(self, failure: Failure, what: str) -> None:
         self.failures += 1
@@ -207,31 +210,27 @@ class Adoption:
 
     async def _take_over(self, life: Life, lease: Lease) -> int:
         ours: list[str] = []
-        for client_id in self._uncertain.pop(life.number, ()):
-            if await self._channels.ours([client_id]):
-                ours.append(client_id)
-            else:
-                self._loading.end([client_id])
+        failed: dict[str, BaseException] = {}
         count = 0
-        failure: BaseException | None = None
         async for portion in self._channels.take_over(life, self._loading.begin):
-            self._loading.end(portion.lost)
-            if portion.failed:
-                self._uncertain.setdefault(life.number, []).extend(portion.failed)
-                failure = next(iter(portion.failed.values()))
+            self._loading.end([*portion.lost, *portion.failed])
+            failed.update(portion.failed)
             ours += portion.taken
             if len(ours) >= self._settings.adopt_chunk:
                 count += len(ours)
                 await self._loading.load(ours)
                 ours = []
-            if failure is not None or not self._may_go_on(lease):
+            if failed or not self._may_go_on(lease):
                 break
         if ours:
             count += len(ours)
             await self._loading.load(ours)
         self.clients += count
-        if failure is not None:
-            raise failure
+        for client_id in failed:
+            # It may have become ours.
+            self._strays.add(client_id)
+        for error in failed.values():
+            raise error
         return count
 
     async def _clean(self, life: Life, lease: Lease) -> None:

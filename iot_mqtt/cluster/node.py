@@ -127,6 +127,7 @@ class ClusterNode:
             registry,
             self._channels,
             self._loading,
+            self._strays,
             self._fences,
             self._roster,
             clock,

@@ -164,6 +164,25 @@ def test_an_adoption_that_the_grid_interrupts_is_finished_later() -> None:
         assert {name for name in names if world.owners(name) == ["b"]} == names
 
 
+def test_what_became_of_clients_is_not_asked_for_ever() -> None:
+    """The grid did not say whether they were adopted, and their node came back and took them: they may move again."""
+    for seed in range(10):
+        world = World("a", "b", seed=seed)
+        names = populate(world["a"], 40)
+        world.kill("a")
+        while world["b"].number not in map(world.home, names):
+            world.pass_time(0.0005)
+        world.pass_time(0.0002 * seed)
+        world["b"].door.shut = True
+        world.pass_time(0.5)
+        world.start("a")
+        world.pass_time(2.0)
+        world["b"].door.shut = False
+        world.pass_time(60.0)
+        assert {name for name in names if len(world.owners(name)) == 1} == names
+        assert all(world["b"].claim(name) is Claim.TAKEN for name in sorted(names))
+
+
 def test_a_claim_during_an_adoption_waits_for_it() -> None:
     """The client is loaded once, and then served."""
     for seed in range(10):
