@@ -17,6 +17,8 @@ _RING: Final = "iot_mqtt/cluster/links/ring.py"
 _PEERS: Final = "iot_mqtt/broker/cluster/peers.py"
 _INTEREST: Final = "iot_mqtt/broker/cluster/interest.py"
 _DEPARTED: Final = "iot_mqtt/broker/cluster/departed.py"
+_STRAYS: Final = "iot_mqtt/cluster/strays.py"
+_NOBODY: Final = "tests/unit/broker/test_nobody_takes.py"
 _NODE: Final = "tests/unit/cluster/test_node.py"
 _ADOPTING: Final = "tests/unit/cluster/test_adoption.py"
 _OWNING: Final = ("tests/unit/cluster/test_ownership.py", "tests/unit/cluster/test_roster.py")
@@ -332,5 +334,53 @@ CLUSTER: Final = (
         "",
         ("tests/unit/broker/test_interest.py",),
         "a group whose members are all on their way loses its place in the log of a node that starts",
+    ),
+    Mutation(
+        "cluster.let-go-and-forgotten",
+        "iot_mqtt/cluster/releases.py",
+        "        self._let_go(client_id)\n",
+        "",
+        (_NOBODY,),
+        "a session whose next home dies before it takes it is in nobody's memory, and nothing is recorded for it",
+    ),
+    Mutation(
+        "cluster.claimed-perhaps",
+        _OWNERSHIP,
+        "            self._strays.add(client_id)\n",
+        "",
+        ("tests/unit/cluster/test_strays.py",),
+        "the same where the grid does not say whether a claim was written",
+    ),
+    Mutation(
+        "cluster.could-not-be-loaded",
+        "iot_mqtt/broker/cluster/claims.py",
+        "        self._peers.stray(client_id)\n",
+        "",
+        (_NOBODY,),
+        "the same where a session could not be read",
+    ),
+    Mutation(
+        "cluster.wants-what-it-knows",
+        _STRAYS,
+        "            self._owner.node.unread(unread)\n",
+        "            return\n",
+        (_NOBODY,),
+        "the same where it cannot be read for long",
+    ),
+    Mutation(
+        "cluster.taken-back-as-it-was",
+        _STRAYS,
+        "            await self._take_back(ours)\n",
+        "            await self._loading.load([key.decode() for key, _ in ours])\n",
+        ("tests/unit/cluster/test_strays.py",),
+        "a session that is taken back is in two places: whoever is about to take it finds the record as it was",
+    ),
+    Mutation(
+        "cluster.adopted-perhaps",
+        _ADOPTION,
+        "            self._loading.end([*portion.lost, *portion.failed])\n",
+        "            self._loading.end(portion.lost)\n",
+        (_ADOPTING,),
+        "a client of which the grid did not say whether it was adopted can connect nowhere",
     ),
 )

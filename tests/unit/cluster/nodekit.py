@@ -279,5 +279,8 @@ class World:
 
     def home(self, client_id: str) -> int | None:
         """By its channel record: the node's number."""
-        record = self.grid.entries(CacheName.CHANNELS).get(client_id.encode())
+        record = self.record(client_id)
         return None if record is None else record[1]
+
+    def record(self, client_id: str) -> bytes | None:
+        return self.grid.entries(CacheName.CHANNELS).get(client_id.encode())
