@@ -153,6 +153,9 @@ class _Site(Site):
         channel.doorkeeper = self.doorkeeper
         return channel if self.doorkeeper.lets_in(channel, addr) else None
 
+    def startFactory(self) -> None:
+        """Twisted would make the date for its own log of requests each second, in which an idle node wakes up."""
+
     def log(self, request: WebRequest) -> None:
         """One quiet line a request. The query stays out: it may name clients and topics."""
         log.debug("%s %s %s", request.method.decode("latin-1"), request.path.decode("latin-1"), request.code)

@@ -29,6 +29,8 @@ class Loading:
         self._pause = pause
         self._waiting: dict[str, list[Deferred[None]]] = {}
         self._stopped = False
+        #: For how many reasons the broker wants everything.
+        self._unread = 0
         #: What could not be loaded, so often.
         self.failures = 0
 
@@ -61,14 +63,26 @@ class Loading:
 
     async def load(self, clients: Sequence[str]) -> None:
         """Again and again: they are ours, and nobody else can have them."""
+        unread = False
         while not self._stopped:
             loaded: Deferred[bool] = Deferred()
             self._owner.node.adopt(clients, loaded.callback)
             if await loaded:
                 break
             self.failures += 1
+            unread = self.unread(unread, some=True)
             await self._breath()
+        self.unread(unread, some=False)
         self.end(clients)
+
+    def unread(self, before: bool, *, some: bool) -> bool:
+        """Whether somebody has clients here that could not be read, and whether he had; returns ``some``."""
+        if some != before and not self._stopped:
+            others = self._unread
+            self._unread += 1 if some else -1
+            if not others or not self._unread:
+                self._owner.node.unread(some)
+        return some
 
     async def _breath(self) -> None:
         waiting: Deferred[None] = Deferred()

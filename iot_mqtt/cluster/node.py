@@ -107,7 +107,7 @@ class ClusterNode:
         self._fences.on_fenced = self._fenced
         self._channels = Channels(grid, clock, self._life, self.settings.scan_page, self.settings.swaps_at_once)
         self._loading = Loading(self, clock, self.settings.fence_again)
-        self._strays = Strays(self, self._channels, self._loading, clock, self.settings)
+        self._strays = Strays(self._channels, self._loading, clock, self.settings)
         self._releases = Releases(self._conversation, self.settings.release_timeout, self._is_busy, self._strays.add)
         self._ownership = Ownership(
             self._channels,

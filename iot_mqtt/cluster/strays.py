@@ -15,12 +15,13 @@ done it wants everything.
 from __future__ import annotations
 
 import logging
+from itertools import islice, takewhile
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.cluster.channels import Channels
-from iot_mqtt.cluster.loading import Loading, Owner
+from iot_mqtt.cluster.loading import Loading
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
@@ -35,10 +36,7 @@ EVERY = 1.0
 class Strays:
     """Of one life."""
 
-    def __init__(
-        self, owner: Owner, channels: Channels, loading: Loading, clock: Clock, settings: ClusterSettings
-    ) -> None:
-        self._owner = owner
+    def __init__(self, channels: Channels, loading: Loading, clock: Clock, settings: ClusterSettings) -> None:
         self._channels = channels
         self._loading = loading
         self._clock = clock
@@ -47,7 +45,7 @@ class Strays:
         self._due: dict[str, float] = {}
         self._timer: Timer | None = None
         self._stopped = False
-        #: The broker wants everything.
+        #: They could not be looked for.
         self._unread = False
 
     def stop(self) -> None:
@@ -66,39 +64,40 @@ class Strays:
         """It is none: the broker is about to have it, and says so if it cannot."""
         self._due.pop(client_id, None)
 
-    def _look_later(self) -> None:
+    def _look_later(self, seconds: float = EVERY) -> None:
         if self._timer is None and not self._stopped:
-            self._timer = self._clock.call_later(EVERY, self._look)
+            self._timer = self._clock.call_later(seconds, self._look)
 
     def _look(self) -> None:
         now = self._clock.monotonic()
-        due = dict([entry for entry in self._due.items() if entry[1] <= now][: self._settings.swaps_at_once])
-        looking = Deferred.fromCoroutine(self._look_at(due))
+        due = takewhile(lambda entry: entry[1] <= now, self._due.items())
+        looking = Deferred.fromCoroutine(self._look_at(dict(islice(due, self._settings.swaps_at_once))))
         looking.addErrback(self._failed)
         looking.addBoth(self._looked)
 
-    def _looked(self, _: object) -> None:
+    def _looked(self, count: int | None) -> None:
         self._timer = None
         if self._due:
-            self._look_later()
+            # A crowd has moved: what it wants is forgotten elsewhere, however many they are.
+            self._look_later(0.0 if count else EVERY)
 
     def _failed(self, failure: Failure) -> None:
         """What was looked at is still there."""
-        self._say(unread=True)
+        self._unread = self._loading.unread(self._unread, some=True)
         if failure.check(Unavailable):
             log.warning("clients that nobody may have cannot be looked for now: %s", failure.value)
         else:
             log.error("clients that nobody may have cannot be looked for", exc_info=failure.value)
 
-    async def _look_at(self, due: dict[str, float]) -> None:
+    async def _look_at(self, due: dict[str, float]) -> int:
         ours = await self._channels.ours([client_id for client_id in due if client_id not in self._loading])
         if ours and not self._stopped:
-            self._say(unread=True)
             await self._take_back(ours)
         for client_id, at in due.items():
             if self._due.get(client_id) == at:
                 del self._due[client_id]
-        self._say(unread=False)
+        self._unread = self._loading.unread(self._unread, some=False)
+        return len(due)
 
     async def _take_back(self, ours: list[Pair]) -> None:
         portion = await self._channels.take_some(ours, self._loading.begin)
@@ -108,8 +107,3 @@ class Strays:
             await self._loading.load(portion.taken)
         for error in portion.failed.values():
             raise error
-
-    def _say(self, *, unread: bool) -> None:
-        if unread != self._unread and not self._stopped:
-            self._unread = unread
-            self._owner.node.unread(unread)

@@ -361,9 +361,9 @@ CLUSTER: Final = (
     ),
     Mutation(
         "cluster.wants-what-it-knows",
-        _STRAYS,
-        "            self._owner.node.unread(unread)\n",
-        "            return\n",
+        "iot_mqtt/cluster/loading.py",
+        "                self._owner.node.unread(some)\n",
+        "                pass\n",
         (_NOBODY,),
         "the same where it cannot be read for long",
     ),

@@ -23,12 +23,12 @@ class Port:
     def __init__(self) -> None:
         self.clock = Clock()
         self.doorkeeper = Doorkeeper(LIMITS)
-        self._site = make_site(
+        self.site = make_site(
             kit.FakeView(), kit.FakeMetrics(), kit.TOKEN, reactor=self.clock, doorkeeper=self.doorkeeper
         )
 
     def connect(self, address: str = "10.0.0.1") -> Visit | None:
-        channel = self._site.buildProtocol(IPv4Address("TCP", address, 5000))
+        channel = self.site.buildProtocol(IPv4Address("TCP", address, 5000))
         return None if channel is None else Visit(channel)
 
 
@@ -143,3 +143,12 @@ def test_what_a_stranger_sends_is_not_kept(port: Port) -> None:
     assert b"401 " in visit.send(b"123")
     visit.send(head + b"Authorization: Bearer " + kit.TOKEN.encode() + b"\r\n\r\n{}")
     assert visit.channel.requests[0].content.getvalue() == b"{}"
+
+
+def test_an_open_port_that_nobody_asks_wakes_nobody(port: Port) -> None:
+    """Nothing is to be done each second."""
+    site: Any = port.site
+    site.doStart()
+    assert not port.clock.getDelayedCalls()
+    assert b"200 OK" in _visit(port).send(REQUEST)
+    site.doStop()

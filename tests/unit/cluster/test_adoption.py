@@ -145,7 +145,9 @@ def test_what_cannot_be_loaded_is_loaded_again() -> None:
     names = populate(world["a"], 3)
     world["b"].node.fails_to_adopt = 2
     world.kill("a")
-    world.pass_time(12.0)
+    world.until(lambda: world["b"].node.unread_some)
+    world.pass_time(5.0)
+    assert not world["b"].node.unread_some
     assert {name for name in names if world.owners(name) == ["b"]} == names
 
 

@@ -60,7 +60,7 @@ class Here:
         self.ownership = Ownership(
             self.channels,
             loading,
-            Strays(cast(Owner, self), self.channels, loading, self.clock, settings),
+            Strays(self.channels, loading, self.clock, settings),
             self.roster,
             self.fences,
             self.clock,

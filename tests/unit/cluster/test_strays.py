@@ -31,6 +31,25 @@ def test_who_lets_go_of_a_client_takes_it_back_when_nobody_has_it() -> None:
     assert world.home("c") == world["a"].number
 
 
+def test_a_crowd_is_taken_back_in_time() -> None:
+    """However many they are."""
+    world = World("a", "b")
+    names = [f"c{number}" for number in range(2_000)]
+    for name in names:
+        world["a"].begin_claim(name)
+    world.pass_time(2.0)
+    for name in names:
+        world["b"].begin_claim(name)
+    while world["a"].node.sessions:
+        world.pass_time(0.0005)
+    world.kill("b")
+    world.pass_time(9.0)
+    assert {name for name in names if world.owners(name) == ["a"]} == {
+        name for name in names if world.home(name) == world["a"].number
+    }
+    assert world["a"].node.sessions
+
+
 def test_a_client_that_was_taken_is_left_where_it_is() -> None:
     """Nothing is written, and nobody is asked for it."""
     world = World("a", "b")
