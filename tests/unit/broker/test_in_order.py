@@ -73,20 +73,26 @@ def test_a_log_that_cannot_be_read_holds_up_nobody() -> None:
     check(node)
 
 
+def hold(neighbour: Neighbour) -> Deferred[None]:
+    """Its log gives no answer until this is called back."""
+    answer: Deferred[None] = Deferred()
+    works = neighbour.reader.read
+
+    async def hangs(*arguments: Any) -> Any:
+        await answer
+        return await works(*arguments)
+
+    neighbour.reader.read = hangs  # type: ignore[method-assign, assignment]
+    return answer
+
+
 def test_a_log_that_gives_no_answer_holds_up_nobody_for_long() -> None:
     """Neither an error nor an end: the others wait, and go on when their patience is over."""
     node, second, _, _ = trio()
     second.publish(FAR[0])
     node.advance(1)
     publish(node, 0, 3)
-    answer: Deferred[None] = Deferred()
-    works = second.reader.read
-
-    async def hangs(*arguments: Any) -> Any:
-        await answer
-        return await works(*arguments)
-
-    second.reader.read = hangs  # type: ignore[method-assign, assignment]
+    answer = hold(second)
     reader = durable(node)
     node.advance(PATIENCE * 0.9)
     assert reader.drain() == []
@@ -199,14 +205,7 @@ def test_what_a_link_brings_to_a_reader_that_rests_is_waited_for() -> None:
     node.broker.reading.links = links = Unsure(2)
     reader = durable(node)
     node.advance(1)
-    answer: Deferred[None] = Deferred()
-    works = second.reader.read
-
-    async def hangs(*arguments: Any) -> Any:
-        await answer
-        return await works(*arguments)
-
-    second.reader.read = hangs  # type: ignore[method-assign, assignment]
+    answer = hold(second)
     second.publish(FAR[0])
     node.advance(0.1)
     third.publish(FAR[1])
