@@ -1,6 +1,5 @@
 package iotmqtt.gateway;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
@@ -69,13 +68,14 @@ class LostCopiesTest {
         whole(List.of(start(2), start(1), start(0)), written);
     }
 
-    /** Every copy says that it is complete, and is. */
+    /** Every copy says that it is complete, and is, or is soon: it may just change who holds what. */
     private static void whole(List<Ignite> servers, int written) throws InterruptedException {
         Ignite any = servers.get(0);
         Trial.until(30, () -> any.cluster().nodes().size() == 3 && any.cluster().state() == ClusterState.ACTIVE);
         Trial.until(30, () -> cache(any).lostPartitions().isEmpty() && new Copies(any).missing(false) == 0);
         for (Ignite server : servers) {
-            assertEquals(0, absent(server, written), () -> "entries that the copies of " + server.name() + " lack");
+            // What one passes for complete that is not, nobody fills: that stays.
+            Trial.until(30, () -> absent(server, written) == 0);
         }
     }
 
