@@ -335,12 +335,11 @@ class Composition:
             logs=logs,
             links=links,
             arrivals=Arrivals(self.publishing, sessions, groups, logs, links, turn, clock),
-            presence=Presence(routes, groups, logs, self.elsewhere, links, retained),
+            presence=Presence(routes, groups, logs, self.elsewhere, links, retained, unheard),
             retained=retained,
             owners=self.owners,
             homes=homes,
             releases=Releases(sessions, own, groups.leadership, departed, self.moving.hand_over, self.ending.end),
-            unheard=unheard,
         )
         claims = Claims(peers, sessions, self.owners, departed, homes)
         self.sessions.others = others = OwnSessions(own, beginnings, departed)

@@ -22,7 +22,6 @@ from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.cluster.presence import Presence
 from iot_mqtt.broker.cluster.releases import Releases
 from iot_mqtt.broker.cluster.retained_sync import RetainedSync
-from iot_mqtt.broker.cluster.unheard import KeptForUnheard
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.owners import Owners
@@ -79,7 +78,6 @@ class ThisNode:
         owners: Owners,
         homes: Homes,
         releases: Releases,
-        unheard: KeptForUnheard,
     ) -> None:
         self._log = log
         self._logs = logs
@@ -87,8 +85,7 @@ class ThisNode:
         self._forwarding = forwarding
         self._retained = retained
         self.interest, self.unread = own.interest, own.unread
-        self.doubt = unheard.doubt
-        self.peer_up, self.peer_down = presence.peer_up, presence.peer_down
+        self.peer_up, self.peer_down, self.doubt = presence.peer_up, presence.peer_down, presence.doubt
         self.stream_broken, self.node_gone = presence.stream_broken, presence.node_gone
         self.received, self.group_told, self.retained = arrivals.received, arrivals.group_told, retained.retained
         self.yields, self.release, self.adopt = owners.yields, releases.release, homes.adopt

@@ -6,6 +6,7 @@ from iot_mqtt.broker.cluster.links import Links
 from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.broker.cluster.retained_sync import RetainedSync
+from iot_mqtt.broker.cluster.unheard import KeptForUnheard
 from iot_mqtt.broker.readers.elsewhere import Elsewhere
 from iot_mqtt.broker.shared_groups import SharedGroups
 
@@ -21,6 +22,7 @@ class Presence:
         readers: Elsewhere,
         links: Links,
         retained: RetainedSync,
+        unheard: KeptForUnheard,
     ) -> None:
         self._routes = routes
         self._groups = groups
@@ -28,6 +30,7 @@ class Presence:
         self._readers = readers
         self._links = links
         self._retained = retained
+        self._unheard = unheard
 
     def peer_up(self, peer: int) -> None:
         self._routes.peer(peer).up = True
@@ -43,6 +46,10 @@ class Presence:
         self._readers.stream_broken(peer)
         self._retained.begins_anew()
         self._groups.stream_broken(peer)
+
+    def doubt(self, some: bool) -> None:
+        self._unheard.doubt(some)
+        self._groups.doubt(some)
 
     def node_gone(self, number: int) -> None:
         self._routes.down(number)

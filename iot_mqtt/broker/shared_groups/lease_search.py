@@ -1,4 +1,8 @@
-"""What a client has begun of the messages that were leased to it, when no node says so: it is in its records."""
+"""What a client has begun of the messages that were leased to it, when no node says so: it is in its records.
+
+The records of a client on a living node are behind what that one has, and say nothing of what is on its way there. So
+they are read when every node on the list is heard, and has had the time to answer.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,14 @@ from iot_mqtt.broker.shared_groups.cursor import Lease
 from iot_mqtt.broker.shared_groups.lease_book import LeaseBook
 from iot_mqtt.broker.shared_groups.node import Sessions
 from iot_mqtt.broker.shared_groups.references import places_of, split
-from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.store import Store
 
 log = logging.getLogger(__name__)
+
+#: Seconds until what nobody knows the place of is looked for in the store: by then the peers have said what is with
+#: their members.
+LOOK_AFTER = 5.0
 
 
 class LeaseSearch:
@@ -38,13 +46,27 @@ class LeaseSearch:
         self._begun = False
         #: Clients whose records are being read; whether they are to be read once more, for leases that came too late.
         self._looking: dict[str, bool] = {}
+        #: Whether a node on the list is not heard: it may have anything.
+        self._doubtful = False
+        self._timer: Timer | None = None
 
     def begin(self) -> None:
         """Everything is restored. What was to be looked for before is looked for with all."""
         self._begun = True
 
-    def look_for_all(self) -> None:
-        """All that nobody knows the place of."""
+    def doubt(self, some: bool) -> None:
+        """See ``ports.cluster.Node``."""
+        self._doubtful = some
+        self.look_later()
+
+    def look_later(self) -> None:
+        """For all that nobody knows the place of, if nobody has said it by then."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if self._doubtful else self._clock.call_later(LOOK_AFTER, self._look_for_all)
+
+    def _look_for_all(self) -> None:
+        self._timer = None
         for client_id in dict.fromkeys(lease.client_id for lease in self._book.all() if lease.peer is None):
             self.look(client_id)
 

@@ -127,11 +127,13 @@ class Leases:
                 self._book.give_back(lease.origin, lease.client_id, list(lease.left))
 
     def node_gone(self, peer: int) -> None:
-        """It is dead: what it had begun is in the records of its sessions, or nowhere."""
+        """It is dead: what it had begun is in the records of its sessions, or nowhere. What nobody knows the place of
+        may still be with one that lives.
+        """
         self.peer_down(peer)
         clients: dict[str, None] = {}
         for lease in self._book.all():
-            if lease.peer is None or lease.peer == peer:
+            if lease.peer == peer:
                 lease.peer = None
                 clients[lease.client_id] = None
         for client_id in clients:

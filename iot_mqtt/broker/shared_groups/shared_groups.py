@@ -49,9 +49,6 @@ from iot_mqtt.ports.store import Store
 from iot_mqtt.session import Flight
 from iot_mqtt.topics import parse_shared
 
-#: Seconds after a start until what was out at QoS 2 is looked for in the store: by then the peers have said what is
-#: with their members.
-LOOK_AFTER = 5.0
 #: The numbers of questions begin with the seconds of the time; they have four bytes, as those of other requests.
 LATEST = 1 << 31
 
@@ -101,7 +98,7 @@ class SharedGroups:
         self.take, self.has_room = self._member_side.take, self._member_side.has_room
         self.remembered = self._member_side.remembered
         self.told, self.end_turn, self.committed = link.told, link.end_turn, link.committed
-        self.peer_down = self._leases.peer_down
+        self.peer_down, self.doubt = self._leases.peer_down, self._search.doubt
         self.when_open = self._waiting.when_open
 
     def __iter__(self) -> Iterator[GroupCursor]:
@@ -197,7 +194,7 @@ class SharedGroups:
 
     def _begun(self, writer: int) -> None:
         """Everybody is told that a log is given out here, and asked what there is with members."""
-        self._clock.call_later(LOOK_AFTER, self._search.look_for_all)
+        self._search.look_later()
         for peer in self._link.reachable():
             self._say(peer, writer)
             self._leases.ask(peer)

@@ -211,4 +211,20 @@ SESSIONS: Final = (
         ("tests/unit/broker/test_limits.py",),
         "limits of an identity do not hold for its queues",
     ),
+    Mutation(
+        "sessions.leases-looked-for-too-early",
+        _LEASES,
+        "            if lease.peer == peer:\n                lease.peer = None",
+        "            if lease.peer is None or lease.peer == peer:\n                lease.peer = None",
+        ("tests/unit/broker/test_unheard_members.py",),
+        "when any node dies a message that is on its way to another one goes to a second member",
+    ),
+    Mutation(
+        "sessions.leases-looked-for-while-unheard",
+        "iot_mqtt/broker/shared_groups/lease_search.py",
+        "None if self._doubtful else self._clock",
+        "self._clock",
+        ("tests/unit/broker/test_unheard_members.py",),
+        "a node that stands still for long after a start has its messages given to others",
+    ),
 )
