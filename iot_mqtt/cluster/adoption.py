@@ -28,6 +28,7 @@ from iot_mqtt.cluster.roster import Life, Roster, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Node
 from iot_mqtt.ports.grid import CacheName, Grid
@@ -229,8 +230,8 @@ class Adoption:
         for client_id in failed:
             # It may have become ours.
             self._strays.add(client_id)
-        for error in failed.values():
-            raise error
+        if failed:
+            raise next(iter(failed.values()))
         return count
 
     async def _clean(self, life: Life, lease: Lease) -> None:
@@ -238,7 +239,7 @@ class Adoption:
         self._adopter.when_all_known(partial(known.callback, None))
         await known
         # Others claimed clients of it one by one, and what those want must be known everywhere as well.
-        await self._pause(self._settings.linger)
+        await pause(self._clock, self._settings.linger)
         if life.number in self._roster.members or not self._may_go_on(lease):
             return
         await self._grid.remove_prefix(CacheName.ROUTES, bytes((life.number,)))
@@ -246,8 +247,3 @@ class Adoption:
         self.finished += 1
         self.cleaned(life)
         self._adopter.tell_cleaned(life)
-
-    async def _pause(self, seconds: float) -> None:
-        waiting: Deferred[None] = Deferred()
-        self._clock.call_later(seconds, partial(waiting.callback, None))
-        await waiting

@@ -9,7 +9,6 @@ are ever the same and an old one cannot be mistaken for a new one.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from struct import Struct, error
 from typing import Final, NamedTuple
 
@@ -18,6 +17,7 @@ from twisted.python.failure import Failure
 
 from iot_mqtt.cluster.roster import Life
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import CacheName, Grid, Pair
 
@@ -105,7 +105,7 @@ class Channels:
             if len(page) < self._page:
                 return
             after = page[-1][0]
-            await self._breath()
+            await pause(self._clock, 0.0)
 
     async def ours(self, clients: Sequence[str]) -> list[Pair]:
         """The records of those whose home is here."""
@@ -151,8 +151,3 @@ class Channels:
             Deferred.fromCoroutine(self._take(key, record)).addBoth(over, client_id)
         await ended
         return portion
-
-    async def _breath(self) -> None:
-        waiting: Deferred[None] = Deferred()
-        self._clock.call_later(0.0, partial(waiting.callback, None))
-        await waiting

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from twisted.internet.defer import Deferred
-
 from iot_mqtt.cluster import links, translation
 from iot_mqtt.cluster.interests import Ours, Theirs
 from iot_mqtt.cluster.joining import Place
@@ -23,6 +21,7 @@ from iot_mqtt.cluster.links import Links, Request, Routes, RoutesAck
 from iot_mqtt.cluster.questions import Questions
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.errors import Malformed
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Forwarded, Interest, Node
 from iot_mqtt.ports.cluster_status import PeerStatus
@@ -92,9 +91,7 @@ class Conversation:
         while not self._all_told():
             if self._clock.monotonic() >= until:
                 return
-            waiting: Deferred[None] = Deferred()
-            self._clock.call_later(_LOOK, partial(waiting.callback, None))
-            await waiting
+            await pause(self._clock, _LOOK)
 
     def _all_told(self) -> bool:
         """Whether it is known what all members want."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Node
 
@@ -29,8 +29,8 @@ class Loading:
         self._pause = pause
         self._waiting: dict[str, list[Deferred[None]]] = {}
         self._stopped = False
-        #: For how many reasons the broker wants everything.
-        self._unread = 0
+        #: Who has clients here that could not be read: for them the broker wants everything.
+        self._unread: set[object] = set()
         #: What could not be loaded, so often.
         self.failures = 0
 
@@ -63,28 +63,24 @@ class Loading:
 
     async def load(self, clients: Sequence[str]) -> None:
         """Again and again: they are ours, and nobody else can have them."""
-        unread = False
+        why = object()
         while not self._stopped:
             loaded: Deferred[bool] = Deferred()
             self._owner.node.adopt(clients, loaded.callback)
             if await loaded:
                 break
             self.failures += 1
-            unread = self.unread(unread, some=True)
-            await self._breath()
-        self.unread(unread, some=False)
+            self.unread(why, some=True)
+            await pause(self._clock, self._pause)
+        self.unread(why, some=False)
         self.end(clients)
 
-    def unread(self, before: bool, *, some: bool) -> bool:
-        """Whether somebody has clients here that could not be read, and whether he had; returns ``some``."""
-        if some != before and not self._stopped:
-            others = self._unread
-            self._unread += 1 if some else -1
-            if not others or not self._unread:
-                self._owner.node.unread(some)
-        return some
-
-    async def _breath(self) -> None:
-        waiting: Deferred[None] = Deferred()
-        self._clock.call_later(self._pause, partial(waiting.callback, None))
-        await waiting
+    def unread(self, who: object, *, some: bool) -> None:
+        """Whether ``who`` has clients here that could not be read."""
+        before = bool(self._unread)
+        if some:
+            self._unread.add(who)
+        else:
+            self._unread.discard(who)
+        if bool(self._unread) != before and not self._stopped:
+            self._owner.node.unread(some)

@@ -20,7 +20,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
-from functools import partial
 from typing import Final
 
 from twisted.internet.defer import Deferred
@@ -33,6 +32,7 @@ from iot_mqtt.cluster.roster import Life, Roster, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Claim
 
@@ -111,11 +111,11 @@ class Ownership:
             return self._refuse(Refusal.GRID)
 
     async def _claim(self, client_id: str, wanted: Callable[[], bool], owner: str | None) -> tuple[Claim, str]:
-        pause = self._settings.claim_pause
+        seconds = self._settings.claim_pause
         for attempt in range(self._settings.claim_attempts):
             if attempt:
-                await self._pause(pause)
-                pause *= 2
+                await pause(self._clock, seconds)
+                seconds *= 2
             record = await self._settled(client_id)
             life = read(record).life if record is not None else None
             dead = False
@@ -183,11 +183,6 @@ class Ownership:
     def _refuse(self, reason: Refusal) -> tuple[Claim, str]:
         self.refused[reason] += 1
         return Claim.FOREIGN if reason is Refusal.FOREIGN else Claim.REFUSED, _TEXTS[reason]
-
-    async def _pause(self, seconds: float) -> None:
-        waiting: Deferred[None] = Deferred()
-        self._clock.call_later(seconds, partial(waiting.callback, None))
-        await waiting
 
 
 def _always() -> bool:

@@ -20,6 +20,8 @@ class ClusterSettings:
     #: Whether a client that was let go of is in somebody's memory is looked at after this: longer than who asked for it
     #: needs, much shorter than what it wants is recorded for.
     stray_after: float = 5.0
+    #: How often such clients are looked through.
+    stray_look: float = 1.0
     #: A life that the list of members has never shown may be about to appear; after this it is taken for dead.
     unseen_grace: float = 2.0
     #: A node whose connection to the grid ended, and of which nothing is heard for so long, has ended.

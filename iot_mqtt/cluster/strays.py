@@ -29,9 +29,6 @@ from iot_mqtt.ports.grid import Pair
 
 log = logging.getLogger(__name__)
 
-#: How often they are looked through.
-EVERY = 1.0
-
 
 class Strays:
     """Of one life."""
@@ -45,8 +42,6 @@ class Strays:
         self._due: dict[str, float] = {}
         self._timer: Timer | None = None
         self._stopped = False
-        #: They could not be looked for.
-        self._unread = False
 
     def stop(self) -> None:
         """The life is over."""
@@ -64,9 +59,9 @@ class Strays:
         """It is none: the broker is about to have it, and says so if it cannot."""
         self._due.pop(client_id, None)
 
-    def _look_later(self, seconds: float = EVERY) -> None:
+    def _look_later(self, *, at_once: bool = False) -> None:
         if self._timer is None and not self._stopped:
-            self._timer = self._clock.call_later(seconds, self._look)
+            self._timer = self._clock.call_later(0.0 if at_once else self._settings.stray_look, self._look)
 
     def _look(self) -> None:
         now = self._clock.monotonic()
@@ -79,11 +74,11 @@ class Strays:
         self._timer = None
         if self._due:
             # A crowd has moved: what it wants is forgotten elsewhere, however many they are.
-            self._look_later(0.0 if count else EVERY)
+            self._look_later(at_once=bool(count))
 
     def _failed(self, failure: Failure) -> None:
         """What was looked at is still there."""
-        self._unread = self._loading.unread(self._unread, some=True)
+        self._loading.unread(self, some=True)
         if failure.check(Unavailable):
             log.warning("clients that nobody may have cannot be looked for now: %s", failure.value)
         else:
@@ -96,7 +91,7 @@ class Strays:
         for client_id, at in due.items():
             if self._due.get(client_id) == at:
                 del self._due[client_id]
-        self._unread = self._loading.unread(self._unread, some=False)
+        self._loading.unread(self, some=False)
         return len(due)
 
     async def _take_back(self, ours: list[Pair]) -> None:
@@ -105,5 +100,5 @@ class Strays:
         if portion.taken:
             log.warning("nobody has taken what was let go of: it is here again", extra={"clients": portion.taken[:10]})
             await self._loading.load(portion.taken)
-        for error in portion.failed.values():
-            raise error
+        if portion.failed:
+            raise next(iter(portion.failed.values()))

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from typing import Protocol
-
-from twisted.internet.defer import Deferred
 
 from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.broker.uplink.reader import Uplink
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.log import (
     Breath,
@@ -112,7 +110,7 @@ class UplinkFailover:
         end = self._log.end
         try:
             while may_go_on():
-                await _pause(self._clock)
+                await pause(self._clock, KEEP_SECONDS)
                 ledger.bring_up_to_date()
                 over = ledger.safe_to >= end
                 place = ledger.place._replace(position=end) if over else ledger.place
@@ -135,12 +133,6 @@ class UplinkFailover:
         uplink, self._uplink = self._uplink, None
         if uplink is not None:
             uplink.abandon()
-
-
-async def _pause(clock: Clock) -> None:
-    waiting: Deferred[None] = Deferred()
-    clock.call_later(KEEP_SECONDS, partial(waiting.callback, None))
-    await waiting
 
 
 def _nothing() -> None:

@@ -27,6 +27,7 @@ from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.grid.ignite.whole import Finisher, Life
 from iot_mqtt.grid.ignite.writing import Writer, settle
 from iot_mqtt.grid.watching import Operation, Watchers, Watching
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
@@ -278,9 +279,7 @@ class IgniteGrid:
             raise RefusedByGateway(self.gateway.refusal)
         if self._clock.monotonic() >= until:
             raise NoServer(self._nobody())
-        looked: Deferred[None] = Deferred()
-        self._clock.call_later(LOOK, partial(looked.callback, None))
-        await looked
+        await pause(self._clock, LOOK)
 
     def _nobody(self) -> str:
         if not self.gateway.connected:

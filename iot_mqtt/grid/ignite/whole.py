@@ -20,16 +20,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from struct import Struct, error
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import DeferredLock
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.grid.watching import Operation
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 
@@ -186,7 +186,7 @@ class Finisher:
                 return
             if self._clock.monotonic() >= until:
                 raise Unavailable(f"another node is still finishing what node {number} had begun to write")
-            await self._pause()
+            await pause(self._clock, LOOK)
         # An earlier attempt of ours may have finished it, and not have been told so.
         if await self._grid.get(CacheName.META, key) == mine:
             await self._grid.compare_and_set(CacheName.META, key, mine, None)
@@ -229,8 +229,3 @@ class Finisher:
         log.info(
             "what a dead node was writing is whole", extra={"node": number, "boot": note.boot, "entries": len(batch)}
         )
-
-    async def _pause(self) -> None:
-        waiting: Deferred[None] = Deferred()
-        self._clock.call_later(LOOK, partial(waiting.callback, None))
-        await waiting

@@ -362,8 +362,8 @@ CLUSTER: Final = (
     Mutation(
         "cluster.wants-what-it-knows",
         "iot_mqtt/cluster/loading.py",
-        "                self._owner.node.unread(some)\n",
-        "                pass\n",
+        "            self._owner.node.unread(some)\n",
+        "            pass\n",
         (_NOBODY,),
         "the same where it cannot be read for long",
     ),
