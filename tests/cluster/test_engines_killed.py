@@ -1,4 +1,5 @@
-"""kill -9 of what the nodes stand on, under load: a grid server, then ZooKeeper's leader. The nodes live on.
+"""The end of what the nodes stand on, under load: a grid server's by kill -9 or a full heap, and that of ZooKeeper's
+leader. The nodes live on.
 
 ``CLUSTER_SUBSCRIBERS`` and ``CLUSTER_RATE`` (messages a second) make it larger, ``CLUSTER_ROUNDS`` longer,
 ``CLUSTER_IGNITES`` says of how many grid servers one is killed: 300, 1500, 3 and 3 are the size that it is meant for.
@@ -35,7 +36,7 @@ _STARTER = ThreadPoolExecutor(1, "starter")
 NEW_LIFE = "the life of this node is over"
 
 
-async def _run(load: Load, nodes: Nodes, victim: Callable[[], Server]) -> tuple[Figures, float]:
+async def _run(load: Load, nodes: Nodes, victim: Callable[[], Server], *, full: bool) -> tuple[Figures, float]:
     await load.start()
     longest = 0.0
     try:
@@ -43,7 +44,7 @@ async def _run(load: Load, nodes: Nodes, victim: Callable[[], Server]) -> tuple[
             await asyncio.sleep(1.0)
             load.take_stall()
             server = await asyncio.to_thread(victim)
-            server.kill()
+            await asyncio.to_thread(server.run_out_of_memory if full else server.kill)
             await asyncio.sleep(STALL_SECONDS + 2.0)
             longest = max(longest, load.take_stall())
             await asyncio.get_running_loop().run_in_executor(_STARTER, server.start)
@@ -57,19 +58,19 @@ async def _run(load: Load, nodes: Nodes, victim: Callable[[], Server]) -> tuple[
         await load.stop()
 
 
-@pytest.mark.parametrize("kind", ["ignite", "zookeeper"])
-def test_kill_9_of_a_server_stalls_the_nodes_and_no_more(nodes: Nodes, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["ignite", "ignite out of memory", "zookeeper"])
+def test_the_end_of_a_server_stalls_the_nodes_and_no_more(nodes: Nodes, kind: str) -> None:
     """Publishing goes on within seconds, no node ends or begins anew, and nothing is lost."""
     print(f"CLUSTER_SEED={SEED} kind={kind} rounds={ROUNDS} subscribers={SUBSCRIBERS} rate={RATE}")
     dice = random.Random(SEED)
 
     def victim() -> Server:
-        return dice.choice(nodes.servers.ignite) if kind == "ignite" else nodes.servers.leader
+        return dice.choice(nodes.servers.ignite) if kind != "zookeeper" else nodes.servers.leader
 
     before = [node.log_text().count(NEW_LIFE) for node in nodes]
     pids = [node.pid for node in nodes]
-    load = Load(nodes.ports, dice, subscribers=SUBSCRIBERS, rate=RATE, name=f"without-{kind}")
-    figures, stall = asyncio.run(_run(load, nodes, victim))
+    load = Load(nodes.ports, dice, subscribers=SUBSCRIBERS, rate=RATE, name=f"without-{kind.replace(' ', '-')}")
+    figures, stall = asyncio.run(_run(load, nodes, victim, full=kind == "ignite out of memory"))
     print(figures)
     assert [node.pid for node in nodes if node.process is not None and node.process.poll() is None] == pids
     assert [node.log_text().count(NEW_LIFE) for node in nodes] == before, "a node has begun anew"

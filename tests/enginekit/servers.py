@@ -7,12 +7,19 @@ ends the servers if the test session is killed.
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from iot_mqtt.app.engines import Cluster, KindName, Member, Places, Plan, snippet
 from iot_mqtt.app.engines.life import Life
+from tests.enginekit.memory import fill_heap
+
+#: A server whose heap is full has ended by then.
+OUT_OF_MEMORY_SECONDS = 60.0
+#: What a JVM says last that was told to end by it.
+OUT_OF_MEMORY = "Terminating due to java.lang.OutOfMemoryError"
 
 
 class Server:
@@ -76,6 +83,19 @@ class Server:
     def kill(self) -> None:
         """SIGKILL, as a power switch would."""
         self._signal(signal.SIGKILL)
+
+    def run_out_of_memory(self) -> None:
+        """Something in it fills its heap; returns when it has ended by that."""
+        self.touched = True
+        life = self.life
+        assert life is not None, f"{self.name} does not run"
+        ended = self.log_text().count(OUT_OF_MEMORY)
+        fill_heap(life.pid)
+        deadline = time.monotonic() + OUT_OF_MEMORY_SECONDS
+        while self.life == life:
+            assert time.monotonic() < deadline, f"{self.name} lives on with a full heap"
+            time.sleep(0.05)
+        assert self.log_text().count(OUT_OF_MEMORY) == ended + 1, "it has ended by something else"
 
     def terminate(self) -> None:
         """SIGTERM, and wait for the end."""
