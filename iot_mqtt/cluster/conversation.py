@@ -67,7 +67,7 @@ class Conversation:
         self.links = Links(messaging, clock, self, place.number, place.boot, settings.links)
         self.ours = Ours(clock, settings.known_within, lambda: self.links.peers)
         #: What nodes ask each other by name, for those above.
-        self.questions = Questions(self.links, self.flush_soon)
+        self.questions = Questions(self.links, self.flush_soon, lambda: not self._doubted)
         #: Other requests: what takes them, by name.
         self.requests: dict[str, Callable[[int, Request], None]] = {}
 

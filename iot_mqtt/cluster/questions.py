@@ -23,7 +23,9 @@ ANSWERS_WITHIN = 5.0
 class Questions:
     """Of one life of a node."""
 
-    def __init__(self, links: Links, flush_soon: Callable[[], None]) -> None:
+    def __init__(self, links: Links, flush_soon: Callable[[], None], all_heard: Callable[[], bool]) -> None:
+        """``all_heard``: whether it is known of every member what it wants."""
+        self.all_heard = all_heard
         self._links = links
         self._flush_soon = flush_soon
         #: Name → what makes the answer of the body; whatever it raises goes back as a refusal.

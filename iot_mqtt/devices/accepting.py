@@ -143,6 +143,8 @@ class Accepting:
             if route.qos == 0:
                 return f"{owner} has subscribed with QoS 0, and could not confirm it", True
             return None, False
+        if self._elsewhere.unsure:
+            return None, False
         if self._elsewhere.clustered and any(route.receiver.__class__ not in SESSIONS for route in match.plain):
             return None, False
         return f"{owner} has no session here: it has never come, or its session is over", False

@@ -42,6 +42,11 @@ class Asking(Protocol):
 
     answers: dict[str, Callable[[bytes], bytes]]
 
+    @property
+    def all_heard(self) -> Callable[[], bool]:
+        """Whether it is known of every node on the list what it wants; if not, all commands are in the log."""
+        ...
+
     def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]: ...
 
 
@@ -72,6 +77,11 @@ class Elsewhere:
     def clustered(self) -> bool:
         """Whether there are other nodes."""
         return self._asking is not None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether a node that is not heard may have sessions of which nobody here knows."""
+        return self._asking is not None and not self._asking.all_heard()
 
     def is_home(self, owner: str) -> bool:
         """Whether this node decides what becomes of a client's commands."""

@@ -126,6 +126,7 @@ class BrokerLife:
         await broker.loading.load(clients.__contains__)
         clustering.homes.begin(clients)
         cluster.loaded()
+        await self.go_beside()
         await store.settled()
         broker.census.begin()
         self.layout = Layout(
@@ -142,6 +143,9 @@ class BrokerLife:
             ]
         )
         self.ready = True
+
+    async def go_beside(self) -> None:
+        """What a node has besides its broker, once that is loaded."""
 
     async def stop(self) -> None:
         """As ``app.node.service`` does it: clients are told, all is committed, then others may have the sessions."""

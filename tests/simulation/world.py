@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from math import inf
+from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -43,6 +44,9 @@ REPAIR = 3.0
 
 class World:
     """Nodes by name; a node has one life after the other."""
+
+    #: What a node's lives are.
+    life_of: ClassVar[type[BrokerLife]] = BrokerLife
 
     def __init__(
         self,
@@ -117,7 +121,7 @@ class World:
     def start(self, name: str) -> None:
         """Another life."""
         self.starts += 1
-        life = self.lives[name] = BrokerLife(self, name)
+        life = self.lives[name] = self.life_of(self, name)
         self.all_lives.append(life)
         self.trace(f"{name} starts")
         starting = Deferred.fromCoroutine(life.start())

@@ -140,4 +140,12 @@ DEVICES: Final = (
         _TESTS,
         "no bound for commands that wait",
     ),
+    Mutation(
+        "devices.unheard-is-nobody",
+        "iot_mqtt/devices/accepting.py",
+        "        if self._elsewhere.unsure:\n            return None, False\n",
+        "",
+        ("tests/unit/devices/test_elsewhere.py",),
+        "a command fails although its device has a session, on a node that is not heard",
+    ),
 )

@@ -27,6 +27,10 @@ class Other:
         self.answers: dict[str, Callable[[bytes], bytes]] = {}
         self.asked: list[tuple[str, bytes]] = []
         self.word: bytes | str = b""
+        self.heard = True
+
+    def all_heard(self) -> bool:
+        return self.heard
 
     def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]:
         self.asked.append((name, body))
@@ -39,6 +43,18 @@ def among_others(node: DeviceNode) -> Other:
     other = Other()
     node.accompanied.join(other)
     return other
+
+
+def test_a_target_that_nobody_knows_may_be_where_nobody_is_heard() -> None:
+    """Its command waits for it. When all nodes have said what they have, there is nobody who would get it."""
+    node = DeviceNode()
+    other = among_others(node)
+    sender = node.connect("sender")
+    other.heard = False
+    order(sender, "d9", id="c1")
+    other.heard = True
+    order(sender, "d9", id="c2")
+    assert (node.state("c1"), node.state("c2")) == ("queued", "failed")
 
 
 def put(node: DeviceNode, record: StoredCommand) -> None:
