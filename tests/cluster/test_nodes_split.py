@@ -271,7 +271,7 @@ def test_why_names_a_link_that_is_cut_on_both_sides_of_it(three: Sites) -> None:
             _named(three.nodes, "behind-the-cut", "link_cut", "home_dead", "node_unheard", "store_unanswered")
             _named([cut], "behind-the-cut", "node_cut_off")
             # Where one of them has taken the session over, that is where it is: the cause is over.
-            assert all("not connected" in why(node, "behind-the-cut")[1] for node in left)
+            assert eventually(lambda: all("not connected" in why(node, "behind-the-cut")[1] for node in left), 30)
         finally:
             three.network.heal()
     three.whole()
