@@ -33,9 +33,9 @@ FAILED: Final[Mapping[str, Sequence[int]]] = {
     # PUBACKs of messages that nobody keeps waited for the commit of those behind them in the same batch.
     # A row for kept sessions went to a publisher that did not want its own.
     "batches": (599349519, 615110923, 472545936, 399706764),
-    # A follower that met a start with more shards in two steps, and read none of the new ones.
     # A node that did not hear where a device is at home said that it has no session, of commands for it.
     "commands": (204, 278),
+    # A follower that met a start with more shards in two steps, and read none of the new ones.
     "courses of the log": (392977522,),
     # A hole over the beginning of a block of the write-ahead log: batches behind it, in the same block, were not found.
     "damage of some length": (191777330,),

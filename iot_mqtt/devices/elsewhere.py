@@ -42,8 +42,7 @@ class Asking(Protocol):
 
     answers: dict[str, Callable[[bytes], bytes]]
 
-    @property
-    def all_heard(self) -> Callable[[], bool]:
+    def all_heard(self) -> bool:
         """Whether it is known of every node on the list what it wants; if not, all commands are in the log."""
         ...
 

@@ -7,7 +7,6 @@ that may not be repeated reaches its device once at most, and a state that was t
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -268,7 +267,7 @@ class CommandWalk:
                 self._device(device)
             self._move(world.watcher, 0.02)
             if rng.random() < 0.12:
-                self._trouble()
+                world.disturb(kill=0.3, stop=0.1, pause=0.1, part=0.2, heal=0.2)
             world.step(rng.uniform(0.01, 0.6))
         self._end()
 
@@ -287,27 +286,6 @@ class CommandWalk:
             device.confirm()
         else:
             self._move(device, 0.04)
-
-    def _trouble(self) -> None:
-        world, rng = self.world, self.rng
-        name, other = rng.sample(world.names, 2)
-        life, what = world.lives[name], rng.random()
-        if life.ended:
-            world.again(name)
-        elif life.paused:
-            world.resume(name)
-        elif what < 0.3:
-            world.kill(name)
-        elif what < 0.4:
-            world.stop(life)
-        elif what < 0.5:
-            world.pause(name)
-        elif what < 0.7:
-            world.network.part(name, other)
-        elif what < 0.9:
-            world.network.heal()
-        else:
-            world.wait(12.0)
 
     def _end(self) -> None:
         """Everybody is back, and confirms everything."""
@@ -336,8 +314,3 @@ class CommandWalk:
             everybody()
         world.close()
         world.leave()
-
-
-def ended_as(world: CommandWorld) -> Counter[str]:
-    """How many commands ended as what."""
-    return Counter(record.state.value for record in world.records().values())

@@ -212,6 +212,29 @@ class World:
                 if not life.ended:
                     self.ensemble.heal(name)
 
+    def disturb(self, *, kill: float, pause: float, part: float, heal: float, stop: float = 0.0) -> None:
+        """For random walks: the trouble of one node ends, or some begins, each kind with so much chance; else there is
+        none for a while.
+        """
+        name, other = self.rng.sample(self.names, 2)
+        life, what = self.lives[name], self.rng.random()
+        if life.ended:
+            self.again(name)
+        elif life.paused:
+            self.resume(name)
+        elif what < kill:
+            self.kill(name)
+        elif what < kill + stop:
+            self.stop(life)
+        elif what < kill + stop + pause:
+            self.pause(name)
+        elif what < kill + stop + pause + part:
+            self.network.part(name, other)
+        elif what < kill + stop + pause + part + heal:
+            self.network.heal()
+        else:
+            self.wait(12.0)
+
     @property
     def running(self) -> list[BrokerLife]:
         return [life for life in self.lives.values() if not life.ended and not life.paused and life.ready]

@@ -185,7 +185,7 @@ class Walk:
             for member in world.members:
                 self._member(member)
             if self.troubled and rng.random() < 0.15:
-                self._trouble()
+                world.disturb(kill=0.3, pause=0.1, part=0.2, heal=0.3)
             world.step(rng.uniform(0.01, 0.4))
         self._end()
 
@@ -215,26 +215,6 @@ class Walk:
             member.slow = True
         elif chance < 0.3:
             member.confirm()
-
-    def _trouble(self) -> None:
-        world, rng = self.world, self.rng
-        name, other = rng.sample(world.names, 2)
-        what = rng.random()
-        life = world.lives[name]
-        if life.ended:
-            world.again(name)
-        elif life.paused:
-            world.resume(name)
-        elif what < 0.3:
-            world.kill(name)
-        elif what < 0.4:
-            world.pause(name)
-        elif what < 0.6:
-            world.network.part(name, other)
-        elif what < 0.9:
-            world.network.heal()
-        else:
-            world.wait(12.0)
 
     def _end(self) -> None:
         """Everybody is back and confirms everything."""
