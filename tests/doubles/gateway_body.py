@@ -6,6 +6,9 @@ import struct
 
 NO_VALUE = 0xFFFF_FFFF
 
+#: Of one page of a READ: cache, prefix or key, the key that was had last, entries at most (0: that key alone).
+Wanted = tuple[str, bytes, bytes | None, int]
+
 
 class Body:
     """A request's body, read from the front."""
@@ -44,6 +47,23 @@ class Body:
     def value(self) -> bytes | None:
         size = self.number(4)
         return None if size == NO_VALUE else self.raw(size)
+
+    def wanted(self) -> list[Wanted]:
+        """What a READ asks for. In one piece: a simulated server is asked for hundreds of thousands."""
+        data, found = self.data, []
+        at = self.at + 2
+        for _ in range(int.from_bytes(data[self.at : at], "big")):
+            key = at + 2 + int.from_bytes(data[at : at + 2], "big")
+            after = key + 2 + int.from_bytes(data[key : key + 2], "big")
+            size = int.from_bytes(data[after : after + 4], "big")
+            end = after + 4 + (0 if size == NO_VALUE else size)
+            assert end + 4 <= len(data), "a request ends early"
+            last = None if size == NO_VALUE else data[after + 4 : end]
+            limit = int.from_bytes(data[end : end + 4], "big")
+            found.append((data[at + 2 : key].decode(), data[key + 2 : after], last, limit))
+            at = end + 4
+        self.at = at
+        return found
 
 
 def frame(op: int, body: bytes) -> bytes:

@@ -38,30 +38,42 @@ AT_ONCE: Final = 4
 TOGETHER: Final = 512
 
 
-class _Page:
-    """What is asked for, what was found of it, and who waits for it."""
+class _Question:
+    """Pages that somebody waits for, together: how long already, and what they come to."""
 
-    __slots__ = ("cache", "prefix", "after", "left", "found", "began", "done", "timer", "trouble", "pause")
+    __slots__ = ("done", "left", "began", "timer", "trouble", "pause")
 
-    def __init__(self, cache: str, prefix: bytes, limit: int, began: float, pause: float) -> None:
-        self.cache = cache
-        self.prefix = prefix
-        self.after: bytes | None = None
-        #: Entries that are still wanted; 0: the one with this key.
-        self.left = limit
-        self.found: list[Pair] = []
+    def __init__(self, pages: int, began: float, pause: float) -> None:
+        #: None: it is over.
+        self.done: Deferred[None] | None = Deferred()
+        #: Pages that are not complete.
+        self.left = pages
         self.began = began
-        self.done: Deferred[list[Pair]] | None = Deferred()
         self.timer: Timer | None = None
         self.trouble: str | None = None
         self.pause = pause
+
+
+class _Page:
+    """What is asked for, and what was found of it."""
+
+    __slots__ = ("question", "cache", "prefix", "after", "left", "found")
+
+    def __init__(self, question: _Question, cache: str, prefix: bytes, limit: int, after: bytes | None = None) -> None:
+        self.question = question
+        self.cache = cache
+        self.prefix = prefix
+        self.after = after
+        #: Entries that are still wanted; 0: the one with this key.
+        self.left = limit
+        self.found: Sequence[Pair] = ()
 
     def wanted(self) -> Wanted:
         return self.cache, self.prefix, self.after, min(self.left, MOST_ENTRIES)
 
     def take(self, page: frames.Page) -> bool:
         """Add what was found; whether that is all."""
-        self.found += page.entries
+        self.found = [*self.found, *page.entries] if self.found else page.entries
         if not page.more or (page.entries and self.left == len(page.entries)):
             return True
         # An answer that was full before may have nothing of this page.
@@ -82,7 +94,7 @@ class Pages:
         #: READs on their way.
         self._asked = 0
         self._asking: Timer | None = None
-        self._unfinished: set[_Page] = set()
+        self._unfinished: set[_Question] = set()
         self._stopped: Deferred[None] | None = None
         self.latency = Histogram()
         self.failures = self.reads = 0
@@ -90,32 +102,28 @@ class Pages:
     async def page(self, cache: CacheName, prefix: bytes, after: bytes | None, limit: int) -> list[Pair]:
         if limit <= 0 or len(prefix) > LONGEST_KEY:
             return []
-        page = self._page(cache, prefix, limit)
-        page.after = after
-        return await self._ask(page)
+        question = self._question(1)
+        page = _Page(question, name_of(cache), prefix, limit, after)
+        await self._ask(question, [page])
+        return list(page.found)
 
     async def get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
-        asked = [self._ask(self._page(cache, key, 0)) if len(key) <= LONGEST_KEY else None for key in keys]
-        values: list[bytes | None] = []
-        failure: BaseException | None = None
-        for one in asked:
-            try:
-                found = await one if one is not None else ()
-            except Unavailable as error:
-                failure = error
-            else:
-                values.append(found[0][1] if found else None)
-        if failure is not None:
-            raise failure
-        return values
+        name, question = name_of(cache), self._question(len(keys))
+        pages = [_Page(question, name, key, 0) for key in keys]
+        # There is nothing under a longer one.
+        asked = [page for page in pages if len(page.prefix) <= LONGEST_KEY]
+        if asked:
+            question.left = len(asked)
+            await self._ask(question, asked)
+        return [page.found[0][1] if page.found else None for page in pages]
 
     async def stop(self) -> None:
         """What was asked before is answered, unless nobody is there to answer."""
         if self._unfinished and self._gateway.connected:
             self._stopped = Deferred()
             await self._stopped
-        for page in list(self._unfinished):
-            self._fail(page, Unavailable("the grid was closed"))
+        for question in list(self._unfinished):
+            self._fail(question, Unavailable("the grid was closed"))
 
     # Told by the grid.
 
@@ -124,21 +132,21 @@ class Pages:
 
     def fenced(self) -> None:
         """Nobody welcomes us any more."""
-        for page in list(self._unfinished):
-            self._fail(page, self._gateway.failure())
+        for question in list(self._unfinished):
+            self._fail(question, self._gateway.failure())
 
     # Inside.
 
-    def _page(self, cache: CacheName, prefix: bytes, limit: int) -> _Page:
-        return _Page(name_of(cache), prefix, limit, self._clock.monotonic(), self._settings.retry_first / 4)
+    def _question(self, pages: int) -> _Question:
+        return _Question(pages, self._clock.monotonic(), self._settings.retry_first / 4)
 
-    def _ask(self, page: _Page) -> Deferred[list[Pair]]:
-        page.timer = self._clock.call_later(self._settings.read_patience, partial(self._too_late, page))
-        self._unfinished.add(page)
-        self._waiting.append(page)
+    def _ask(self, question: _Question, pages: Sequence[_Page]) -> Deferred[None]:
+        question.timer = self._clock.call_later(self._settings.read_patience, partial(self._too_late, question))
+        self._unfinished.add(question)
+        self._waiting.extend(pages)
         self._go_on()
-        assert page.done is not None
-        return page.done
+        assert question.done is not None
+        return question.done
 
     def _go_on(self) -> None:
         """Soon: there may be others who want something in this turn."""
@@ -151,7 +159,7 @@ class Pages:
             pages: list[_Page] = []
             while self._waiting and len(pages) < TOGETHER:
                 page = self._waiting.popleft()
-                if page.done is not None:
+                if page.question.done is not None:
                     pages.append(page)
             if pages:
                 self._asked += 1
@@ -163,69 +171,84 @@ class Pages:
         self._asked -= 1
         if isinstance(answer, Found) and len(answer.pages) != len(pages):
             answer = Done(answer.id, Status.BAD_REQUEST, f"{len(answer.pages)} pages for {len(pages)}")
+        if isinstance(answer, Found):
+            self._found(pages, answer)
+        else:
+            self._nothing([page for page in pages if page.question.done is not None], answer)
+        self._go_on()
+
+    def _found(self, pages: Sequence[_Page], answer: Found) -> None:
         unfinished: list[_Page] = []
-        for place, page in enumerate(pages):
-            if page.done is None:
+        for page, found in zip(pages, answer.pages, strict=True):
+            question = page.question
+            if question.done is None:
                 continue
-            if not isinstance(answer, Found):
-                self._nothing(page, answer)
-            elif page.take(answer.pages[place]):
-                self._finish(page)
-            else:
+            if not page.take(found):
                 unfinished.append(page)
+            elif question.left > 1:
+                question.left -= 1
+            else:
+                self._finish(question)
         # Before what came later.
         self._waiting.extendleft(reversed(unfinished))
-        self._go_on()
 
-    def _nothing(self, page: _Page, answer: Done | None) -> None:
+    def _nothing(self, pages: Sequence[_Page], answer: Done | None) -> None:
         if answer is None:
             # The connection broke. In its place behind those that are asked for again, too: first come, first served.
-            page.trouble = "the connection to the gateway broke"
-            self._again(page)
-        elif answer.status == Status.NOT_READY:
-            page.trouble = answer.detail
-            self._clock.call_later(page.pause, partial(self._again, page))
-            page.pause = min(page.pause * 2, self._settings.retry_last)
-        else:
-            self._fail(page, Unavailable(f"the grid gives no page (status {answer.status}): {answer.detail}"))
+            for page in pages:
+                page.question.trouble = "the connection to the gateway broke"
+            self._again(pages)
+            return
+        asked: dict[_Question, list[_Page]] = {}
+        for page in pages:
+            asked.setdefault(page.question, []).append(page)
+        for question, theirs in asked.items():
+            if answer.status == Status.NOT_READY:
+                question.trouble = answer.detail
+                self._clock.call_later(question.pause, partial(self._again, theirs))
+                question.pause = min(question.pause * 2, self._settings.retry_last)
+            else:
+                error = f"the grid gives no page (status {answer.status}): {answer.detail}"
+                self._fail(question, Unavailable(error))
 
-    def _again(self, page: _Page) -> None:
-        if page.done is None:
-            return
-        if self._stopped is not None and not self._gateway.connected:
-            self._fail(page, Unavailable("the grid was closed"))
-            return
-        self._waiting.append(page)
+    def _again(self, pages: Sequence[_Page]) -> None:
+        for page in pages:
+            if page.question.done is None:
+                continue
+            if self._stopped is not None and not self._gateway.connected:
+                self._fail(page.question, Unavailable("the grid was closed"))
+            else:
+                self._waiting.append(page)
         self._go_on()
 
-    def _too_late(self, page: _Page) -> None:
-        page.timer = None
+    def _too_late(self, question: _Question) -> None:
+        question.timer = None
         if self._gateway.connected:
-            trouble = page.trouble or f"no answer in {self._settings.read_patience:g} s"
-            self._fail(page, Unavailable(f"the grid cannot be read: {trouble}"))
+            trouble = question.trouble or f"no answer in {self._settings.read_patience:g} s"
+            self._fail(question, Unavailable(f"the grid cannot be read: {trouble}"))
         else:
-            self._fail(page, self._gateway.failure())
+            self._fail(question, self._gateway.failure())
 
-    def _finish(self, page: _Page) -> None:
-        done = self._forget(page)
+    def _finish(self, question: _Question) -> None:
+        done = self._forget(question)
         if done is not None:
-            done.callback(page.found)
+            done.callback(None)
         self._tell_stopped()
 
-    def _fail(self, page: _Page, error: Unavailable) -> None:
-        done = self._forget(page)
+    def _fail(self, question: _Question, error: Unavailable) -> None:
+        done = self._forget(question)
         if done is not None:
             self.failures += 1
             done.errback(error)
         self._tell_stopped()
 
-    def _forget(self, page: _Page) -> Deferred[list[Pair]] | None:
-        done, page.done = page.done, None
-        self._unfinished.discard(page)
-        self.latency.observe(self._clock.monotonic() - page.began)
-        if page.timer is not None:
-            page.timer.cancel()
-            page.timer = None
+    def _forget(self, question: _Question) -> Deferred[None] | None:
+        done, question.done = question.done, None
+        self._unfinished.discard(question)
+        self.latency.observe(self._clock.monotonic() - question.began)
+        if question.timer is not None:
+            question.timer.cancel()
+            question.timer = None
         return done
 
     def _tell_stopped(self) -> None:

@@ -68,9 +68,11 @@ class Knowledge:
             return
         begun, turns = self._begun, await self._ring.read(known, turn)
         if not all(is_complete(turns.get(number)) for number in range(known, turn)):
-            # Turns that a start has left out, or not all of their shards: there are more of these since that start.
+            # Turns that a start has left out, or not all of their shards: there may be more of these since that start.
+            extent = self._ring.extent
             begun = await self._look_for_start()
-            turns = await self._ring.read(known, turn)
+            if self._ring.extent != extent:
+                turns = await self._ring.read(known, turn)
         # The index of the blocks before the last two is there, even if the last turn itself is not complete yet.
         first = max((block_of(max(turns, default=0)) - 1) * BLOCK_TURNS, self._recent.first_turn)
         missed = first > known

@@ -28,6 +28,11 @@ class Ring:
         # An earlier version did not note the number of shards; their summaries are found by looking at all.
         self._noted = False
 
+    @property
+    def extent(self) -> int:
+        """The shards that ``read`` looks in; 0: in all there are."""
+        return self.shards if self._noted else 0
+
     async def begun(self) -> Begun | None:
         """Where the writer's last start began; None if it never was there."""
         record = await self._grid.get(CacheName.LOG_META, begun_key(self._writer))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from iot_mqtt.grid.ignite.frames import VERSION, Op, Status
-from tests.doubles.gateway_body import Body, frame, text
+from tests.doubles.gateway_body import Body, Wanted, frame, text
 
 if TYPE_CHECKING:
     from tests.simulation.ignite.link import Link
@@ -287,10 +287,10 @@ class Requests:
 
     def read(self, body: Body) -> None:
         id = body.number(4)
-        wanted = [(body.text(), body.key(), body.value(), body.number(4)) for _ in range(body.number(2))]
+        wanted = body.wanted()
         self._servers.when_all_answer(self._server, lambda: self._later(lambda: self._read(id, wanted)))
 
-    def _read(self, id: int, wanted: list[tuple[str, bytes, bytes | None, int]]) -> None:
+    def _read(self, id: int, wanted: Sequence[Wanted]) -> None:
         servers = self._servers
         if any(one.silent for one in servers.members) and self._server.member:
             servers.when_all_answer(self._server, lambda: self._read(id, wanted))
