@@ -10,7 +10,6 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
-from iot_mqtt.broker.kept_session import SESSIONS
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.sending.commands import DOWN
@@ -18,6 +17,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.devices.asked import COMMAND_ID, MAX_KEY, NewCommand, bad_id, read
+from iot_mqtt.devices.elsewhere import no_session
 from iot_mqtt.devices.telling import may_answer_to
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action
@@ -143,11 +143,7 @@ class Accepting:
             if route.qos == 0:
                 return f"{owner} has subscribed with QoS 0, and could not confirm it", True
             return None, False
-        if self._elsewhere.unsure:
-            return None, False
-        if self._elsewhere.clustered and any(route.receiver.__class__ not in SESSIONS for route in match.plain):
-            return None, False
-        return f"{owner} has no session here: it has never come, or its session is over", False
+        return (None if self._elsewhere.wants(match) else no_session(owner)), False
 
     def _message(self, record: StoredCommand, new: NewCommand, topic: bytes) -> Message:
         """What the device gets: as it was sent, with the id."""

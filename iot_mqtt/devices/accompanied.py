@@ -77,7 +77,9 @@ class Accompanied:
         self._changes = changes = Changes(turn, commits, store)
         self._telling = self.telling = telling = Telling(publishing)
         self.book = book = Book(changes, telling, clock, settings)
-        self.elsewhere = elsewhere = Elsewhere(store, changes, book, telling, sessions, clock)
+        self.elsewhere = elsewhere = Elsewhere(
+            store, changes, book, telling, sessions, commits, publishing.routes, clock
+        )
         self._accepting = accepting = Accepting(book, telling, elsewhere, publishing, sessions, clock)
         self._looking = Looking(store, accepting, elsewhere, turn, clock)
         #: What the API asks and says of commands, and what links to gateways do.

@@ -2,7 +2,8 @@
 
 The node that has the session of the target decides, and no other: it learns of a command from the node that accepted
 it, as soon as that is committed, or else when it reads the message itself. A look through the store now and then
-finds what nobody told of, because a node died at the wrong moment, and what no session is there for any more: that is
+finds what nobody told of, because a node died at the wrong moment, and what no session is there for, in the grid
+neither: its target was never there, which nobody could know while its node was not heard, or is not any more. That is
 ended by whoever swaps the record first.
 """
 
@@ -10,15 +11,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from iot_mqtt.broker.driving import done, drive
+from iot_mqtt.broker.kept_session import SESSIONS
+from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.devices.asked import bad_id
 from iot_mqtt.devices.book import told_last
 from iot_mqtt.errors import MqttError, Refused
 from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, owner_of, replace
+from iot_mqtt.ports.store import StoredSession
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.session import Session
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from iot_mqtt.devices.changes import Changes
     from iot_mqtt.devices.telling import Telling
     from iot_mqtt.ports.clock import Clock
+    from iot_mqtt.topics import Match, Routes
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +54,12 @@ class Asking(Protocol):
     def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]: ...
 
 
+class KeptSessions(Protocol):
+    """What the grid has of sessions; ``ports.store.Store`` is one."""
+
+    def sessions(self, client_id: str | None = None) -> AsyncIterator[StoredSession]: ...
+
+
 class Elsewhere:
     """Does nothing on a sole node."""
 
@@ -59,6 +70,8 @@ class Elsewhere:
         book: Book,
         telling: Telling,
         sessions: Sessions,
+        kept: KeptSessions,
+        routes: Routes[Session],
         clock: Clock,
     ) -> None:
         self._store = store
@@ -66,6 +79,8 @@ class Elsewhere:
         self._book = book
         self._telling = telling
         self._sessions = sessions
+        self._kept = kept
+        self._routes = routes
         self._clock = clock
         self._asking: Asking | None = None
         #: (owner, id) of what was committed in this turn.
@@ -77,10 +92,11 @@ class Elsewhere:
         """Whether there are other nodes."""
         return self._asking is not None
 
-    @property
-    def unsure(self) -> bool:
-        """Whether a node that is not heard may have sessions of which nobody here knows."""
-        return self._asking is not None and not self._asking.all_heard()
+    def wants(self, match: Match[Session]) -> bool:
+        """Whether another node wants what is sent there, or may, as far as is known here."""
+        if self._asking is None:
+            return False
+        return not self._asking.all_heard() or any(route.receiver.__class__ not in SESSIONS for route in match.plain)
 
     def is_home(self, owner: str) -> bool:
         """Whether this node decides what becomes of a client's commands."""
@@ -220,14 +236,30 @@ class Elsewhere:
             if self._book.kept_until(record) + NOBODYS <= now:
                 self._changes.forget_command(record)
             return
-        if self._book.ends_at(record) + NOBODYS > now:
+        if self._book.ends_at(record) + NOBODYS <= now:
+            state, why = State.UNCERTAIN if record.attempts else State.EXPIRED, "nobody answers for its target"
+        elif record.state is State.QUEUED and await self._is_nobodys(record):
+            state, why = State.FAILED, no_session(record.owner)
+        else:
             return
-        state = State.UNCERTAIN if record.attempts else State.EXPIRED
-        after = replace(
-            record, state=state, detail="nobody answers for its target", times={**record.times, state.value: now}
-        )
+        after = replace(record, state=state, detail=why, times={**record.times, state.value: now})
         if await self._store.swap_command(record, after):
             self._telling.tell(after)
+
+    async def _is_nobodys(self, record: StoredCommand) -> bool:
+        """Whether its target has no session: none that ends with its connection, which its node would tell of, and none
+        that is kept, wherever that is, or will be when its node's death is noticed.
+        """
+        if self.wants(self._routes.find(DOWN + record.target.encode())):
+            return False
+        async for _ in self._kept.sessions(record.owner):
+            return False
+        return True
+
+
+def no_session(owner: str) -> str:
+    """Why a command has failed."""
+    return f"{owner} has no session here: it has never come, or its session is over"
 
 
 def _not_loaded(client_id: str, error: BaseException) -> None:

@@ -67,7 +67,7 @@ class Routes(Generic[R]):
         self.subscription_count = 0
         self._exact: dict[str, Route[R] | Entry[R]] = {}
         self._wild: FilterTrie[Route[R] | Entry[R]] = FilterTrie()
-        self._memo: Memo[R] = Memo(self._find, memo_limit, class_of)
+        self._memo: Memo[R] = Memo(self.find, memo_limit, class_of)
         self.classes = self._memo.classes
         #: What the same entries added up to since the last change.
         self._same: dict[tuple[Any, ...], Match[R]] = {}
@@ -157,7 +157,8 @@ class Routes(Generic[R]):
         filed = self._get(filter)
         return tuple(shared.group for shared in (filed.groups or {}).values()) if isinstance(filed, Entry) else ()
 
-    def _find(self, topic: bytes) -> Match[R]:
+    def find(self, topic: bytes) -> Match[R]:
+        """What ``match`` says, for who does not ask again soon: it need not be remembered."""
         name = topic.decode()
         filed = self._wild.match(name) if self._wild.count else []
         exact = self._exact.get(name)

@@ -142,10 +142,18 @@ DEVICES: Final = (
     ),
     Mutation(
         "devices.unheard-is-nobody",
-        "iot_mqtt/devices/accepting.py",
-        "        if self._elsewhere.unsure:\n            return None, False\n",
-        "",
+        "iot_mqtt/devices/elsewhere.py",
+        "return not self._asking.all_heard() or any(",
+        "return any(",
         ("tests/unit/devices/test_elsewhere.py",),
         "a command fails although its device has a session, on a node that is not heard",
+    ),
+    Mutation(
+        "devices.kept-is-nobodys",
+        "iot_mqtt/devices/elsewhere.py",
+        "        async for _ in self._kept.sessions(record.owner):\n            return False\n",
+        "",
+        ("tests/unit/devices/test_elsewhere.py",),
+        "a command fails while its device's session is on its way from one node to another",
     ),
 )

@@ -57,6 +57,28 @@ def test_a_target_that_nobody_knows_may_be_where_nobody_is_heard() -> None:
     assert (node.state("c1"), node.state("c2")) == ("queued", "failed")
 
 
+def test_what_was_taken_in_doubt_fails_when_its_target_is_nowhere() -> None:
+    """Once all nodes are heard. A kept session on its way from one node to another is in the grid, and gets its own."""
+    node = DeviceNode()
+    other = among_others(node)
+    listener = node.listener()
+    node.device("d8").lose()
+    node.broker.moving.hand_over(node.kept_session("d8"))
+    sender = node.connect("sender")
+    other.heard = False
+    order(sender, "d8", id="c1")
+    order(sender, "d9", id="c2")
+    statuses(listener)
+    node.pass_time(31)
+    assert (node.state("c1"), node.state("c2")) == ("queued", "queued")
+    other.heard = True
+    node.pass_time(31)
+    assert (node.state("c1"), node.state("c2")) == ("queued", "failed")
+    (told,) = statuses(listener)
+    assert (told["id"], told["state"]) == ("c2", "failed")
+    assert "d9 has no session" in told["detail"]
+
+
 def put(node: DeviceNode, record: StoredCommand) -> None:
     """Another node accepted it."""
     batch = WriteBatch()
@@ -72,6 +94,7 @@ def test_a_command_that_was_accepted_elsewhere_is_told_of() -> None:
     """The home of its target reads it at once, and keeps its deadline."""
     node = DeviceNode()
     other = among_others(node)
+    other.heard = False
     node.device().lose()
     now = node.clock.wall()
     put(node, queued("c1", "d1", now, deadline=now + 5))
@@ -130,9 +153,9 @@ def test_what_nobody_told_of_is_found() -> None:
 
 
 def test_what_is_nobodys_is_ended_by_one() -> None:
-    """A minute after its time, when no home has done it."""
+    """A minute after its time, when no home has done it, and a node that is not heard may be one."""
     node = DeviceNode()
-    among_others(node)
+    among_others(node).heard = False
     now = node.clock.wall()
     put(node, queued("c1", "gone", now, deadline=now + 5))
     put(node, queued("c2", "gone", now, deadline=now + 5, attempts=1))
