@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, cycle
+from typing import NamedTuple
 
 from ledger import Account, Ledger
 from systemkit.plain import Plain
@@ -24,6 +25,33 @@ from tests.cluster.roving import RovingClient, stop
 #: Every bound on a time is multiplied by this: a machine that runs all tests is busy. The figures that the cluster is
 #: meant for are those of 1.
 PATIENCE = float(os.environ.get("CLUSTER_PATIENCE", "2"))
+
+
+class Size(NamedTuple):
+    """Of a run under load."""
+
+    rounds: int
+    subscribers: int
+    #: Messages a second.
+    rate: int
+    #: Of all that is left to chance; printed, so that it can be asked for.
+    seed: int
+
+
+def size(*, rounds: int = 1, subscribers: int, rate: int) -> Size:
+    """What ``CLUSTER_ROUNDS``, ``CLUSTER_SUBSCRIBERS``, ``CLUSTER_RATE`` and ``CLUSTER_SEED`` ask for, else these."""
+
+    def asked(name: str, otherwise: int) -> int:
+        return int(os.environ.get(f"CLUSTER_{name}", otherwise))
+
+    return Size(
+        asked("ROUNDS", rounds),
+        asked("SUBSCRIBERS", subscribers),
+        asked("RATE", rate),
+        asked("SEED", random.SystemRandom().randrange(1_000_000)),
+    )
+
+
 #: Seconds between two bursts of a publisher.
 TICK = 0.02
 PUBLISHERS = 20

@@ -9,7 +9,6 @@ Before the next server is killed the grid says that each entry has its copies ag
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import Callable
@@ -17,14 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.cluster.load import PATIENCE, Figures, Load
+from tests.cluster.load import PATIENCE, Figures, Load, size
 from tests.cluster.nodes import Nodes, eventually
 from tests.enginekit.servers import Server
 
-ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))
-SUBSCRIBERS = int(os.environ.get("CLUSTER_SUBSCRIBERS", "60"))
-RATE = int(os.environ.get("CLUSTER_RATE", "300"))
-SEED = int(os.environ.get("CLUSTER_SEED", random.SystemRandom().randrange(1_000_000)))
+ROUNDS, SUBSCRIBERS, RATE, SEED = size(subscribers=60, rate=300)
 #: Seconds in which nothing may be acknowledged.
 STALL_SECONDS = 8.0 * PATIENCE
 DRAIN_SECONDS = 40.0

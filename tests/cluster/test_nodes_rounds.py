@@ -19,14 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.cluster.conftest import ON_DISK
-from tests.cluster.load import PATIENCE, Figures, Load
+from tests.cluster.load import PATIENCE, Figures, Load, size
 from tests.cluster.nodes import SESSION_SECONDS, BrokerNode, Nodes, eventually
 from tests.enginekit.servers import Server
 
-ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "3"))
-SUBSCRIBERS = int(os.environ.get("CLUSTER_SUBSCRIBERS", "60"))
-RATE = int(os.environ.get("CLUSTER_RATE", "300"))
-SEED = int(os.environ.get("CLUSTER_SEED", random.SystemRandom().randrange(1_000_000)))
+ROUNDS, SUBSCRIBERS, RATE, SEED = size(rounds=3, subscribers=60, rate=300)
 #: Seconds until a client whose node was killed is served by another one, but for one in a hundred.
 BACK_SECONDS = 10.0 * PATIENCE
 #: Seconds after the last trouble within which everybody has everything.

@@ -25,16 +25,13 @@ from systemkit.plain import Plain
 from systemkit.process import our_command
 
 from iot_mqtt.admin.token import read_token
-from tests.cluster.load import PATIENCE, Load
+from tests.cluster.load import PATIENCE, Load, size
 from tests.cluster.nodes import SESSION_SECONDS, eventually
 from tests.cluster.sites import SiteNode, Sites, sites, unavailable
 
 WHY_NOT = unavailable()
-ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "2"))
+ROUNDS, SUBSCRIBERS, RATE, SEED = size(rounds=2, subscribers=24, rate=100)
 pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600 + 90 * ROUNDS)]
-SUBSCRIBERS = int(os.environ.get("CLUSTER_SUBSCRIBERS", "24"))
-RATE = int(os.environ.get("CLUSTER_RATE", "100"))
-SEED = int(os.environ.get("CLUSTER_SEED", random.SystemRandom().randrange(1_000_000)))
 #: An odd run has its grid on disk.
 ON_DISK = SEED % 2 == 1
 #: Seconds until a site that is cut off has sent its clients away, and until all is well after the network is.

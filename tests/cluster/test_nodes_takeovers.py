@@ -11,14 +11,12 @@ import os
 import random
 import time
 
-from tests.cluster.load import Figures, Load
+from tests.cluster.load import Figures, Load, size
 from tests.cluster.nodes import Nodes
 
 TAKEOVERS = float(os.environ.get("CLUSTER_TAKEOVERS", "50"))
 SECONDS = float(os.environ.get("CLUSTER_SECONDS", "5"))
-RATE = int(os.environ.get("CLUSTER_RATE", "250"))
-SUBSCRIBERS = int(os.environ.get("CLUSTER_SUBSCRIBERS", "50"))
-SEED = int(os.environ.get("CLUSTER_SEED", random.SystemRandom().randrange(1_000_000)))
+_, SUBSCRIBERS, RATE, SEED = size(subscribers=50, rate=250)
 DRAIN_SECONDS = 30.0
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
 import random
 import subprocess
 import sys
@@ -17,12 +16,10 @@ import pytest
 from systemkit.process import Options, clean_environment
 
 from tests.cluster import earlier
-from tests.cluster.load import Figures, Load
+from tests.cluster.load import Figures, Load, size
 from tests.cluster.nodes import Nodes, eventually
 
-SUBSCRIBERS = int(os.environ.get("CLUSTER_SUBSCRIBERS", "40"))
-RATE = int(os.environ.get("CLUSTER_RATE", "150"))
-SEED = int(os.environ.get("CLUSTER_SEED", random.SystemRandom().randrange(1_000_000)))
+_, SUBSCRIBERS, RATE, SEED = size(subscribers=40, rate=150)
 DRAIN_SECONDS = 40.0
 
 
