@@ -137,12 +137,17 @@ def _start(nodes: list[BrokerNode]) -> None:
 
 
 def _bring_back(nodes: Nodes, server: Server) -> None:
-    server.start()
-    _copied(nodes)
+    def back() -> bool:
+        # It ends by itself when it learns that it was given up, which may be now.
+        if not server.alive:
+            server.start()
+        return nodes.servers.copied()
+
+    _copied(nodes, back)
 
 
-def _copied(nodes: Nodes) -> None:
-    assert eventually(nodes.servers.copied, COPIED_SECONDS), (
+def _copied(nodes: Nodes, copied: Callable[[], bool] | None = None) -> None:
+    assert eventually(copied or nodes.servers.copied, COPIED_SECONDS), (
         f"the grid lacks copies: {[server.copies_missing for server in nodes.servers.ignite]}"
     )
 
