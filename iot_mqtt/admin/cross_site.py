@@ -13,7 +13,7 @@ import ipaddress
 import socket
 from collections.abc import Sequence
 from http import HTTPStatus
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from iot_mqtt.admin.callers import Caller
 from iot_mqtt.admin.errors import ApiError
@@ -34,11 +34,19 @@ class Hosts:
         """Whether a request may name this Host. None: it names none, so it is no browser's."""
         if host is None or "*" in self._names:
             return True
-        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        name = (_split(f"//{host}").hostname or "").rstrip(".")
         if name in self._names or _is_address(name):
             return True
         parts = name.split(".")
         return any(f"*.{'.'.join(parts[at:])}" in self._names for at in range(1, len(parts)))
+
+
+def _split(url: str) -> SplitResult:
+    """What cannot be one names no host. Python raises ``ValueError`` for brackets that are not an IPv6 address's."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def _is_address(name: str) -> bool:
@@ -55,7 +63,7 @@ def check_origin(method: str, host: str | None, origin: str | None, fetch_site: 
         return
     if fetch_site is not None and fetch_site != "same-origin":
         raise foreign(f"Sec-Fetch-Site is {fetch_site}")
-    if origin is not None and (not host or urlsplit(origin).netloc.lower() != host.lower()):
+    if origin is not None and (not host or _split(origin).netloc.lower() != host.lower()):
         raise foreign("Origin is another one than Host")
 
 

@@ -83,7 +83,10 @@ def link_problems(settings: AuthSettings) -> Iterator[tuple[str, str]]:
 
 
 def _is_near(url: str) -> bool:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
 
 

@@ -169,6 +169,11 @@ def _inputs(name: str, targets: tuple[str, ...]) -> Iterator[bytes]:
         yield from (data[CHOOSING[name] :] for data in beginnings(TARGETS[target]))
 
 
+def _at_home(data: bytes) -> bytes:
+    """Under a name that the broker's admin port goes by."""
+    return data.replace(b"Host: node", b"Host: localhost")
+
+
 class Storm:
     """The clients that mean harm."""
 
@@ -179,7 +184,7 @@ class Storm:
         self._streams = streams_of(self._dice)
         self._each = each
         self._mutators = {
-            name: Mutator(self._dice, list(_inputs(name, targets)), longest=2000)
+            name: Mutator(self._dice, [_at_home(data) for data in _inputs(name, targets)], longest=2000)
             for name, targets in OTHERS.items()
             if name in broker.ports
         }

@@ -235,8 +235,8 @@ def _of_url(options: dict[str, Any]) -> dict[str, Any]:
     """What the URL says instead of other options."""
     if options["url"] is None:
         return {}
-    parts = urlsplit(options["url"])
     try:
+        parts = urlsplit(options["url"])
         tls, ws, port = _SCHEMES[parts.scheme]
         found: dict[str, Any] = {"host": parts.hostname or "localhost", "port": parts.port or port}
     except (KeyError, ValueError):

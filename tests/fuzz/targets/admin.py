@@ -10,12 +10,16 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.protocol import connectionDone
 from twisted.internet.testing import StringTransport
 
+from iot_mqtt.admin.callers import RootToken
+from iot_mqtt.admin.cross_site import Hosts
+from iot_mqtt.admin.site import Gate
 from tests.fuzz.target import Target, head, ways
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
 
 _PEER = IPv4Address("TCP", "127.0.0.1", 1)
 _VIEW = FakeView()
-_SITE = make_browser(_VIEW).site
+_GATE = Gate(RootToken(TOKEN), hosts=Hosts(("node", "*.example"), "127.0.0.1"))
+_SITE = make_browser(_VIEW, gate=_GATE).site
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 
 
@@ -104,6 +108,9 @@ _WORDS = (
     b"..",
     b"{}",
     b"1e9",
+    b"Host: a.example:1",
+    b"Origin: http://node",
+    b"[::1]",
 )
 TARGETS = (Target("admin", run_admin, _seeds, _WORDS, 700, 1200),)
 __all__ = ["TARGETS"]

@@ -168,6 +168,7 @@ def test_nobody_can_plant_a_login(node: LoginNode) -> None:
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://localhost:8080"},
+        {"Origin": "http://[localhost:18083"},
         {"Sec_Fetch_Site": "cross-site"},
         {"Sec_Fetch_Site": "same-site"},
         {"Sec_Fetch_Site": "none"},
@@ -396,6 +397,10 @@ def test_ctl_manages_admin_users(node: LoginNode, monkeypatch: pytest.MonkeyPatc
         ((), "localhost.evil.example", False),
         ((), "127.0.0.1.evil.example", False),
         ((), "", False),
+        ((), "[", False),
+        ((), "a]", False),
+        ((), "[localhost]", False),
+        ((), "localhost\u2100", False),
         ((), None, True),
         (("mqtt.example",), "mqtt.example:18083", True),
         (("mqtt.example",), "localhost", False),
@@ -416,6 +421,7 @@ def test_a_page_that_renames_its_address_reads_nothing(node: LoginNode) -> None:
         answer = node.send("GET", path, None, {"Host": "evil.example"})
         assert (answer.status, answer.json["error"]) == (421, "unknown_host")
     assert node.log_in("ann", Host="evil.example", Origin="http://evil.example").status == 421
+    assert node.log_in("ann", Host="[localhost:18083").status == 421
     page = Page(node, node.log_in("ann"))
     assert page.ask("GET", "me", Host="evil.example").status == 421
     assert node.ask("GET", "status", Host="balancer.example").status == 200

@@ -46,6 +46,7 @@ def _setup(*arguments: str, **settings: Any) -> Setup:
         (("pub", "-t", "a", "-m", "x", "-V", "31", "-P", "x"), "-u"),
         (("pub", "-t", "a", "-m", "x", "-L", "http://h"), "mqtt://"),
         (("pub", "-t", "a", "-m", "x", "-L", "mqtt://h:99999"), "mqtt://"),
+        (("pub", "-t", "a", "-m", "x", "-L", "mqtt://[h"), "mqtt://"),
         (("pub", "-t", "a", "-m", "x", "--will-payload", "x"), "--will-topic"),
         (("pub", "-t", "a", "-m", "x", "--will-topic", "a/+"), "will"),
         (("pub", "-t", "a", "-m", "x", "-D", "publish", "nonsense", "x"), "-D publish nonsense"),

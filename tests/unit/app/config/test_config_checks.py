@@ -193,6 +193,7 @@ def test_outbox_bounds_have_an_order() -> None:
         ("auth.chain=[http]", "auth.chain", "auth.http.url"),
         ("auth.http.url=http://service.plant/", "auth.http.url", "https"),
         ("auth.jwt.jwks_url=http://idp.plant/", "auth.jwt.jwks_url", "https"),
+        ("auth.jwt.jwks_url=http://[idp.plant/", "auth.jwt.jwks_url", "https"),
         ("auth.jwt.algorithms=[none]", "auth.jwt.algorithms", "HS256"),
         ("auth.certificate.pattern='('", "auth.certificate.pattern", "regular expression"),
     ],
