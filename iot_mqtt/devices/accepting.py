@@ -165,7 +165,7 @@ class Accepting:
         return record, _taken()
 
     def _over(self, record: StoredCommand, state: State, why: str, new: NewCommand) -> StoredCommand:
-        record = _ended(record, state, why)
+        record = replace(_ended(record, state, why), untold=not self._elsewhere.is_home(record.owner))
         self._book.add(record)
         self._book.write(record, new.body)
         return record

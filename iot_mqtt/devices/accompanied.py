@@ -75,11 +75,9 @@ class Accompanied:
         self._clock = clock
         self._sessions = sessions
         self._changes = changes = Changes(turn, commits, store)
-        self._telling = self.telling = telling = Telling(publishing)
+        self.telling = telling = Telling(publishing)
         self.book = book = Book(changes, telling, clock, settings)
-        self.elsewhere = elsewhere = Elsewhere(
-            store, changes, book, telling, sessions, commits, publishing.routes, clock
-        )
+        self.elsewhere = elsewhere = Elsewhere(store, changes, book, sessions, commits, publishing.routes, clock)
         self._accepting = accepting = Accepting(book, telling, elsewhere, publishing, sessions, clock)
         self._looking = Looking(store, accepting, elsewhere, turn, clock)
         #: What the API asks and says of commands, and what links to gateways do.
@@ -125,7 +123,7 @@ class Accompanied:
         # was not set: what was read of their commands is old, and another node decides about these.
         fresh = [record for record, home in records if not clustered or sessions.get(record.owner) is home]
         for record in self.book.restore(fresh):
-            self._telling.tell(record)
+            self.book.tell(record)
         if self.settings.commands and not clustered:
             self._without_session()
         self.devices.restore([one for one in devices if is_ours(one.gateway)])

@@ -138,8 +138,18 @@ class Book:
         """Stage a record as it is, and tell it after the commit; the ticket of that."""
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
         ticket = self._changes.command(record, body)
-        self._changes.after(ticket, partial(self._telling.tell, record))
+        self._changes.after(ticket, partial(self.tell, record))
         return ticket
+
+    def tell(self, record: StoredCommand) -> None:
+        """What was committed."""
+        self._telling.tell(record)
+        if record.untold:
+            told = replace(record, untold=False)
+            tracked = self._by_id.get(record.id)
+            if tracked is not None and tracked.record is record:
+                tracked.record = told
+            self._changes.swap_after(record, told)
 
     def sent(self, tracked: Tracked) -> int:
         """It is about to leave, for the first time or again; it may when the ticket is committed."""
@@ -159,8 +169,11 @@ class Book:
         *,
         attempts: int | None = None,
         due: bool = False,
+        untold: bool = False,
     ) -> int:
-        """Another state; the ticket of its commit. ``due``: what time does to it begins anew."""
+        """Another state; the ticket of its commit. ``due``: what time does to it begins anew. ``untold``: it is marked
+        as such until it is told.
+        """
         before = tracked.record
         record = tracked.record = replace(
             before,
@@ -169,6 +182,7 @@ class Book:
             values=values,
             times={**before.times, state.value: self._clock.wall()},
             attempts=before.attempts if attempts is None else attempts,
+            untold=untold,
         )
         ticket = self.write(record)
         if state.final and not before.state.final:
@@ -209,12 +223,13 @@ class Book:
             self._set_due(tracked, min(self._clock.wall() + self._settings.grace, self.ends_at(record)))
 
     def end_session(self, owner: str) -> None:
-        """The session that was to bring them has ended."""
+        """The session that was to bring them has ended: it has no successor who would tell this."""
         for tracked in self.live(owner):
             if not tracked.unsent:
-                self.give_up(tracked, "the session ended before it was answered")
+                self.change(tracked, State.UNCERTAIN, "the session ended before it was answered", untold=True)
             else:
-                self.fail(tracked, "the session of the device ended before it was sent")
+                why = "the session of the device ended before it was sent"
+                self.change(tracked, State.FAILED, why, untold=True)
 
     def leave(self, owner: str) -> None:
         """Another node is their home now; what is staged of them is committed before it begins."""

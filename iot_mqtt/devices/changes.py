@@ -6,16 +6,20 @@ that changes several times before its batch leaves is written once.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.driving import done, drive
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, StoredDevice, StoredShadow
 from iot_mqtt.ports.store import CommitOrder, Store
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.turn import Turn
     from iot_mqtt.ports.grid import WriteBatch
+
+log = logging.getLogger(__name__)
 
 
 class Changes:
@@ -57,6 +61,11 @@ class Changes:
         if body is not None:
             self._bodies.append((command.target, command.id, body))
         return self._turn.reserve()
+
+    def swap_after(self, before: StoredCommand, after: StoredCommand) -> None:
+        """Once what this turn has is committed, and if the command has not changed by then, on whichever node."""
+        ticket = self._turn.reserve()
+        self.after(ticket, lambda: drive(self._store.swap_command(before, after), done, _not_swapped))
 
     def forget_command(self, command: StoredCommand) -> None:
         """It has been kept long enough."""
@@ -135,3 +144,7 @@ class Changes:
         waiting = self._waiting
         while waiting and waiting[0][0] <= ticket:
             self._turn.call_soon(waiting.popleft()[1])
+
+
+def _not_swapped(error: BaseException) -> None:
+    log.warning("that a command's end was told is not written; it will be told again: %s", error)

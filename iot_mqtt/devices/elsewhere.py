@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.sessions.sessions import Sessions
     from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.changes import Changes
-    from iot_mqtt.devices.telling import Telling
     from iot_mqtt.ports.clock import Clock
     from iot_mqtt.topics import Match, Routes
 
@@ -40,6 +39,8 @@ CANCEL = "commands.cancel"
 #: Seconds between two looks through the store, and how long after its time a command counts as nobody's.
 LOOK_SECONDS = 30.0
 NOBODYS = 60.0
+#: Seconds that a node has to tell what it has committed, before others do it.
+TELLING = 10.0
 
 
 class Asking(Protocol):
@@ -68,7 +69,6 @@ class Elsewhere:
         store: DeviceStore,
         changes: Changes,
         book: Book,
-        telling: Telling,
         sessions: Sessions,
         kept: KeptSessions,
         routes: Routes[Session],
@@ -77,7 +77,6 @@ class Elsewhere:
         self._store = store
         self._changes = changes
         self._book = book
-        self._telling = telling
         self._sessions = sessions
         self._kept = kept
         self._routes = routes
@@ -162,6 +161,8 @@ class Elsewhere:
             return
         same = self._book.same(record.target, record.idempotency_key)
         tracked = self._book.add(record)
+        if record.untold:
+            self._book.tell(record)
         if same is not None and record.state is State.QUEUED:
             self._book.fail(tracked, f"it repeats {same.record.id}, which is {same.record.state.value}")
 
@@ -181,8 +182,10 @@ class Elsewhere:
         if inherited and self.is_home(client_id):
             # The dead node may have committed these and not told them. What waits was told by whoever accepted it,
             # perhaps long after that death.
-            for record in told_last(record for record in records if record.state is not State.QUEUED):
-                self._telling.tell(record)
+            for record in told_last(
+                record for record in records if record.state is not State.QUEUED and not record.untold
+            ):
+                self._book.tell(record)
 
     # Cancelling.
 
@@ -235,6 +238,8 @@ class Elsewhere:
         if record.state.final:
             if self._book.kept_until(record) + NOBODYS <= now:
                 self._changes.forget_command(record)
+            elif record.untold and record.changed_at + TELLING <= now:
+                self._book.tell(record)
             return
         if self._book.ends_at(record) + NOBODYS <= now:
             state, why = State.UNCERTAIN if record.attempts else State.EXPIRED, "nobody answers for its target"
@@ -242,9 +247,10 @@ class Elsewhere:
             state, why = State.FAILED, no_session(record.owner)
         else:
             return
-        after = replace(record, state=state, detail=why, times={**record.times, state.value: now})
+        times = {**record.times, state.value: now}
+        after = replace(record, state=state, detail=why, times=times, untold=True)
         if await self._store.swap_command(record, after):
-            self._telling.tell(after)
+            self._book.tell(after)
 
     async def _is_nobodys(self, record: StoredCommand) -> bool:
         """Whether its target has no session: none that ends with its connection, which its node would tell of, and none

@@ -173,6 +173,7 @@ def encode_command(command: StoredCommand) -> bytes:
         "attempts": command.attempts,
         "detail": command.detail,
         "values": None if command.values is None else dict(command.values),
+        "untold": command.untold,
     }
     return _written({name: value for name, value in record.items() if value or name == "accepted_at"})
 
@@ -196,6 +197,7 @@ def decode_command(value: bytes) -> StoredCommand:
             attempts=int(record.get("attempts", 0)),
             detail=str(record.get("detail", "")),
             values=record.get("values"),
+            untold=bool(record.get("untold")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"a command: {error!r}") from error

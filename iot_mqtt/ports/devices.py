@@ -73,6 +73,8 @@ class StoredCommand:
     attempts: int = 0
     detail: str = ""
     values: Mapping[str, Any] | None = None
+    #: If the node that has committed this state dies, nobody succeeds to it who would tell it; until it is told.
+    untold: bool = False
     #: The body; only where it was asked for.
     body: bytes | None = None
 

@@ -17,7 +17,7 @@ from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, StoredDevi
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.store import CommitOrder
 from tests.unit.broker.harness import run
-from tests.unit.devices.devicekit import DeviceNode, command_of, order, statuses
+from tests.unit.devices.devicekit import DeviceNode, command_of, order, states, statuses
 
 
 class Other:
@@ -72,11 +72,20 @@ def test_what_was_taken_in_doubt_fails_when_its_target_is_nowhere() -> None:
     node.pass_time(31)
     assert (node.state("c1"), node.state("c2")) == ("queued", "queued")
     other.heard = True
+    swap_command, marks = node.kept.swap_command, []
+
+    async def spy(before: StoredCommand, after: StoredCommand) -> bool:
+        marks.append((before.untold, after.untold))
+        return await swap_command(before, after)
+
+    node.kept.swap_command = spy  # type: ignore[method-assign]
     node.pass_time(31)
     assert (node.state("c1"), node.state("c2")) == ("queued", "failed")
     (told,) = statuses(listener)
     assert (told["id"], told["state"]) == ("c2", "failed")
     assert "d9 has no session" in told["detail"]
+    # Whoever ended it could die before it has told that.
+    assert marks == [(False, True), (True, False)]
 
 
 def put(node: DeviceNode, record: StoredCommand) -> None:
@@ -150,6 +159,68 @@ def test_what_nobody_told_of_is_found() -> None:
     node.pass_time(31)
     node.pass_time(9)
     assert node.state("c1") == "expired"
+
+
+def untold(id: str, target: str, at: float) -> StoredCommand:
+    """Its node was killed when it had committed this."""
+    times = {"queued": at, "failed": at}
+    return StoredCommand(id, target, State.FAILED, at, times=times, detail="no session", untold=True)
+
+
+def test_what_a_dead_node_had_no_time_to_tell_is_told() -> None:
+    """Of a target without a session, which has no successor; once, and not while the node may still do it."""
+    node = DeviceNode()
+    among_others(node)
+    listener = node.listener()
+    node.pass_time(31)
+    put(node, untold("c1", "gone", node.clock.wall() - 20))
+    put(node, untold("c2", "gone", node.clock.wall() + 29))
+    node.pass_time(31)
+    assert [one["id"] for one in statuses(listener)] == ["c1"]
+    node.pass_time(31)
+    assert [one["id"] for one in statuses(listener)] == ["c2"]
+    node.pass_time(31)
+    assert not statuses(listener)
+    assert not node.record("c1").untold
+
+
+def test_what_was_not_told_is_told_where_its_target_comes_to() -> None:
+    """Its command is known there from then on, and not looked at any more."""
+    node = DeviceNode()
+    among_others(node)
+    listener = node.listener()
+    put(node, untold("c1", "d1", node.clock.wall()))
+    node.device()
+    node.pass_time(31)
+    assert states(listener) == ["failed"]
+    assert not node.record("c1").untold
+    node.pass_time(31)
+    assert not statuses(listener)
+
+
+def test_what_a_node_fails_itself_is_marked_until_it_is_told() -> None:
+    """In the same commit: for a target without a session, and for one whose session ends."""
+    node = DeviceNode()
+    among_others(node)
+    listener = node.listener()
+    device, sender = node.device(), node.connect("sender")
+    marked: list[str] = []
+    put_command = node.kept.put_command
+
+    def spy(batch: WriteBatch, command: StoredCommand) -> None:
+        if command.state.final:
+            assert command.untold
+            marked.append(command.id)
+        put_command(batch, command)
+
+    node.kept.put_command = spy  # type: ignore[method-assign]
+    order(sender, "d9", id="c1")
+    order(sender, "d1", id="c2")
+    device.disconnect(session_expiry_interval=0)
+    node.turn()
+    assert marked == ["c1", "c2"]
+    assert not any(node.record(id).untold for id in marked)
+    assert {one["id"]: one["state"] for one in statuses(listener)} == {"c1": "failed", "c2": "uncertain"}
 
 
 def test_what_is_nobodys_is_ended_by_one() -> None:
