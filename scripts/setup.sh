@@ -283,10 +283,10 @@ jars_part() {
     printf '%s' "$poms $sources" >$stamp
 }
 
-# The four jars of Spark's Kafka connector; Spark itself comes with pyspark.
+# The four jars of Spark's Kafka connector, and an archive of Spark's own classes; Spark itself comes with pyspark.
 spark_part() {
     local stamp=spark/target/.setup wanted missing=()
-    wanted=$(digest spark/pom.xml)
+    wanted="$(digest spark/pom.xml) $(basename -a .venv/lib/python3*/site-packages/pyspark-*.dist-info)"
     if [[ -f $stamp && $(<$stamp) == "$wanted" && -d spark/target/jars ]]; then
         return
     fi
@@ -301,6 +301,9 @@ spark_part() {
         tail -n 30 .venv/maven.log >&2
         die "mvn failed; all of its words are in .venv/maven.log"
     fi
+    say "making the archive of Spark's classes"
+    PYTHONPATH=spark SPARK_CONF_DIR=/nonexistent .venv/bin/python -m jobs.archive >.venv/spark-archive.log 2>&1 \
+        || say "jobs will start more slowly; .venv/spark-archive.log says why"
     printf '%s' "$wanted" >$stamp
 }
 

@@ -13,8 +13,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+#: What was made for the jobs besides their source; ``iot-mqtt pipeline`` names it where it is not beside it.
+TARGET = Path(os.environ.get("IOT_MQTT_SPARK_TARGET") or Path(__file__).parent.parent / "target")
 #: Where ``mvn -f spark/pom.xml package`` puts the connector.
-JARS = Path(__file__).parent.parent / "target" / "jars"
+JARS = TARGET / "jars"
+#: Classes as ``jobs.archive`` leaves them.
+ARCHIVE = TARGET / "classes.jsa"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 
 COMMON: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -69,6 +74,7 @@ def session(name: str, master: str, more: Mapping[str, str] | None = None, jars:
     """The session; what ``spark-submit`` was told about the master, memory and jars wins."""
     builder = SparkSession.builder.appName(name).master(master)
     options = dict(COMMON)
+    options["spark.driver.defaultJavaOptions"] = " ".join(java_options())
     if master.startswith("local"):
         options |= LOCAL
         options["spark.sql.shuffle.partitions"] = str(min(cores(master), MOST_PARTS))
@@ -79,6 +85,17 @@ def session(name: str, master: str, more: Mapping[str, str] | None = None, jars:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def java_options(made: Path | None = None) -> list[str]:
+    """For the JVM of a driver, if this process starts it. ``made``: the archive that it is to make.
+
+    One that does not fit this Java or its jars is no more than that, so Java is to say nothing of it.
+    """
+    options = [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    if made is not None:
+        return [*options, "-XX:TieredStopAtLevel=1", f"-XX:ArchiveClassesAtExit={made}"]
+    return [*options, f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else options
 
 
 def cores(master: str) -> int:

@@ -33,28 +33,11 @@ SPARK_DIR = "IOT_MQTT_SPARK_DIR"
 MAKE_JARS = "make spark-jars"
 INSTALLED_JARS = "iot-mqtt pipeline jars"
 INSTALL = "pip install 'iot-mqtt[pipeline]' (in a checkout: make pipeline)"
+#: Where jobs look for what was made for them besides their source.
+TARGET = "IOT_MQTT_SPARK_TARGET"
+#: Spark's configuration directory: none of the machine's. Java takes no archive of classes where one is in its path.
+NO_CONF = "/nonexistent"
 OLDEST_JAVA = 17
-
-#: What Spark says of itself, on standard error: warnings.
-_LOGGING = """\
-rootLogger.level = warn
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
-# These warn of what is as it should be on one machine.
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-logger.utils.name = org.apache.spark.util.Utils
-logger.utils.level = error
-logger.adaptive.name = org.apache.spark.sql.execution.streaming.ResolveWriteToStream
-logger.adaptive.level = error
-# And this one of options that only the writing or only the reading half of a Kafka client knows.
-logger.kafka.name = org.apache.kafka.clients
-logger.kafka.level = error
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +50,6 @@ class Launch:
     settings: Path
     master: str
     memory: str
-    #: Where Spark finds its configuration.
-    conf: Path
     jars: Sequence[Path] = ()
     once: bool = False
     extra: Sequence[str] = ()
@@ -109,7 +90,8 @@ class Launch:
                 "PYTHONUNBUFFERED": "1",
                 "PYSPARK_PYTHON": sys.executable,
                 "PYSPARK_SUBMIT_ARGS": shlex.join([*self.submit_arguments, "pyspark-shell"]),
-                "SPARK_CONF_DIR": str(self.conf),
+                "SPARK_CONF_DIR": NO_CONF,
+                TARGET: str(target(self.folder)),
             }
             | ({"SPARK_LOCAL_IP": "127.0.0.1"} if self.is_local else {})
         )
@@ -173,11 +155,10 @@ def check_java() -> None:
         raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java()} is {found}; set JAVA_HOME")
 
 
-def write_conf(folder: Path) -> Path:
-    """Spark's configuration directory: none of the machine's, and quiet."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
-    except OSError as error:
-        raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
-    return folder
+def make_archive(folder: Path) -> None:
+    """Have Spark make the archive of its classes. Jobs run without it, too."""
+    command = [sys.executable, "-m", "jobs.archive"]
+    environment = {**os.environ, "PYTHONPATH": str(folder), TARGET: str(target(folder)), "SPARK_CONF_DIR": NO_CONF}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if ran.returncode:
+        raise PipelineError("\n".join(["the archive of Spark's classes:", *ran.stderr.splitlines()[-5:]]))

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from iot_mqtt.app.cli import main
 from iot_mqtt.app.pipeline import launching
 from iot_mqtt.app.pipeline.errors import PipelineError
-from iot_mqtt.app.pipeline.launching import Launch, check_java, check_pyspark, find_folder, find_jars, write_conf
+from iot_mqtt.app.pipeline.launching import Launch, check_java, check_pyspark, find_folder, find_jars
 
 
 def launch(tmp_path: Path, **more: object) -> Launch:
-    return Launch("clean", tmp_path / "spark", tmp_path / "s.json", "local[2]", "1g", tmp_path / "conf", **more)  # type: ignore[arg-type]
+    return Launch("clean", tmp_path / "spark", tmp_path / "s.json", "local[2]", "1g", **more)  # type: ignore[arg-type]
 
 
 def submitted(one: Launch) -> list[str]:
@@ -67,7 +67,7 @@ def test_another_spark_of_the_machine_does_not_get_in(tmp_path: Path) -> None:
     found = launch(tmp_path).environment(environ)
     assert "SPARK_HOME" not in found
     assert "JAVA_HOME" not in found
-    assert found["SPARK_CONF_DIR"] == str(tmp_path / "conf")
+    assert not Path(found["SPARK_CONF_DIR"]).exists()
     assert found["PYTHONPATH"] == f"{tmp_path / 'spark'}{os.pathsep}/mine"
 
 
@@ -137,13 +137,6 @@ def test_no_java_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PipelineError, match="openjdk-17"):
         check_java()
-
-
-def test_spark_is_told_to_be_quiet(tmp_path: Path) -> None:
-    """In a directory of our own; again is nothing new."""
-    folder = write_conf(tmp_path / "conf")
-    assert write_conf(tmp_path / "conf") == folder
-    assert "rootLogger.level = warn" in (folder / "log4j2.properties").read_text()
 
 
 def test_what_is_missing_is_one_line_and_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

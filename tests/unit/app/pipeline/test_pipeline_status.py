@@ -165,7 +165,8 @@ def test_the_command_reads_the_files(tmp_path: Path) -> None:
     sets = ["--set", f"pipeline.dir={tmp_path}"]
     assert "no job ran yet" in CliRunner().invoke(main, ["pipeline", "status", *sets]).output
     (tmp_path / "status").mkdir()
-    (tmp_path / "status" / "clean.json").write_text(json.dumps(SAID))
+    # No process has a number as large as that.
+    (tmp_path / "status" / "clean.json").write_text(json.dumps(SAID | {"pid": 1 << 23}))
     assert "not running since" in CliRunner().invoke(main, ["pipeline", "status", *sets]).output
     found = json.loads(CliRunner().invoke(main, ["pipeline", "status", "--json", *sets]).output)
     assert (found[0]["job"], found[0]["lag"]) == ("clean", 12)
