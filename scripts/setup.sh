@@ -280,6 +280,9 @@ jars_part() {
         tail -n 30 .venv/maven.log >&2
         die "mvn failed; all of its words are in .venv/maven.log"
     fi
+    say "making the archives of their classes"
+    .venv/bin/python -m iot_mqtt.app.engines.archives >.venv/archives.log 2>&1 \
+        || say "servers will start more slowly; .venv/archives.log says why"
     printf '%s' "$poms $sources" >$stamp
 }
 

@@ -66,6 +66,14 @@ def test_up_writes_what_a_broker_needs(cluster: CommandLine) -> None:
     assert stat.S_IMODE(cluster.folder.stat().st_mode) == 0o700
 
 
+def test_servers_have_their_classes_from_archives(cluster: CommandLine) -> None:
+    """Java takes one that does not fit for none, and says nothing: it must be seen that it is there."""
+    places = Places.find()
+    for name, status in cluster.status().items():
+        mapped = Path(f"/proc/{status['pid']}/maps").read_text()
+        assert str(places.archive(name.partition("-")[0])) in mapped
+
+
 def test_status_shows_what_each_server_is(cluster: CommandLine) -> None:
     """As JSON for programs and as a table for people."""
     status = cluster.status()

@@ -218,7 +218,7 @@ def running_kafka(folder: Path, more: str = "") -> Iterator[KafkaServer]:
     """
     secure = f"{HOST}:{Ports().free()}"
     ca, keystore = _certificates(folder)
-    places = _SecurePlaces(Places.find().checkout, secure, keystore, more)
+    places = _SecurePlaces(Places.find().checkout, secure=secure, keystore=keystore, more=more)
     with keeping(folder / "servers", places, Plan.make(kafka=1)) as servers:
         one = KafkaServer(servers.cluster, servers.kafka[0].member, secure, ca)
         servers.all = [one]

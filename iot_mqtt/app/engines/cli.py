@@ -14,7 +14,18 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, Status, activation, engine_tls, shipped, snippet
+from iot_mqtt.app.engines import (
+    Cluster,
+    EngineError,
+    Places,
+    Plan,
+    Status,
+    activation,
+    archives,
+    engine_tls,
+    shipped,
+    snippet,
+)
 from iot_mqtt.app.engines.certificates import files_in, issue
 from iot_mqtt.app.engines.cluster import READY_SECONDS
 from iot_mqtt.app.terminal import field, fields, numbers, print_items
@@ -45,9 +56,14 @@ def cluster_group() -> None:
 
 @cluster_group.command()
 def jars() -> None:
-    """Make the jars that the servers are started from, with Maven and a JDK. Needs the network the first time."""
+    """Make the jars that the servers are started from, with Maven and a JDK. Needs the network the first time.
+
+    Beside them come archives of their classes, with which servers start sooner.
+    """
     try:
-        click.echo(shipped.make(Places.find().sources))
+        places = Places.find()
+        click.echo(shipped.make(places.sources))
+        archives.make(places)
     except EngineError as error:
         raise click.ClickException(str(error)) from error
 

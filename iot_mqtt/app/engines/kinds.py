@@ -7,10 +7,11 @@ the server does its work.
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from string import Template
+from tempfile import NamedTemporaryFile
 from typing import NamedTuple, Protocol
 
 from iot_mqtt.app.engines import engine_tls, probe
@@ -73,7 +74,7 @@ class Zookeeper:
         text = Template(places.template("zoo.cfg")).substitute(data=data, servers=servers)
         config.write_text(text, encoding="utf-8")
         return [
-            *_jvm(plan, places.jars("zookeeper")),
+            *_jvm(plan, places, "zookeeper", places.jars("zookeeper")),
             "-Dzookeeper.admin.enableServer=false",
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(config),
@@ -112,7 +113,7 @@ class Ignite:
             properties |= engine_tls.ignite(pem)
         return [
             *shlex.split(places.template("ignite-java17.opts"), comments=True),
-            *_jvm(plan, [_kept(jar, folder) for jar in places.jars("ignite")]),
+            *_jvm(plan, places, "ignite", [_kept(jar) for jar in places.jars("ignite")]),
             *_defines(properties),
             "org.apache.ignite.startup.cmdline.CommandLineStartup",
             str(places.config / "ignite-server.xml"),
@@ -145,7 +146,7 @@ class Kafka:
         if (pem := plan.pem(member.name)) is not None:
             text = engine_tls.kafka(text, pem)
         config.write_text(text, encoding="utf-8")
-        return [*_jvm(plan, places.jars("kafka")), "kafka.Kafka", str(config)]
+        return [*_jvm(plan, places, "kafka", places.jars("kafka")), "kafka.Kafka", str(config)]
 
     def role(self, plan: Plan, member: Member) -> Role:
         answer = probe.kafka(member.ports["client"], tls=engine_tls.client(plan))
@@ -168,17 +169,34 @@ def argument_file(arguments: list[str]) -> str:
     return "".join(f'"{argument}"\n' for argument in quoted)
 
 
-def _kept(jar: Path, folder: Path) -> Path:
-    """A jar of ours is copied: it may be made again while the server reads classes from it."""
+def _kept(jar: Path) -> Path:
+    """A jar of ours is copied: it may be made again while the server reads classes from it. By what is in it, so that
+    the same one is the same file, for which there may be an archive.
+    """
     if not jar.name.startswith("iot-"):
         return jar
-    copy = folder / jar.name
-    shutil.copyfile(jar, copy)
+    content = jar.read_bytes()
+    copy = jar.parent.parent / "kept" / f"{sha256(content).hexdigest()[:16]}-{jar.name}"
+    if not copy.exists():
+        copy.parent.mkdir(exist_ok=True)
+        with NamedTemporaryFile(dir=copy.parent, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(copy)
     return copy
 
 
-def _jvm(plan: Plan, jars: list[Path]) -> list[str]:
+def _classes(places: Places, kind: KindName) -> list[str]:
+    """Where Java leaves its classes, or finds them. It passes over an archive that does not fit its jars."""
+    quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    if places.making is not None:
+        return [*quiet, f"-XX:ArchiveClassesAtExit={places.making / places.archive(kind).name}"]
+    archive = places.archive(kind)
+    return [*quiet, f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+
+
+def _jvm(plan: Plan, places: Places, kind: KindName, jars: list[Path]) -> list[str]:
     return [
+        *_classes(places, kind),
         f"-Xms{min(_START_HEAP_MB, plan.heap_mb)}m",
         f"-Xmx{plan.heap_mb}m",
         "-XX:+ExitOnOutOfMemoryError",

@@ -20,9 +20,13 @@ INSTALLED_JARS = "iot-mqtt cluster jars"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders of one checkout that the servers are started from; a wheel's are laid out as these are."""
+    """The folders of one checkout that the servers are started from; a wheel's are laid out as these are.
+
+    ``making``: where servers that are started and end in order leave archives of their classes.
+    """
 
     checkout: Path
+    making: Path | None = None
 
     @classmethod
     def find(cls) -> Places:
@@ -58,6 +62,10 @@ class Places:
             command = INSTALLED_JARS if self.checkout == SHIPPED else MAKE_JARS
             raise EngineError(f"there are no jars in {folder}: make them with `{command}` (needs Java 17 and Maven)")
         return found
+
+    def archive(self, kind: str) -> Path:
+        """Of the classes of one kind of server; it need not be there (``engines.archives``)."""
+        return target(self.sources) / "archives" / f"{kind}.jsa"
 
     def template(self, name: str) -> str:
         """The text of a file of ``cluster/config``."""

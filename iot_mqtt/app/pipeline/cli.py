@@ -96,9 +96,8 @@ def jars() -> None:
     """
     try:
         folder = launching.find_folder(os.environ)
-        made = shipped.make(folder)
+        click.echo(shipped.make(folder))
         launching.make_archive(folder)
-        click.echo(made)
     except (EngineError, PipelineError) as error:
         raise click.ClickException(str(error)) from error
 

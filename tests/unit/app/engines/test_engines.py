@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import stat
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 
@@ -207,6 +208,37 @@ def test_the_class_path_is_the_same_each_time(tmp_path: Path, checkout: Places) 
     arguments = prepared(Plan.make(kafka=1), "kafka", tmp_path, checkout)
     classes = arguments[arguments.index("-cp") + 1].split(":")
     assert [Path(name).name for name in classes] == ["a.jar", "b.jar"]
+
+
+def test_an_archive_of_classes_is_used_where_there_is_one(tmp_path: Path, checkout: Places) -> None:
+    """Or made, where that is asked for. Java does not say that one does not fit."""
+    plan = Plan.make(kafka=1)
+    assert not [one for one in prepared(plan, "kafka", tmp_path, checkout) if "Archive" in one]
+    archive = checkout.archive("kafka")
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    arguments = prepared(plan, "kafka", tmp_path, checkout)
+    assert {f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"} <= set(arguments)
+    made = prepared(plan, "kafka", tmp_path, replace(checkout, making=tmp_path))
+    assert [one for one in made if "Archive" in one] == [f"-XX:ArchiveClassesAtExit={tmp_path / 'kafka.jsa'}"]
+
+
+def test_a_jar_of_ours_is_copied_by_what_is_in_it(tmp_path: Path, checkout: Places) -> None:
+    """So an archive is good for all servers, and none reads from a jar that is made again."""
+    jar = checkout.sources / "target" / "jars" / "ignite" / "iot-gateway.jar"
+
+    def of(content: bytes, name: str) -> Path:
+        jar.write_bytes(content)
+        (tmp_path / name).mkdir(exist_ok=True)
+        arguments = prepared(Plan.make(ignite=2), name, tmp_path / name, checkout)
+        (found,) = (one for one in arguments[arguments.index("-cp") + 1].split(":") if one.endswith(jar.name))
+        return Path(found)
+
+    first = of(b"one", "ignite-1")
+    assert first != jar
+    assert of(b"one", "ignite-2") == first
+    assert of(b"two", "ignite-1") != first
+    assert first.read_bytes() == b"one"
 
 
 def test_missing_jars_are_answered_with_the_command_that_makes_them(tmp_path: Path) -> None:
