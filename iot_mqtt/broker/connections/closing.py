@@ -28,8 +28,10 @@ TELLABLE_TO_3X = frozenset(
     }
 )
 
-#: Reasons CONNACK may carry, MQTT 5 table 3-1; others (a takeover before CONNACK) become "unspecified".
+#: Reasons CONNACK may carry, MQTT 5 table 3-1; others (a takeover before CONNACK) become "unspecified", but for those
+#: that have another name there.
 CONNACK_REASONS = frozenset(ALLOWED[PacketType.CONNACK, Role.CLIENT].values())
+_IN_CONNACK = {ReasonCode.SERVER_SHUTTING_DOWN: ReasonCode.SERVER_UNAVAILABLE}
 
 #: Reasons DISCONNECT may carry from a server, MQTT 5 table 3-13; others become "unspecified".
 DISCONNECT_REASONS = frozenset(
@@ -85,7 +87,8 @@ def farewell(
     if error.reason is ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
         return Connack(session_present=False, reason=error.reason)
     if version is ProtocolVersion.V5:
-        reason = error.reason if error.reason in CONNACK_REASONS else ReasonCode.UNSPECIFIED_ERROR
+        reason = _IN_CONNACK.get(error.reason, error.reason)
+        reason = reason if reason in CONNACK_REASONS else ReasonCode.UNSPECIFIED_ERROR
         return Connack(session_present=False, reason=reason, properties=_properties(error, reference))
     if connecting and error.reason in TELLABLE_TO_3X:
         return Connack(session_present=False, reason=error.reason)

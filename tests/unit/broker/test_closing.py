@@ -276,3 +276,13 @@ def test_only_whole_packets_keep_a_connection_alive() -> None:
             client.feed(b"\x00")
     assert client.closed
     assert node.counters.errors == {"KEEP_ALIVE_TIMEOUT": 1}
+
+
+@VERSIONS
+def test_a_client_whose_connect_meets_the_end_of_the_node_is_to_try_elsewhere(version: ProtocolVersion) -> None:
+    """CONNACK has no word for it but this one; "unspecified" would be a reason to give up."""
+    error = MqttError("the server is shutting down", R.SERVER_SHUTTING_DOWN)
+    answer = farewell(error, version, connected=False, connecting=True)
+    assert isinstance(answer, Connack)
+    sent = encode(answer, version)
+    assert sent[3] == (R.SERVER_UNAVAILABLE if version is V5 else 3)
