@@ -63,9 +63,12 @@ def jars() -> None:
     try:
         places = Places.find()
         click.echo(shipped.make(places.sources))
-        archives.make(places)
     except EngineError as error:
         raise click.ClickException(str(error)) from error
+    try:
+        archives.make(places)
+    except (EngineError, OSError) as error:
+        click.echo(f"servers will start more slowly: there are no archives: {error}", err=True)
 
 
 def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from iot_mqtt.app.cli import main
 from iot_mqtt.app.engines import EngineError, Places, places, shipped
 
 
@@ -60,3 +62,12 @@ def test_what_maven_says_is_told_and_nothing_half_made_stays(wheel: Path, monkey
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(EngineError, match="there is no mvn"):
         shipped.make(wheel / "cluster")
+
+
+def test_jars_are_good_without_archives(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where servers cannot be started, as when an image is built, or are not there."""
+    monkeypatch.setattr(Places, "find", lambda: Places(wheel))
+    result = CliRunner().invoke(main, ["cluster", "jars"])
+    assert result.exit_code == 0, result.output
+    assert str(shipped.target(wheel / "cluster") / "jars") in result.output
+    assert "servers will start more slowly" in result.output

@@ -152,3 +152,14 @@ def test_settings_are_printed_as_json() -> None:
     """For a cluster, with its own directory."""
     result = CliRunner().invoke(main, ["pipeline", "settings", "--dir", "/mnt/shared/"])
     assert '"tables": "/mnt/shared/tables"' in result.output
+
+
+def test_jars_are_good_without_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Spark is not installed, or does not start."""
+    (tmp_path / "jobs").mkdir()
+    monkeypatch.setenv("IOT_MQTT_SPARK_DIR", str(tmp_path))
+    monkeypatch.setattr("iot_mqtt.app.engines.shipped.make", lambda folder: folder / "target" / "jars")
+    result = CliRunner().invoke(main, ["pipeline", "jars"])
+    assert result.exit_code == 0, result.output
+    assert str(tmp_path / "target" / "jars") in result.output
+    assert "jobs will start more slowly" in result.output
