@@ -62,6 +62,7 @@ class Forwarding:
         self, peer: int, interest: Sequence[Interest], done: Callable[[], None], *, full: bool = False
     ) -> None:
         """See ``ports.cluster.Node``."""
+        self._own.heard(interest)
         self._routes.wants(peer, interest, full=full)
         self._groups.when_open(partial(self._acknowledge, done))
 

@@ -9,7 +9,7 @@ another node leaves its filters counted here for a while.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.broker.session import Session
@@ -62,6 +62,8 @@ class OwnInterest:
         self._lingering: Counter[str] = Counter()
         #: What earlier lives have noted in the store.
         self._stored: list[str] = []
+        #: While sessions that are at home here cannot be read: the groups that any of them may be a member of.
+        self._guarded: dict[str, None] | None = None
         #: The newest version that anything was told in.
         self.version = 0
 
@@ -131,9 +133,24 @@ class OwnInterest:
     def unread(self, some: bool) -> None:
         """See ``ports.cluster.Node``."""
         if some:
+            self._guarded = {}
             self._keep(["#"])
+            self._guard([*self._routes.kept_groups()])
         else:
-            self._keep_no_more(["#"])
+            guarded, self._guarded = self._guarded or {}, None
+            self._keep_no_more(["#", *guarded])
+
+    def heard(self, interest: Sequence[Interest]) -> None:
+        """Before the routing table follows what a peer said: whose member moves here may let go of the group there."""
+        if self._guarded is not None:
+            self._guard([one.filter for one in interest if one.kept])
+
+    def _guard(self, filters: list[str]) -> None:
+        """The log that has everything is not enough for a group: its place there ends when nobody keeps it."""
+        assert self._guarded is not None
+        new = [one for one in filters if one not in self._guarded and parse_shared(one) is not None]
+        self._guarded.update(dict.fromkeys(new))
+        self._keep(new)
 
     def _linger(self, filters: list[str]) -> None:
         """Sessions with these were here; what they want is recorded for a while, here as everywhere."""

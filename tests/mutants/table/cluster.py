@@ -271,6 +271,22 @@ CLUSTER: Final = (
         "a node that starts while another is down does not record for its sessions",
     ),
     Mutation(
+        "cluster.group-of-the-unread-ends",
+        "iot_mqtt/broker/cluster/forwarding.py",
+        "        self._own.heard(interest)\n",
+        "",
+        ("tests/unit/broker/test_interest.py",),
+        "a group whose only member has moved to where it cannot be read loses its place in the log",
+    ),
+    Mutation(
+        "cluster.group-of-an-earlier-life-ends",
+        _INTEREST,
+        "            self._guard([*self._routes.kept_groups()])\n",
+        "",
+        ("tests/unit/broker/test_interest.py",),
+        "the same where its node starts again",
+    ),
+    Mutation(
         "cluster.untold-in-everything",
         _INTEREST,
         "        self.tell()\n        return self.all()",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from iot_mqtt.broker.cluster.forwarding import Forwarding
 from iot_mqtt.broker.cluster.interest import LINGER_SECONDS, OwnInterest
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.ports.cluster import Interest, Peers
@@ -72,12 +73,18 @@ class Member(Node):
     """A node among others; ``own`` is what it wants, from before its sessions are loaded."""
 
     own: OwnInterest
+    _forwarding: Forwarding
 
     def _starting(self) -> None:
         broker, peer = self.broker, cast(Peers, Told())
         routes = PeerRoutes(peer, broker.routes, broker.groups, self.counters, broker.turn.plan)
         self.own = OwnInterest(peer, routes, broker.groups, self.store, broker.turn, self.clock)
+        self._forwarding = Forwarding(peer, self.own, routes, broker.groups, self.store, broker.turn)
         run(self.own.load())
+
+    def hear(self, *interest: Interest) -> None:
+        """As node 2 tells it."""
+        self._forwarding.peer_interest(2, interest, lambda: None)
 
 
 def test_a_group_of_an_earlier_life_is_there_before_anything_is_loaded() -> None:
@@ -97,3 +104,55 @@ def test_a_group_of_an_earlier_life_is_there_before_anything_is_loaded() -> None
     node.advance(LINGER_SECONDS + 1)
     assert not list(node.broker.groups), "nobody has come for it"
     assert node.records(CacheName.GROUPS) == 0
+
+
+def test_a_group_stays_while_a_session_that_may_be_its_member_cannot_be_read() -> None:
+    """However long that takes: its subscriptions are unknown until then, and the group's may be among them."""
+    node = Member(number=1)
+    member = durable(node)
+    member.subscribe("$share/g/t", qos=1)
+    node.store.save_route(1, "$share/g/t")
+    node.turn()
+    member.lose()
+    assert node.connect("writer").publish("t", b"owed", qos=1)
+    node.at_home = lambda _: False
+    node.restart()
+    node.own.unread(some=True)
+    node.own.loaded()
+    node.advance(LINGER_SECONDS * 3)
+    (cursor,) = node.broker.groups
+    assert cursor.owed == 1
+    assert node.records(CacheName.ROUTES), "for nodes that start meanwhile, this one among them"
+    node.own.unread(some=False)
+    node.advance(1)
+    assert not list(node.broker.groups), "all sessions are read, and none is a member"
+    assert node.records(CacheName.GROUPS) == 0
+
+
+def test_a_group_that_others_let_go_of_stays_while_a_session_cannot_be_read() -> None:
+    """Its member moved here, where it cannot be read: the node that it left counts it for half a minute more."""
+    node = Member(number=1)
+    early, late = Interest("$share/g/early", kept=True), Interest("$share/g/late", kept=True)
+    node.hear(early)
+    node.own.unread(some=True)
+    node.hear(late)
+    node.hear(Interest(early.filter), Interest(late.filter))
+    assert {cursor.group.filter for cursor in node.broker.groups} == {"early", "late"}
+    node.own.unread(some=False)
+    node.advance(1)
+    assert not list(node.broker.groups)
+
+
+def test_a_group_whose_member_could_be_read_at_last_stays() -> None:
+    """It is counted by then."""
+    node = Member(number=1)
+    node.own.unread(some=True)
+    member = durable(node)
+    node.hear(Interest("$share/g/t", kept=True))
+    member.subscribe("$share/g/t", qos=1)
+    node.own.settle(node.session("reader"))
+    node.own.unread(some=False)
+    node.hear(Interest("$share/g/t"))
+    node.advance(LINGER_SECONDS + 1)
+    assert len(list(node.broker.groups)) == 1
+    assert node.records(CacheName.ROUTES) == 1
