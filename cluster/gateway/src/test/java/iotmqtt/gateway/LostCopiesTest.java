@@ -80,26 +80,36 @@ class LostCopiesTest {
         Trial.until(30, () -> any.cluster().nodes().size() == 3 && any.cluster().state() == ClusterState.ACTIVE);
         Trial.until(30, () -> cache(any).lostPartitions().isEmpty() && new Copies(any).missing(false) == 0);
         for (Ignite server : servers) {
-            assertEquals(0, absent(server, written, true), () -> "entries that whole copies of " + server.name() + " lack");
-            Trial.until(30, () -> absent(server, written, false) == 0);
+            Trial.until(30, () -> {
+                Absent absent = Absent.of(server, written);
+                assertEquals(0, absent.whole(), () -> "entries that whole copies of " + server.name() + " lack");
+                return absent.all() == 0;
+            });
         }
     }
 
-    /** Entries that its copies lack, or those of them that say that they are complete. */
-    private static int absent(Ignite server, int written, boolean whole) {
-        Affinity<byte[]> affinity = server.affinity("iot_log");
-        GridDhtPartitionTopology topology =
-                ((IgniteEx) server).context().cache().internalCache("iot_log").context().topology();
-        int absent = 0;
-        for (int number = 0; number < written; number++) {
-            GridDhtLocalPartition copy = topology.localPartition(affinity.partition(key(number)));
-            boolean asked = !whole || copy != null && copy.state() == GridDhtPartitionState.OWNING;
-            boolean here = affinity.isPrimaryOrBackup(server.cluster().localNode(), key(number));
-            if (asked && here && cache(server).localPeek(key(number), CachePeekMode.ALL) == null) {
-                absent++;
+    /** How many entries the copies of a server lack, and how many of these those that say that they are complete. */
+    private record Absent(int all, int whole) {
+        static Absent of(Ignite server, int written) {
+            Affinity<byte[]> affinity = server.affinity("iot_log");
+            IgniteCache<byte[], byte[]> cache = cache(server);
+            GridDhtPartitionTopology topology =
+                    ((IgniteEx) server).context().cache().internalCache("iot_log").context().topology();
+            int all = 0;
+            int whole = 0;
+            for (int number = 0; number < written; number++) {
+                byte[] key = key(number);
+                GridDhtLocalPartition copy = topology.localPartition(affinity.partition(key));
+                // Asked before: it may be made complete meanwhile.
+                boolean complete = copy != null && copy.state() == GridDhtPartitionState.OWNING;
+                if (cache.localPeek(key, CachePeekMode.ALL) == null
+                        && affinity.isPrimaryOrBackup(server.cluster().localNode(), key)) {
+                    all++;
+                    whole += complete ? 1 : 0;
+                }
             }
+            return new Absent(all, whole);
         }
-        return absent;
     }
 
     private static void write(Ignite server, int first) {
