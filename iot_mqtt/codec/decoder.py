@@ -36,7 +36,7 @@ from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, run_of_one
 from iot_mqtt.codec.scan import SCANNER
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, Reader
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
-from iot_mqtt.native._pure import RoutesByForm
+from iot_mqtt.native._pure_scan import RoutesByForm
 from iot_mqtt.values import ProtocolVersion
 
 #: What ``Decoder.feed`` returns; an error can only be the last of a list.

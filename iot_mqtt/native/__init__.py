@@ -48,9 +48,9 @@ __all__ = [
     "write_at",
 ]
 
-from iot_mqtt.native._pure import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_lines import NOT_JSON, decoded
 from iot_mqtt.native._pure_packets import image_of
+from iot_mqtt.native._pure_scan import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_syncing import NUMBER
 
 MODULES: Final = tuple(
@@ -78,12 +78,23 @@ HAVE_NATIVE: Final = all(find_spec(name) is not None for name in MODULES)
 USE_NATIVE: Final = _choose(os.environ.get(SWITCH, "auto"), HAVE_NATIVE, ours=CHOICE.use)
 
 if TYPE_CHECKING or not USE_NATIVE:
-    from iot_mqtt.native._pure import Messages, Scanner, acks, locate, named, patch, payloads, publish, recode, rewrite
+    from iot_mqtt.native._pure import (
+        Messages,
+        PageReader,
+        Scanner,
+        acks,
+        locate,
+        named,
+        patch,
+        payloads,
+        publish,
+        recode,
+        rewrite,
+    )
     from iot_mqtt.native._pure_appending import RowWriter
     from iot_mqtt.native._pure_connecting import ConnectReader
     from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_packets import PacketRing
-    from iot_mqtt.native._pure_pages import PageReader
     from iot_mqtt.native._pure_records import message_record
     from iot_mqtt.native._pure_rows import RowReader
     from iot_mqtt.native._pure_syncing import serve, write_at

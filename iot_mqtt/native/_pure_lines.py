@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-from iot_mqtt.native._pure import payloads
+from iot_mqtt.native._pure_runs import payloads
 
 #: Objects and lists within one another.
 MAX_DEPTH = 256

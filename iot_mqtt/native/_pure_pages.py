@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Any
 from zlib import crc32
 
-from iot_mqtt.native._pure import FIVE, FROM_CLIENT
+from iot_mqtt.native._pure_scan import FIVE, FROM_CLIENT
 
 #: The form of a page in which nothing has an origin; its head, and that of a run.
 _PLAIN = 0x10

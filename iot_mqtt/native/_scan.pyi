@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from iot_mqtt.native._pure import RoutesByForm
+from iot_mqtt.native._pure_scan import RoutesByForm
 
 FIVE: int
 FROM_CLIENT: int

@@ -36,7 +36,7 @@ def test_off_is_the_pure_twin() -> None:
     code = "from iot_mqtt import native; print(native.USE_NATIVE, native.Scanner.__module__)"
     environment = {**os.environ, "IOT_MQTT_NATIVE": "off"}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["False", "iot_mqtt.native._pure"]
+    assert ran.stdout.split() == ["False", "iot_mqtt.native._pure_scan"]
 
 
 def test_both_twins_offer_the_same() -> None:
@@ -48,7 +48,6 @@ def test_both_twins_offer_the_same() -> None:
         _pure_appending,
         _pure_connecting,
         _pure_lines,
-        _pure_pages,
         _pure_records,
         _pure_rows,
         _pure_syncing,
@@ -61,7 +60,6 @@ def test_both_twins_offer_the_same() -> None:
     elsewhere = {
         "ConnectReader",
         "PacketRing",
-        "PageReader",
         "RowReader",
         "RowWriter",
         "message_record",
@@ -79,7 +77,6 @@ def test_both_twins_offer_the_same() -> None:
     assert native.object_line in (_lines.object_line, _pure_lines.object_line)
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
-    assert native.PageReader in (_scan.PageReader, _pure_pages.PageReader)
     assert native.RowWriter in (_appending.RowWriter, _pure_appending.RowWriter)
     assert native.RowReader in (_rows.RowReader, _pure_rows.RowReader)
     assert native.message_record in (_records.message_record, _pure_records.message_record)
