@@ -19,8 +19,8 @@ from iot_mqtt.app.engines.places import Places
 from iot_mqtt.app.engines.plan import Plan
 
 
-def make(places: Places) -> list[Path]:
-    """Make them, or again; nobody sees half of one. Returns those that came of it."""
+def make(places: Places) -> None:
+    """Make them, or again; nobody sees half of one."""
     plan = Plan.make(ignite=1, zookeeper=1, kafka=1)
     wanted = [places.archive(kind) for kind in KINDS]
     folder = wanted[0].parent
@@ -32,14 +32,13 @@ def make(places: Places) -> list[Path]:
             cluster.up(plan)
         finally:
             cluster.down()
-        made = [archive for archive in wanted if (making / archive.name).exists()]
-        for archive in made:
-            (making / archive.name).replace(archive)
-    return made
+        for archive in wanted:
+            if (made := making / archive.name).exists():
+                made.replace(archive)
 
 
 if __name__ == "__main__":
     try:
         make(Places.find())
-    except EngineError as error:
+    except (EngineError, OSError) as error:
         sys.exit(str(error))
