@@ -66,6 +66,8 @@ LOCAL: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+#: Until a JVM has ended that writes an archive of its classes.
+_END_SECONDS = 120
 #: Parts of a shuffle on one machine; a query with state keeps the number that it began with.
 MOST_PARTS = 16
 
@@ -85,6 +87,16 @@ def session(name: str, master: str, more: Mapping[str, str] | None = None, jars:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def end(spark: SparkSession) -> None:
+    """Stop the session, and wait until the JVM that this process started for it has ended in order."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=_END_SECONDS)
 
 
 def java_options(made: Path | None = None) -> list[str]:

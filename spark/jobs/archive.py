@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from iot_spark import running
 from iot_spark.progress import Progress
-from iot_spark.session import ARCHIVE, java_options, session
+from iot_spark.session import ARCHIVE, end, java_options, session
 from iot_spark.settings import Settings, settings_of
 from iot_spark.sinks import TableSink
 from pyspark.sql import SparkSession
@@ -29,7 +29,6 @@ _JOBS = {"clean": clean.begin, "aggregate": aggregate.begin, "alarm": alarm.begi
 #: Any moment will do, in milliseconds.
 _NOON = 1_790_000_000_000
 _RULE = {"name": "hot", "match": {"tag": "t"}, "kind": "threshold", "above": 50, "command": {"target": "{gateway}"}}
-_SECONDS = 120
 
 
 def main() -> int:
@@ -39,7 +38,8 @@ def main() -> int:
         made = Path(folder) / ARCHIVE.name
         spark = session("archive", MASTER, {"spark.driver.defaultJavaOptions": " ".join(java_options(made=made))})
         train(spark, Path(folder))
-        _end(spark)
+        # Java writes the archive when it ends in order.
+        end(spark)
         if not made.exists():
             sys.stderr.write("Java has made no archive\n")
             return 1
@@ -92,16 +92,6 @@ def _records() -> Iterator[dict[str, object]]:
             "schema": 1,
         }
     yield {"no": "reading"}
-
-
-def _end(spark: SparkSession) -> None:
-    """Its JVM writes the archive when it ends in order."""
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=_SECONDS)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from iot_spark.session import connector, session
+from iot_spark.session import connector, end, session
 from pyspark.sql import SparkSession
 
 from tests.enginekit.jvm import QUICK
@@ -27,10 +27,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": QUICK["JAVA_TOOL_OPTIONS"],
     }
     found = session("tests", "local[2]", more, jars=connector())
-    gateway = found.sparkContext._gateway
-    assert gateway is not None
     yield found
-    found.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=30)
+    end(found)
