@@ -305,7 +305,7 @@ spark_part() {
         die "mvn failed; all of its words are in .venv/maven.log"
     fi
     say "making the archive of Spark's classes"
-    PYTHONPATH=spark SPARK_CONF_DIR=/nonexistent .venv/bin/python -m jobs.archive >.venv/spark-archive.log 2>&1 \
+    PYTHONPATH=spark .venv/bin/python -m jobs.archive >.venv/spark-archive.log 2>&1 \
         || say "jobs will start more slowly; .venv/spark-archive.log says why"
     printf '%s' "$wanted" >$stamp
 }

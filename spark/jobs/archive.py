@@ -10,6 +10,7 @@ The training run is each job once, over a few readings.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,9 @@ _RULE = {"name": "hot", "match": {"tag": "t"}, "kind": "threshold", "above": 50,
 
 def main() -> int:
     """Make it, or again. Nobody sees half of it."""
+    # As `iot-mqtt pipeline` starts jobs: Java makes no archive where a folder, such as that of the machine's
+    # configuration, is in its path.
+    os.environ["SPARK_CONF_DIR"] = "/nonexistent"
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=ARCHIVE.parent, prefix="archive-") as folder:
         made = Path(folder) / ARCHIVE.name

@@ -158,7 +158,7 @@ def check_java() -> None:
 def make_archive(folder: Path) -> None:
     """Have Spark make the archive of its classes. Jobs run without it, too."""
     command = [sys.executable, "-m", "jobs.archive"]
-    environment = {**os.environ, "PYTHONPATH": str(folder), TARGET: str(target(folder)), "SPARK_CONF_DIR": NO_CONF}
+    environment = {**os.environ, "PYTHONPATH": str(folder), TARGET: str(target(folder))}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if ran.returncode:
         raise PipelineError("\n".join(["the archive of Spark's classes:", *ran.stderr.splitlines()[-5:]]))
