@@ -88,9 +88,7 @@ class Lives:
         making.addErrback(lambda failure: log.warning("no first admin user: %s", failure.getErrorMessage()))
 
     def _life(self, config: Config, loaded: LoadedConfig | None) -> Service:
-        service = Service(config, self._reactor, self._over, loaded)
-        service.reread = self._reread
-        return service
+        return Service(config, self._reactor, self._over, loaded, self._reread)
 
     def _over(self, reason: str) -> None:
         if not self._stopping:

@@ -30,6 +30,7 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
+from iot_mqtt.app.node.config_files import ConfigFiles
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.disk_room import DiskRoom
@@ -57,7 +58,6 @@ from iot_mqtt.app.node.topic_knowledge import TopicKnowledge
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.node.watching import Watching
-from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.bans import SWEEP_SECONDS as BANS_SECONDS
 from iot_mqtt.auth.bans import BanBook
 from iot_mqtt.auth.service import Access
@@ -101,8 +101,6 @@ DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
 #: Seconds between two looks at the logs of dead nodes.
 CARE_SECONDS = 60.0
-#: Seconds for the configuration to be read again.
-CONFIG_PATIENCE = 10.0
 
 
 class Service:
@@ -110,8 +108,6 @@ class Service:
 
     broker: Composition
     view: View
-    #: The configuration again, as it was read at the start; None: it came from nowhere.
-    reread: Reread | None = None
 
     def __init__(
         self,
@@ -119,13 +115,15 @@ class Service:
         reactor: TurnReactor,
         on_over: Callable[[str], None],
         loaded: LoadedConfig | None = None,
+        reread: Reread | None = None,
     ) -> None:
         """``on_over`` is called when this life is over although nobody asked for it, with the reason. ``loaded``: what
-        the configuration was read from, if it was; then it can be changed.
+        the configuration was read from, if it was; then it can be changed, and ``reread`` reads it again.
         """
         self.live = LiveKeys(config)
         config = self._config = self.live.shared
-        self.configuration = Configuration(loaded, self.live, self._keep)
+        self._files = ConfigFiles(reread, reactor)
+        self.configuration = Configuration(loaded, self.live, self._files.keep)
         self._on_over = on_over
         self._reactor: Any = reactor
         self.clock = ReactorClock(reactor)
@@ -140,7 +138,7 @@ class Service:
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}
         web = partial(AgentWeb, reactor, self.clock)
         self._access = Access(config.auth, cross, self.clock, self.directory, chains, web)
-        self.gateways = Gateways(config, reactor, self.clock, self._config_now)
+        self.gateways = Gateways(config, reactor, self.clock, partial(self._files.config, config))
         self._certificates = Certificates(self.clock)
         self._repeat = Periodic(reactor)
         clustered = self._cluster is not None
@@ -227,8 +225,7 @@ class Service:
         self.configuration.ports = RunningListeners(
             self._listeners, self._access, self.gateways, self._certificates, moved
         )
-        if self.reread is not None:
-            self.configuration.read = self._written(self.reread).read_alone
+        self.configuration.read = self._files.reader()
         if (cluster := self._cluster) is not None:
             self.live.then(lambda told: cluster.retain(log_settings(told.log)))
 
@@ -332,22 +329,11 @@ class Service:
         named = {"node_id": config.node.id, "version": __version__}
         self.view = make_view(self.broker, **named, started_at=self.clock.wall(), formats=formats)
 
-    async def _keep(self, write: Callable[[], None]) -> None:
-        await SlowFiles(write, self._reactor, CONFIG_PATIENCE, "the data directory").read()
-
-    async def _config_now(self) -> Config:
-        """As it is written; as it was at the start if it came from nowhere."""
-        return self._config if self.reread is None else (await self._written(self.reread).read()).config
-
-    def _written(self, reread: Reread) -> SlowFiles[LoadedConfig]:
-        return SlowFiles(reread, self._reactor, CONFIG_PATIENCE, "the configuration")
-
     async def _attach(self, number: int) -> Uplink | None:
         """What takes part in commits beside the broker itself: the figures that are kept, and the uplink."""
         await self._watching.count(self.broker, self.view, self._grid, number)
         cross = self._reactor.callFromThread
-        read = None if self.reread is None else self._written(self.reread).read_alone
-        uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, read)
+        uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, self._files.reader())
         if uplinked is None:
             return None
         await uplinked.attach(self._config, self.broker)

@@ -57,8 +57,7 @@ class Running:
     def start(self) -> None:
         loaded = self.read()
         Path(loaded.config.node.data_dir).mkdir(exist_ok=True)
-        self.service = Service(loaded.config, self.turning.reactor, self.over, loaded)
-        self.service.reread = self.read
+        self.service = Service(loaded.config, self.turning.reactor, self.over, loaded, self.read)
         self.turning.run(self.service.start())
         self.desk = self.service.configuration
 

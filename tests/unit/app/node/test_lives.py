@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
-from iot_mqtt.app.config.reading import LoadedConfig
+from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import AdminConfig, Config, GridConfig, ListenerConfig, NodeConfig
 from iot_mqtt.app.node import lives
 from iot_mqtt.app.node.lives import Lives
@@ -36,8 +36,9 @@ class Often(Service):
         reactor: TurnReactor,
         on_over: Callable[[str], None],
         loaded: LoadedConfig | None = None,
+        reread: Reread | None = None,
     ) -> None:
-        super().__init__(config, reactor, on_over, loaded)
+        super().__init__(config, reactor, on_over, loaded, reread)
         self.made.append(self)
 
     async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
