@@ -19,6 +19,7 @@ from iot_mqtt.app.config.sections import ClientTlsConfig, Config
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
+from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.uplink import make_failovers
 from iot_mqtt.app.node.uplink_failover import UplinkFailovers
 from iot_mqtt.app.node.views import join
@@ -39,6 +40,7 @@ from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.ignite.gateway import Gateway
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache, drop_over
+from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.pipeline.tls_client import ClientTls, TlsEndpoint
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster_status import ClusterStatus
@@ -47,6 +49,11 @@ from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.registry import Registry
 
 log = logging.getLogger(__name__)
+
+#: Seconds between two times that the others are shown how this node is, and that nodes are looked for that are gone.
+SHOW_SECONDS = 5.0
+#: Seconds between two looks at the logs of dead nodes.
+CARE_SECONDS = 60.0
 
 
 class Clustered:
@@ -58,7 +65,8 @@ class Clustered:
         self._on_over = on_over
         self._clock = clock
         self.grid = make_grid(config, reactor, clock)
-        self._registry = make_registry(config, clock, reactor.callFromThread)
+        self._cross: Callable[[Callable[[], None]], object] = reactor.callFromThread
+        self._registry = make_registry(config, clock, self._cross)
         self._settings = log_settings(config.log)
         #: Of all followed logs together.
         self._pages = PageCache(config.log.page_cache)
@@ -124,16 +132,16 @@ class Clustered:
         if self._node is not None:
             self._node.reachable_at(dict(addresses))
 
-    def failover(
-        self, config: Config, broker: Composition, cross: Callable[[Callable[[], None]], object]
-    ) -> Callable[[], None]:
-        """What is to be called every few seconds, so that the uplink gets what nodes that are gone have recorded."""
+    def begin_housekeeping(self, broker: Composition, repeat: Periodic, lag: LoopLag) -> None:
+        """Be seen by the other nodes, and look after those that are gone."""
+        repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.connections.clients))
+        repeat(CARE_SECONDS, self._care)
         assert self._place is not None
-        failovers = make_failovers(config, broker, self.grid, self._registry, self._place.number, self._follow, cross)
-        if failovers is None:
-            return _nothing
-        self._failovers = failovers
-        return Following(failovers.look, "the uplink of nodes that are gone").look
+        failovers = self._failovers = make_failovers(
+            self._config, broker, self.grid, self._registry, self._place.number, self._follow, self._cross
+        )
+        if failovers is not None:
+            repeat(SHOW_SECONDS, Following(failovers.look, "the uplink of nodes that are gone").look)
 
     def retain(self, settings: LogSettings) -> None:
         """Logs of other nodes are kept by these settings now."""
@@ -147,8 +155,8 @@ class Clustered:
         """From now on this node's log has its share of the grid, and no more."""
         GridRoom(self.grid, messages, budget, upkeep, self.count, self._clock).begin()
 
-    def refresh(self, lag: float, clients: int) -> None:
-        """Show the others how this node is."""
+    def _show(self, lag: float, clients: int) -> None:
+        """The others see how this node is, and this node whether the grid knows it."""
         if self._node is not None:
             self._node.show(load=min(1.0, lag), clients=clients)
             if not self._looking:
@@ -169,7 +177,11 @@ class Clustered:
         elif mine[0].boot != self._place.boot:
             self._end(f"another process has started as {self._place.node_id}")
 
-    async def take_care(self) -> None:
+    def _care(self) -> None:
+        caring = ensureDeferred(self._drop_over())
+        caring.addErrback(lambda failure: log.warning("dead nodes' logs: %s", failure.getErrorMessage()))
+
+    async def _drop_over(self) -> None:
         """The logs of nodes that are gone have a retention too; whoever gets the lease sees to it."""
         assert self._place is not None
         lease = await self._registry.acquire("log-retention")
@@ -232,10 +244,6 @@ class Clustered:
         """Others have taken our place. The connections end; nothing more is written."""
         await self.leave()
         await self.grid.close()
-
-
-def _nothing() -> None:
-    """Nothing is sent up here."""
 
 
 def make_grid(config: Config, reactor: Any, clock: Clock) -> IgniteGrid:

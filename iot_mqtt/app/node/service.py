@@ -99,8 +99,6 @@ DRAIN_STEP = 0.02
 #: Seconds between two looks at the disk, and at what the log's retention is over for.
 DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
-#: Seconds between two looks at the logs of dead nodes.
-CARE_SECONDS = 60.0
 
 
 class Service:
@@ -194,7 +192,8 @@ class Service:
         self._repeat(BANS_SECONDS, Following(self._bans.sweep).look)
         self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
         if self._cluster is not None:
-            self._care(self._cluster)
+            self._cluster.listening(self._listeners.addresses)
+            self._cluster.begin_housekeeping(self.broker, self._repeat, self._watching.lag)
         if self._ended is not None:
             raise Unavailable(self._ended)
         self._take_changes()
@@ -202,13 +201,6 @@ class Service:
         if letters is not None:
             letters.begin()
         return " ".join(["ready", *ports])
-
-    def _care(self, cluster: Clustered) -> None:
-        """Be seen by the other nodes, and look after those that are gone."""
-        cluster.listening(self._listeners.addresses)
-        self._repeat(UPKEEP_SECONDS, self._show_load)
-        self._repeat(CARE_SECONDS, self._take_care)
-        self._repeat(UPKEEP_SECONDS, cluster.failover(self._config, self.broker, self._reactor.callFromThread))
 
     async def first_password(self) -> str | None:
         """Of the first admin user, if this start has made one."""
@@ -450,15 +442,6 @@ class Service:
     def _cluster_metrics(self) -> list[ClusterCollector]:
         cluster = self._cluster
         return [] if cluster is None else [ClusterCollector(cluster.status, lambda: cluster.gateway)]
-
-    def _show_load(self) -> None:
-        if self._cluster is not None:
-            self._cluster.refresh(self._watching.lag.latest, self.broker.connections.clients)
-
-    def _take_care(self) -> None:
-        if self._cluster is not None:
-            caring: Deferred[None] = ensureDeferred(self._cluster.take_care())
-            caring.addErrback(lambda failure: log.warning("dead nodes' logs: %s", failure.getErrorMessage()))
 
     def _publish_sys(self) -> None:
         self._watching.publish(self.broker, self.view)
