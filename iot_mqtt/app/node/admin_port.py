@@ -34,9 +34,14 @@ from iot_mqtt.broker.allowance import usual_limits
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.metrics.admin import LoginFacts
-from iot_mqtt.metrics.exposition import Metrics
+from iot_mqtt.metrics.admin import AdminCollector, LoginFacts
+from iot_mqtt.metrics.certificates import CertificatesCollector
+from iot_mqtt.metrics.devices import DevicesCollector
+from iot_mqtt.metrics.exposition import Collector, Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
+from iot_mqtt.metrics.inbox import InboxCollector
+from iot_mqtt.metrics.links import LinksCollector
+from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import CalmPort, Share, TlsContext
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
@@ -92,12 +97,6 @@ class AdminPort:
         """Scheme and port; None while it is closed."""
         return None if self.number is None else (self._config.admin.scheme, self.number)
 
-    @property
-    def facts(self) -> LoginFacts | None:
-        """What is counted of logins; None while the port is closed."""
-        callers = self._callers
-        return None if callers is None else PortFacts(callers.sign_in.outcomes, callers.logins.count)
-
     async def first_password(self) -> str | None:
         """Of the user that the first start of all has just made."""
         return None if self._callers is None else await self._callers.first_password()
@@ -106,7 +105,7 @@ class AdminPort:
         self,
         room: Share,
         view: View,
-        metrics: Callable[[ListenerCounts], Metrics],
+        metrics: Callable[[ListenerCounts, Sequence[Collector]], Metrics],
         *,
         gateways: Gateways,
         devices: Accompanied,
@@ -115,7 +114,7 @@ class AdminPort:
         asking: Asking | None,
         sockets: Sockets,
     ) -> str:
-        """Listen; returns where. ``metrics`` makes the text of ``/metrics``, this port's connections included.
+        """Listen; returns where. ``metrics`` makes the text of ``/metrics``, given what this port counts and collects.
         ``sockets``: where pages of the dashboard may be clients of the broker.
         """
         config = self._config
@@ -129,7 +128,7 @@ class AdminPort:
         )
         site = make_site(
             view,
-            metrics(ListenerCounts("admin", doorkeeper)),
+            metrics(ListenerCounts("admin", doorkeeper), self._collectors(view, gateways, devices, certificates)),
             callers.token,
             reactor=self._reactor,
             plugins=gateways.plugins,
@@ -152,6 +151,22 @@ class AdminPort:
             dashboard=Dashboard(sockets=sockets),
         )
         return self._listen(site, certificates)
+
+    def _collectors(
+        self, view: View, gateways: Gateways, devices: Accompanied, certificates: Certificates
+    ) -> list[Collector]:
+        return [
+            UplinkCollector(view.uplink),
+            DevicesCollector(devices.figures),
+            LinksCollector(gateways.facts),
+            InboxCollector(lambda: None if devices.letters is None else devices.letters.info()),
+            CertificatesCollector(certificates.facts),
+            AdminCollector(self._facts),
+        ]
+
+    def _facts(self) -> LoginFacts | None:
+        callers = self._callers
+        return None if callers is None else PortFacts(callers.sign_in.outcomes, callers.logins.count)
 
     def _listen(self, site: Any, certificates: Certificates) -> str:
         admin = self._config.admin

@@ -38,8 +38,8 @@ from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
-from iot_mqtt.grid.ignite.gateway import Gateway
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache, drop_over
+from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.pipeline.tls_client import ClientTls, TlsEndpoint
 from iot_mqtt.ports.clock import Clock
@@ -212,12 +212,11 @@ class Clustered:
         return self._node.questions
 
     @property
-    def gateway(self) -> Gateway:
-        """The connection that this node writes by."""
-        return self.grid.gateway
+    def collector(self) -> ClusterCollector:
+        """Its part of the metrics."""
+        return ClusterCollector(self._status, lambda: self.grid.gateway)
 
-    def status(self) -> ClusterStatus | None:
-        """None before the life has begun."""
+    def _status(self) -> ClusterStatus | None:
         return None if self._node is None else self._node.status()
 
     # The end.

@@ -7,7 +7,7 @@ Stop: no new clients → DISCONNECT 0x8B to those that are there → everything 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -69,22 +69,16 @@ from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.uplink import Uplink
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import SWEEP_SECONDS
-from iot_mqtt.devices.letters import Letters, LettersInfo
+from iot_mqtt.devices.letters import Letters
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
-from iot_mqtt.metrics.admin import AdminCollector
-from iot_mqtt.metrics.certificates import CertificatesCollector
-from iot_mqtt.metrics.cluster import ClusterCollector
-from iot_mqtt.metrics.devices import DevicesCollector
+from iot_mqtt.metrics.exposition import Collector as MetricsCollector
 from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
-from iot_mqtt.metrics.inbox import InboxCollector
-from iot_mqtt.metrics.links import LinksCollector
-from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import ReactorClock, Share, TimingWheel
 from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.ports.counters import Counters
@@ -382,9 +376,6 @@ class Service:
         if self._cluster is not None:
             await self._cluster.abandon()
 
-    def _letters_info(self) -> LettersInfo | None:
-        return None if self._letters is None else self._letters.info()
-
     @property
     def _letters(self) -> Letters | None:
         return self.accompanied.letters if hasattr(self, "accompanied") else None
@@ -426,22 +417,9 @@ class Service:
             sockets=lambda: self._listeners.sockets,
         )
 
-    def _metrics(self, admin: ListenerCounts) -> Metrics:
-        return self._watching.metrics(
-            self.view,
-            lambda: [*self._listeners, admin],
-            *self._cluster_metrics(),
-            UplinkCollector(self.view.uplink),
-            DevicesCollector(self.accompanied.figures),
-            LinksCollector(self.gateways.facts),
-            InboxCollector(self._letters_info),
-            CertificatesCollector(self._certificates.facts),
-            AdminCollector(lambda: self._admin.facts),
-        )
-
-    def _cluster_metrics(self) -> list[ClusterCollector]:
-        cluster = self._cluster
-        return [] if cluster is None else [ClusterCollector(cluster.status, lambda: cluster.gateway)]
+    def _metrics(self, admin: ListenerCounts, collectors: Sequence[MetricsCollector]) -> Metrics:
+        among = () if self._cluster is None else (self._cluster.collector,)
+        return self._watching.metrics(self.view, lambda: [*self._listeners, admin], *among, *collectors)
 
     def _publish_sys(self) -> None:
         self._watching.publish(self.broker, self.view)
