@@ -75,15 +75,12 @@ class AdminPort:
         clock: Clock,
         directory: Directory,
         access: Access,
-        further: Sequence[Resource],
     ) -> None:
-        """``further``: resources that are no matter of this port."""
         self._config = config
         self._reactor = reactor
         self._clock = clock
         self._directory = directory
         self._access = access
-        self._further = further
         self._callers: AdminAccess | None = None
         self._port: Any = None
 
@@ -113,9 +110,11 @@ class AdminPort:
         certificates: Certificates,
         asking: Asking | None,
         sockets: Sockets,
+        further: Sequence[Resource],
     ) -> str:
         """Listen; returns where. ``metrics`` makes the text of ``/metrics``, given what this port counts and collects.
         ``sockets``: where pages of the dashboard may be clients of the broker.
+        ``further``: resources that are no matter of this port.
         """
         config = self._config
         status = pipeline_dir(config) / "status"
@@ -142,7 +141,7 @@ class AdminPort:
                 RuleResources(self._access.acl_desk(self._directory), self._access),
                 PipelineTableResources(TableRows(pipeline_dir(config) / "tables", self._reactor)),
                 *callers.resources,
-                *self._further,
+                *further,
             ),
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,

@@ -10,10 +10,13 @@ from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
 
-from iot_mqtt.admin.backup_resources import Busy, CopyInfo
+from iot_mqtt.admin.backup_resources import BackupResources, Busy, CopyInfo
+from iot_mqtt.app.config.folders import copies_dir
+from iot_mqtt.app.config.sections import Config
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import OWNER
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.grid import Grid
 
 #: Seconds for whoever asked for a copy to open it.
 OPENED = 30.0
@@ -64,3 +67,10 @@ class GridCopies:
     async def _removed(self, folder: Path) -> None:
         pool = self._reactor.getThreadPool()
         await deferToThreadPool(self._reactor, pool, shutil.rmtree, folder, True)  # noqa: FBT003 - ignore_errors
+
+
+def make_backups(config: Config, grid: Grid, reactor: Any, clock: Clock) -> list[BackupResources]:
+    """What answers who makes a backup: only a grid in the node's data directory is copied by the node."""
+    if not isinstance(grid, EmbeddedGrid):
+        return []
+    return [BackupResources(GridCopies(grid, copies_dir(config), reactor, clock))]

@@ -56,15 +56,15 @@ EndsBefore = Callable[[str], Coroutine[Any, Any, list[AttemptInfo]]]
 
 
 class Knowledge:
-    """Of one node. ``view`` and ``devices`` are there once it has started."""
+    """Of one node."""
 
     def __init__(
         self,
-        view: Callable[[], View],
+        view: View,
         bans: BanBook,
         access: Access,
         gateways: Gateways,
-        devices: Callable[[], Accompanied],
+        devices: Accompanied,
         clock: Clock,
         home_of: HomeOf | None,
         ends_before: EndsBefore,
@@ -83,7 +83,7 @@ class Knowledge:
 
     async def facts(self, asked: str, topic: str | None) -> Facts:
         """Of a client, or of who comes from an address."""
-        view = self._view()
+        view = self._view
         info = view.info()
         subscriptions = view.subscriptions(asked, None, _SUBSCRIPTIONS)
         session = view.session(asked)
@@ -146,12 +146,12 @@ class Knowledge:
     async def _commands(self, client_id: str) -> tuple[StoredCommand, ...]:
         """Those that are not over, and those that came to nothing of late; the last first."""
         since = self._clock.wall() - _RECENT
-        found = await self._devices().commands.page(client_id, None, None, _COMMANDS)
+        found = await self._devices.commands.page(client_id, None, None, _COMMANDS)
         wanted = [one for one in found if one.state is not State.ACKED and one.changed_at > since]
         return tuple(sorted(wanted, key=lambda one: one.changed_at, reverse=True))
 
     async def _codec(self, client_id: str) -> str | None:
-        device = await self._devices().devices.find(client_id, "")
+        device = await self._devices.devices.find(client_id, "")
         return None if device is None else device.codec or None
 
     async def _home(self, client_id: str | None) -> Home | None:
@@ -161,7 +161,7 @@ class Knowledge:
         life = await self._home_of(client_id)
         if life is None:
             return None
-        for member in self._view().cluster.info().members:
+        for member in self._view.cluster.info().members:
             if member.number == life.number:
                 gone = member.boot != life.boot or member.state == "left"
                 return Home(member.node_id or f"node {life.number}", "dead" if gone else member.state)

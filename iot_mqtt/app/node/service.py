@@ -15,16 +15,11 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 
 from iot_mqtt import __version__
-from iot_mqtt.admin.backup_resources import BackupResources
 from iot_mqtt.admin.ban_resources import BanResources
 from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.dropped_resources import DroppedResources
 from iot_mqtt.admin.routes import Resource
-from iot_mqtt.admin.topic_resources import TopicResources
-from iot_mqtt.admin.why.resource import WhyResources
-from iot_mqtt.admin.why.topic_resource import TopicWhyResources
 from iot_mqtt.app import data_format
-from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
@@ -35,10 +30,10 @@ from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.disk_room import DiskRoom
 from iot_mqtt.app.node.ending import end_at_once
+from iot_mqtt.app.node.explanations import Explanations
 from iot_mqtt.app.node.gateways import Gateways
-from iot_mqtt.app.node.grid_copies import GridCopies
+from iot_mqtt.app.node.grid_copies import make_backups
 from iot_mqtt.app.node.inbox import make_letters
-from iot_mqtt.app.node.knowledge import Knowledge
 from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.app.node.live_keys import LiveKeys, follow, make_conduct, port_rates
 from iot_mqtt.app.node.memory import keep_freed
@@ -53,8 +48,6 @@ from iot_mqtt.app.node.parts import (
 from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
-from iot_mqtt.app.node.topic_flow import TopicDesk
-from iot_mqtt.app.node.topic_knowledge import TopicKnowledge
 from iot_mqtt.app.node.uplink import make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.node.watching import Watching
@@ -138,7 +131,7 @@ class Service:
         self._listeners = Listeners(
             config, reactor, self.clock, self._wheel, self._bans.bans_host, lambda: self._admin.address
         )
-        self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self._resources())
+        self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access)
         self._desk: RuleDesk | None = None
         self._opened = self._started = False
         #: Why this life was over before it had begun.
@@ -245,32 +238,18 @@ class Service:
     def _resources(self) -> list[Resource]:
         """Of the API, what stands beside the broker."""
         home_of = None if self._cluster is None else self._cluster.home_of
-        knowledge = Knowledge(
-            lambda: self.view,
-            self._bans,
-            self._access,
-            self.gateways,
-            lambda: self.accompanied,
-            self.clock,
-            home_of,
-            self._watching.packets.ends_before,
-            self._codec_of,
-        )
-        topics = TopicKnowledge(lambda: self.view, lambda: self.broker, lambda: self._desk, self._access, self.clock)
-        found: list[Resource] = [
+        ends_before = self._watching.packets.ends_before
+        explained = Explanations(self.broker, self.view, self.accompanied, self._access, self.gateways)
+        return [
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
-            WhyResources(knowledge.facts, lambda: self._access.lets),
-            TopicWhyResources(topics.facts, lambda: self._access.lets),
-            TopicResources(TopicDesk(lambda: self.broker, lambda: self.view.retained, self.clock)),
+            explained.of_clients(self._bans, home_of, ends_before, self._codec_of),
+            *explained.of_topics(self._desk),
             DroppedResources(lambda: self.view),
             *self._watching.resources,
+            *make_backups(self._config, self._grid, self._reactor, self.clock),
         ]
-        if isinstance(self._grid, EmbeddedGrid):
-            copies = GridCopies(self._grid, copies_dir(self._config), self._reactor, self.clock)
-            found.append(BackupResources(copies))
-        return found
 
     def _make_cluster(self) -> Clustered:
         # Late: a node by itself does not wait for the libraries of a cluster.
@@ -415,6 +394,7 @@ class Service:
             certificates=self._certificates,
             asking=None if self._cluster is None else self._cluster.questions,
             sockets=lambda: self._listeners.sockets,
+            further=self._resources(),
         )
 
     def _metrics(self, admin: ListenerCounts, collectors: Sequence[MetricsCollector]) -> Metrics:

@@ -40,16 +40,9 @@ class Broker(Protocol):
 
 
 class TopicKnowledge:
-    """Of one node. ``view`` and ``broker`` are there once it has started; ``desk`` is None without an uplink."""
+    """Of one node. ``desk`` is None without an uplink."""
 
-    def __init__(
-        self,
-        view: Callable[[], View],
-        broker: Callable[[], Broker],
-        desk: Callable[[], UplinkDesk | None],
-        access: Access,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, view: View, broker: Broker, desk: UplinkDesk | None, access: Access, clock: Clock) -> None:
         self._view = view
         self._broker = broker
         self._desk = desk
@@ -58,7 +51,7 @@ class TopicKnowledge:
 
     async def facts(self, topic: str) -> TopicFacts:
         """Of a topic."""
-        view = self._view()
+        view = self._view
         info = view.info()
         place = Facts(
             info.node_id,
@@ -77,7 +70,7 @@ class TopicKnowledge:
             topic,
             subscribers=tuple(self._subscriber(view, one.client_id, one.subscription, topic) for one in found),
             count=sum(one.sessions for one in every),
-            publishers=tuple(_publishers(self._broker().recorder, topic)),
+            publishers=tuple(_publishers(self._broker.recorder, topic)),
             denied=tuple(Denied(client, one) for client, one in view.counters.recent.about(_about(topic), _PUBLISHERS)),
             retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
             recorded=self._recorded(topic.encode()),
@@ -105,13 +98,12 @@ class TopicKnowledge:
         )
 
     def _recorded(self, topic: bytes) -> tuple[int, ...]:
-        steps = self._broker().steps.of(topic)
+        steps = self._broker.steps.of(topic)
         return tuple(qos for qos in (0, 1, 2) if any(step.records(topic, qos) for step in steps))
 
     def _rules(self, topic: str) -> Iterator[RuleInfo]:
         """Rules that may take it, up to the first one that takes whatever comes."""
-        desk = self._desk()
-        for rule in () if desk is None else desk.rules().items:
+        for rule in () if self._desk is None else self._desk.rules().items:
             if matches(rule.filter, topic):
                 yield rule
                 if not (rule.qos or rule.when or rule.gateway or rule.device or rule.codec):
