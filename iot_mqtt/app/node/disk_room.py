@@ -6,6 +6,7 @@ RocksDB does it by itself when enough was written, and nobody writes where there
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from iot_mqtt.broker.driving import drive
@@ -13,6 +14,7 @@ from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.grid import Grid
 
 log = logging.getLogger(__name__)
 
@@ -56,3 +58,8 @@ class DiskRoom:
     def _failed(self, error: BaseException) -> None:
         self._ended(None)
         log.info("the full disk was not given back what removed entries took: %s", error)
+
+
+def make_disk_look(grid: Grid, budget: Budget, counters: Counters, clock: Clock) -> Callable[[], None]:
+    """What looks at the disk every second or so. Only a node's own grid can have room made."""
+    return DiskRoom(grid, budget, counters, clock).look if isinstance(grid, EmbeddedGrid) else budget.measure

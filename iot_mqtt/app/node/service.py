@@ -6,13 +6,9 @@ Stop: no new clients → DISCONNECT 0x8B to those that are there → everything 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import deferLater
 
 from iot_mqtt import __version__
 from iot_mqtt.admin.ban_resources import BanResources
@@ -27,8 +23,9 @@ from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
 from iot_mqtt.app.node.config_files import ConfigFiles
 from iot_mqtt.app.node.configuration import Configuration
+from iot_mqtt.app.node.deadline import Deadline
 from iot_mqtt.app.node.directory import Following
-from iot_mqtt.app.node.disk_room import DiskRoom
+from iot_mqtt.app.node.disk_room import make_disk_look
 from iot_mqtt.app.node.ending import end_at_once
 from iot_mqtt.app.node.explanations import Explanations
 from iot_mqtt.app.node.gateways import Gateways
@@ -46,6 +43,7 @@ from iot_mqtt.app.node.parts import (
     make_layout,
 )
 from iot_mqtt.app.node.periodic import Periodic
+from iot_mqtt.app.node.reloads import Reloads
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
 from iot_mqtt.app.node.uplink import make_uplink
@@ -66,7 +64,6 @@ from iot_mqtt.devices.letters import Letters
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
-from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.exposition import Collector as MetricsCollector
@@ -79,10 +76,6 @@ from iot_mqtt.ports.counters import Counters
 if TYPE_CHECKING:
     from iot_mqtt.app.node.clustered import Clustered
 
-log = logging.getLogger(__name__)
-
-#: Seconds between looks at whether the last connections are gone, while stopping.
-DRAIN_STEP = 0.02
 #: Seconds between two looks at the disk, and at what the log's retention is over for.
 DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
@@ -125,6 +118,7 @@ class Service:
         self._access = Access(config.auth, cross, self.clock, self.directory, chains, web)
         self.gateways = Gateways(config, reactor, self.clock, partial(self._files.config, config))
         self._certificates = Certificates(self.clock)
+        self._reloads = Reloads(self._access, self._certificates, self.configuration)
         self._repeat = Periodic(reactor)
         clustered = self._cluster is not None
         self._watching = Watching(config, reactor, self.clock, web, self._repeat, clustered=clustered)
@@ -133,6 +127,7 @@ class Service:
         )
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access)
         self._desk: RuleDesk | None = None
+        self._letters: Letters | None = None
         self._opened = self._started = False
         #: Why this life was over before it had begun.
         self._ended: str | None = None
@@ -151,9 +146,7 @@ class Service:
             await self._cluster.enter(self.broker, self.view)
             self.accompanied.join(self._cluster.questions)
         await self.accompanied.load(self.broker.accompany)
-        cross = self._reactor.callFromThread
-        letters = make_letters(self._config, self.accompanied.commands, self.broker.turn, self.clock, cross)
-        self._note_letters(letters)
+        self._make_letters()
         await self.gateways.start()
         self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
         await self._store.settled()
@@ -161,17 +154,17 @@ class Service:
         collector.begin(again=before_listening is not None)
         keep_freed()
         self._repeat(LOOK_SECONDS, collector.look)
-        self._repeat(DISK_SECONDS, self._look_at_disk())
+        self._repeat(DISK_SECONDS, make_disk_look(self._grid, self.broker.budget, self.counters, self.clock))
         if self._cluster is not None:
             self._cluster.fit(messages, self.broker.budget, self.broker.upkeep)
         if before_listening is not None:
             await before_listening()
         ports = self._listen()
         self._shed_load()
-        self._repeat(self._config.mqtt.sys_interval, self._publish_sys)
+        self._repeat(self._config.mqtt.sys_interval, partial(self._watching.publish, self.broker, self.view))
         self._access.begin()
         if self._access.has_files:
-            self._repeat(self._config.auth.reload_seconds, self._reload_access)
+            self._repeat(self._config.auth.reload_seconds, self._reloads.look)
         self.broker.census.begin()
         if uplink is not None:
             uplink.begin()
@@ -185,17 +178,19 @@ class Service:
             raise Unavailable(self._ended)
         self._take_changes()
         self._started = self.view.ready = True
-        if letters is not None:
-            letters.begin()
+        if self._letters is not None:
+            self._letters.begin()
         return " ".join(["ready", *ports])
 
     async def first_password(self) -> str | None:
         """Of the first admin user, if this start has made one."""
         return await self._admin.first_password()
 
-    def _note_letters(self, letters: Letters | None) -> None:
+    def _make_letters(self) -> None:
+        cross = self._reactor.callFromThread
+        letters = make_letters(self._config, self.accompanied.commands, self.broker.turn, self.clock, cross)
+        self._letters = self.accompanied.letters = letters
         if letters is not None:
-            self.accompanied.letters = letters
             self.view.further_alarms.append(lambda: letters.alarms)
 
     def _take_changes(self) -> None:
@@ -207,11 +202,6 @@ class Service:
         self.configuration.read = self._files.reader()
         if (cluster := self._cluster) is not None:
             self.live.then(lambda told: cluster.retain(log_settings(told.log)))
-
-    def _look_at_disk(self) -> Callable[[], None]:
-        if isinstance(self._grid, EmbeddedGrid):
-            return DiskRoom(self._grid, self.broker.budget, self.counters, self.clock).look
-        return self.broker.budget.measure
 
     def _shed_load(self) -> None:
         """Measure how late the loop is, and let nobody in while it is too late."""
@@ -355,10 +345,6 @@ class Service:
         if self._cluster is not None:
             await self._cluster.abandon()
 
-    @property
-    def _letters(self) -> Letters | None:
-        return self.accompanied.letters if hasattr(self, "accompanied") else None
-
     async def release_ports(self) -> None:
         """The next life is ready for them, or this one could not begin. Once more does nothing more."""
         await self._listeners.stop()
@@ -401,28 +387,13 @@ class Service:
         among = () if self._cluster is None else (self._cluster.collector,)
         return self._watching.metrics(self.view, lambda: [*self._listeners, admin], *among, *collectors)
 
-    def _publish_sys(self) -> None:
-        self._watching.publish(self.broker, self.view)
-
-    def _reload_access(self) -> None:
-        for error in self._access.reload_if_changed():
-            log.error("access rules were not reloaded, the old ones stay: %s", error)
-
     def look_again(self) -> None:
-        """Read again what may have changed: users, rules, certificates, the configuration. What is wrong stays as it
-        was before, and the log says why; connections that are there stay.
-        """
-        for error in self._access.reload():
-            log.error("access rules were not reloaded, the old ones stay: %s", error)
-        self._certificates.reload()
-        if self.configuration.read is not None:
-            reading = ensureDeferred(self.configuration.reload())
-            reading.addErrback(lambda failure: log.error("the configuration stays: %s", failure.getErrorMessage()))
-        log.info("users, rules and certificates were read again")
+        """Read again what may have changed in files."""
+        self._reloads.reload()
 
     async def stop(self) -> None:
         """Let clients go, commit, close; within ``node.drain_seconds``."""
-        deadline = self.clock.monotonic() + self._config.node.drain_seconds
+        deadline = Deadline(self._config.node.drain_seconds, self.clock, self._reactor)
         self._stop_periodic()
         await self._listeners.stop()
         if hasattr(self, "broker"):
@@ -430,30 +401,20 @@ class Service:
             for connection in self._connections:
                 connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
             self.broker.turn.end()
-            while self.broker.connections and self.clock.monotonic() < deadline:
-                await deferLater(self._reactor, DRAIN_STEP)
+            await deadline.wait_while(lambda: self.broker.connections)
         if self._opened:
             if self._letters is not None:
-                await self._settle(self._letters.stop(), deadline)
+                await deadline.settle(self._letters.stop())
                 self._letters.abandon()
             if hasattr(self, "accompanied"):
                 self.accompanied.stopping()
             self._watching.settle()
-            await self._settle(self._store.settled(), deadline)
+            await deadline.settle(self._store.settled())
             if hasattr(self, "broker") and self.broker.uplink is not None:
-                await self._settle(self.broker.uplink.stop(), deadline)
-                await self._settle(self._store.settled(), deadline)
+                await deadline.settle(self.broker.uplink.stop())
+                await deadline.settle(self._store.settled())
             if self._cluster is not None:
                 await self._cluster.leave()
             await self._grid.close()
         await self._watching.finish()
         await self._stop_rest()
-
-    async def _settle(self, what: Coroutine[Any, Any, None], deadline: float) -> None:
-        """Commit what is left, but not longer than the deadline when the grid does not take it."""
-        settled: Deferred[None] = ensureDeferred(what)
-        settled.addTimeout(max(0.1, deadline - self.clock.monotonic()), self._reactor)
-        try:
-            await settled
-        except Exception as error:  # noqa: BLE001 - whatever keeps the grid from it, we stop
-            log.error("stopping with something that was not written: %r", error)
