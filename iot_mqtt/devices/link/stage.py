@@ -44,13 +44,12 @@ from iot_mqtt.codec import (
     Subscribe,
     encode,
 )
-from iot_mqtt.devices.link.capturing import Tap, TapStage
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters, Skipped
 from iot_mqtt.devices.link.downlink import Downlink
 from iot_mqtt.devices.link.messages import Composer, codec_id_of, is_name
+from iot_mqtt.devices.link.observed_link import ObservedLink
 from iot_mqtt.devices.link.posting import Bounds, Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
-from iot_mqtt.devices.link.watching import Watcher, WatchStage
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.framing import framer_of
 from iot_mqtt.pipeline import CloseReason, Context, FrameRefused, FramesStage, IdleEvent, IdleStage, Stage
@@ -102,8 +101,7 @@ class DeviceStage(Stage):
         "_taking",
         "_spoke",
         "_refusing",
-        "_tap",
-        "_watcher",
+        "_observed",
     )
 
     def __init__(self, services: LinkServices, settings: LinkSettings) -> None:
@@ -131,47 +129,7 @@ class DeviceStage(Stage):
         self._spoke = False
         #: The codec was asked for last words, which leave before the connection is closed.
         self._refusing = False
-        #: Who writes down what is said, if anybody does.
-        self._tap: Tap | None = None
-        self._watcher: Watcher | None = None
-
-    # For captures and traces.
-
-    @property
-    def codec(self) -> str:
-        """As the listener says."""
-        return self._settings.codec
-
-    @property
-    def gateway(self) -> str:
-        """Empty before the login."""
-        return self._gateway
-
-    @property
-    def peer(self) -> str:
-        return "" if self._ctx is None else self._ctx.channel.peer
-
-    def tap(self, tap: Tap) -> bool:
-        """Write down what is said from now on; False if somebody does already."""
-        ctx = self._ctx
-        if ctx is None or (self._tap is not None and self._tap.running):
-            return False
-        if self._tap is not None:
-            ctx.pipeline.remove("tap")
-        self._tap = tap
-        ctx.pipeline.add_before("frames", "tap", TapStage(tap))
-        return True
-
-    def watch(self, watcher: Watcher | None) -> None:
-        """See ``WatchedLink``."""
-        ctx = self._ctx
-        if ctx is None or watcher is self._watcher:
-            return
-        if self._watcher is not None:
-            ctx.pipeline.remove("watch")
-        self._watcher = watcher
-        if watcher is not None:
-            ctx.pipeline.add_before(ctx.name, "watch", WatchStage(self, watcher))
+        self._observed: ObservedLink | None = None
 
     # The connection.
 
@@ -189,7 +147,8 @@ class DeviceStage(Stage):
         on_skipped = Skipped(self._counters, framer).count if opened.framing.resync == "skip" else None
         ctx.pipeline.add_before(ctx.name, "frames", FramesStage(framer, on_skipped))
         ctx.pipeline.add_before(ctx.name, "quiet", IdleStage())
-        self._services.captures.opened(self)
+        self._observed = ObservedLink(self._settings.codec, ctx, self._services.captures)
+        self._observed.opened()
         self._codec_id = codec_id_of(opened.codec_name, opened.version, opened.schema_version)
         opened.runner.opened()
         self._flush()
@@ -199,7 +158,7 @@ class DeviceStage(Stage):
         if self._opened is not None:
             self._opened.runner.close()
         ctx.fire_inactive(reason)
-        self._ctx = None
+        self._ctx = self._observed = None
 
     def _end(self) -> None:
         """Nothing comes or goes any more."""
@@ -207,9 +166,8 @@ class DeviceStage(Stage):
             return
         self._phase = Phase.CLOSED
         self._stash.clear()
-        self._services.captures.closed(self)
-        if self._tap is not None:
-            self._tap.closed("" if self._ctx is None or self._ctx.channel.close_reason is None else "closed")
+        if self._observed is not None:
+            self._observed.closed()
         if self._downlink is not None:
             self._downlink.lost()
         if self._posting is not None and self._ctx is not None:
@@ -283,10 +241,9 @@ class DeviceStage(Stage):
     def events(self, events: list[Event]) -> None:
         if self._phase is Phase.CLOSED:
             return
-        if self._tap is not None:
-            self._tap.events(events)
-        if self._watcher is not None:
-            self._watcher.events(self, events)
+        observed = self._observed
+        if observed is not None and observed.observed:
+            observed.events(events)
         if self._stash or self._taking:
             self._stash.extend(events)
         else:
@@ -414,8 +371,9 @@ class DeviceStage(Stage):
         if not is_name(login.gateway):
             self.bad_frame("bad_name", "a gateway's name is 1 to 64 printable characters without / + # $")
             return
-        assert self._ctx is not None
+        assert self._ctx is not None and self._observed is not None
         self._login = login
+        self._observed.gateway = login.gateway
         self._gateway = login.gateway
         self._phase = Phase.CONNECTING
         heartbeat = login.heartbeat or self._settings.heartbeat
@@ -503,7 +461,8 @@ class DeviceStage(Stage):
 
     def _suback(self, suback: Suback) -> None:
         self._counters.logins += 1
-        self._services.captures.named(self)
+        if self._observed is not None:
+            self._observed.logged_in()
         if suback.reasons[0] >= ReasonCode.UNSPECIFIED_ERROR:
             # It may tell, and is told nothing.
             self._counters.commands_refused["not_authorized"] += 1
