@@ -56,6 +56,7 @@ class Posting:
         "_bounds",
         "_now",
         "_publish",
+        "_on_safe",
         "_device",
         "_messages",
         "_runs",
@@ -79,6 +80,7 @@ class Posting:
         safe: int,
         now: Callable[[], int],
         publish: Callable[[list[Any]], None],
+        on_safe: Callable[[int], None],
     ) -> None:
         self._gateway = gateway
         self._composer = composer
@@ -87,6 +89,7 @@ class Posting:
         self._bounds = bounds
         self._now = now
         self._publish = publish
+        self._on_safe = on_safe
         #: Messages that were given to the broker or leave with the next ``flush``, and how many it has acknowledged.
         self.published = self._acknowledged = 0
         #: The messages that gather to a run, and the readings behind the last of them.
@@ -200,10 +203,11 @@ class Posting:
             self._safe = self._marks.popleft()[1]
         return None
 
-    def safe_token(self) -> int | None:
-        """The last token before which everything is safe, if there is another one than before."""
+    def confirm(self) -> None:
+        """Tell the codec the last token before which everything is safe, if there is another one than before."""
         tokens, last = self._tokens, None
         while tokens and tokens[0][1] <= self._acknowledged:
             last = tokens.popleft()[0]
             self._counters.confirmed += 1
-        return last
+        if last is not None:
+            self._on_safe(last)

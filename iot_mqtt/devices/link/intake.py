@@ -1,0 +1,164 @@
+"""What a codec says, one event after the other, as fast as the broker takes it.
+
+::
+
+    before the login    each event is handled
+    until ``open``      all are kept
+    from then on        Readings, WhenSafe ─▶ posting, any other behind what was posted ─▶ handled
+
+An event that cannot be dealt with yet is kept with all behind it, and meanwhile nothing is read from the gateway.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from iot_mqtt.devices.link.posting import Posting
+from iot_mqtt.devices.link.wire import Wire
+from iot_mqtt.sdk import Event, Readings, WhenSafe
+
+
+class Intake:
+    """The events of one connection. ``handle`` does what one says that is no data, ``ping`` sends a PINGREQ."""
+
+    __slots__ = (
+        "_wire",
+        "_handle",
+        "_ping",
+        "_posting",
+        "_held",
+        "_closed",
+        "_kept",
+        "_taking",
+        "_spoke",
+        "_codec_full",
+        "_broker_full",
+    )
+
+    def __init__(self, wire: Wire, handle: Callable[[Event], None], ping: Callable[[], None]) -> None:
+        self._wire = wire
+        self._handle = handle
+        self._ping = ping
+        #: Where data goes, once the broker takes it.
+        self._posting: Posting | None = None
+        #: The gateway has said who it is: without a posting, events wait for it.
+        self._held = False
+        self._closed = False
+        #: What cannot be dealt with yet.
+        self._kept: deque[Event] = deque()
+        self._taking = False
+        #: Frames have come that the broker has not heard of.
+        self._spoke = False
+        self._codec_full = self._broker_full = False
+
+    def hold(self) -> None:
+        """Keep what is said from now on: the broker decides whether it lets the gateway in."""
+        self._held = True
+
+    def open(self, posting: Posting) -> None:
+        """It has, and takes data."""
+        self._posting = posting
+        self.drain()
+
+    def close(self) -> None:
+        """Nothing is taken any more."""
+        self._closed = True
+        self._kept.clear()
+
+    def frames_came(self) -> None:
+        """The gateway has said something, whatever the codec makes of it."""
+        self._spoke = True
+
+    def codec_takes(self, more: bool) -> None:
+        """Whether the codec takes further frames."""
+        self._codec_full = not more
+        self._regulate()
+
+    def broker_takes(self, more: bool) -> None:
+        """Whether the broker takes further packets."""
+        self._broker_full = not more
+        self.drain()
+
+    def take(self, events: Sequence[Event]) -> None:
+        """The codec has said this. It may say more in the midst of it, which comes behind it."""
+        if self._kept or self._taking:
+            self._kept.extend(events)
+        else:
+            self._take(events)
+        self.drain()
+
+    def drain(self) -> None:
+        """Go on with what was kept, as far as the broker takes it."""
+        while self._kept and not self._taking and self._takes_more():
+            events, self._kept = self._kept, deque()
+            self._take(events)
+        # A codec in another process speaks when nobody reads.
+        self._wire.flush()
+        self._regulate()
+
+    def _takes_more(self) -> bool:
+        posting = self._posting
+        if posting is None:
+            return not self._held
+        return not self._broker_full and not posting.is_full
+
+    def _take(self, events: Sequence[Event]) -> None:
+        """Do what the events say; the rest is kept when the broker takes no more."""
+        self._taking = True
+        try:
+            self._take_each(events)
+        finally:
+            self._taking = False
+
+    def _take_each(self, events: Sequence[Event]) -> None:
+        posting = self._posting
+        published = 0 if posting is None else posting.published
+        for position, event in enumerate(events):
+            if self._closed:
+                return
+            kind = event.__class__
+            if posting is not None:
+                if kind is Readings:
+                    if self._broker_full or posting.is_full:
+                        self._keep(events, position)
+                        break
+                    posting.reading(event)  # type: ignore[arg-type]
+                    continue
+                if kind is WhenSafe:
+                    posting.when_safe(event.token)  # type: ignore[attr-defined]
+                    continue
+                posting.flush()
+            elif self._held:
+                self._keep(events, position)
+                break
+            self._handle(event)
+        else:
+            if posting is not None:
+                posting.end_of_frames()
+        if posting is not None and not self._closed:
+            self._post(posting, published)
+
+    def _post(self, posting: Posting, published: int) -> None:
+        """What has gathered goes to the broker, which had so many messages before."""
+        posting.flush()
+        if self._closed:
+            return
+        if not self._broker_full:
+            posting.tell_taken()
+        if posting.published != published:
+            self._spoke = False
+        elif self._spoke:
+            # Something came that was no message: the broker is to know.
+            self._spoke = False
+            self._ping()
+        posting.confirm()
+
+    def _keep(self, events: Sequence[Event], position: int) -> None:
+        rest = list(events)[position:]
+        self._kept.extendleft(reversed(rest))
+
+    def _regulate(self) -> None:
+        """Read from the gateway only while codec and broker take what it says."""
+        if not self._closed:
+            self._wire.set_reading(not (self._codec_full or self._broker_full or self._kept))
