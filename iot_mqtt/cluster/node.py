@@ -37,6 +37,7 @@ from iot_mqtt.cluster.fencing import Fences, SharedGrid
 from iot_mqtt.cluster.joining import NoNumber, Place, known_nodes, remove
 from iot_mqtt.cluster.links import Request, proto_v1
 from iot_mqtt.cluster.loading import Loading
+from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.ownership import Ownership
 from iot_mqtt.cluster.releases import Releases
 from iot_mqtt.cluster.roster import Life, Roster
@@ -82,13 +83,9 @@ class ClusterNode:
         self.on_life_over: Callable[[str], None] = _ignore
         #: Told True when the registry cannot be reached, False when it can again.
         self.on_suspended: Callable[[bool], None] = _ignore
-        #: Why this life is over.
-        self.over: str | None = None
-        self._life = Life(place.number, place.boot)
         self._grid = grid
         self._registry = registry
         self._clock = clock
-        self._stopping = False
         self._suspended = False
         protocols = (proto_v1.VERSION,)
         self._entry = Member(place.node_id, place.number, place.boot, version, protocols, addresses=addresses)
@@ -102,23 +99,25 @@ class ClusterNode:
         self._departures = Departures(
             place.number, messaging, clock, self.settings.departed_grace, self._links.heard_at, self._departed
         )
-        self._roster = Roster(place.number, clock, self.settings.unseen_grace)
+        own = Life(place.number, place.boot)
+        roster = Roster(place.number, clock, self.settings.unseen_grace)
+        self._membership = Membership(own, registry, roster)
         self._fences = Fences(grid)
         self._fences.on_fenced = self._fenced
-        self._channels = Channels(grid, clock, self._life, self.settings.scan_page, self.settings.swaps_at_once)
-        self._loading = Loading(self, clock, self.settings.fence_again)
+        self._channels = Channels(grid, clock, own, self.settings.scan_page, self.settings.swaps_at_once)
+        self._loading = Loading(self._conversation, clock, self.settings.fence_again)
         self._strays = Strays(self._channels, self._loading, clock, self.settings)
-        self._releases = Releases(self._conversation, self.settings.release_timeout, self._is_busy, self._strays.add)
+        self._releases = Releases(
+            self._membership, self._conversation, self._loading, self._strays, self.settings.release_timeout
+        )
         self._ownership = Ownership(
+            self._membership,
             self._channels,
             self._loading,
             self._strays,
-            self._roster,
             self._fences,
             clock,
             self.settings,
-            self._life,
-            lambda: self._is_connected,
             self._releases.ask,
         )
         self._adoption = Adoption(
@@ -129,10 +128,10 @@ class ClusterNode:
             self._loading,
             self._strays,
             self._fences,
-            self._roster,
+            roster,
             clock,
             self.settings,
-            self._life,
+            own,
             rng or random.Random(),
         )
 
@@ -162,7 +161,7 @@ class ClusterNode:
         self._registry.on_members = self._on_members
         await self._registry.register(self._entry)
         self._check_protocols()
-        self._check()
+        self._membership.check()
         self._on_members()
         clients: set[str] = set()
         earlier = Life(self.number, self.place.boot - 1)
@@ -172,13 +171,13 @@ class ClusterNode:
                 raise next(iter(portion.failed.values()))
             clients.update(portion.taken)
         await self._conversation.until_told()
-        self._check()
+        self._membership.check()
         self._refresh_later()
         return frozenset(clients)
 
     def loaded(self) -> None:
         """The broker has loaded what ``start`` returned."""
-        self._check()
+        self._membership.check()
         self._conversation.loaded = True
         self._loading.end_all()
         self._conversation.tell_interest()
@@ -186,17 +185,15 @@ class ClusterNode:
 
     async def stop(self) -> None:
         """Leave: others take our sessions at once. The broker has committed everything before."""
-        if self._stopping:
+        if not self._membership.stop():
             return
-        self._stopping = True
         self._end_quietly()
         await self._registry.close()
 
     def end_life(self, reason: str) -> None:
         """It is over: the grid has said that this life is fenced, or the registry has lost it."""
-        if self.over is not None or self._stopping:
+        if not self._membership.end(reason):
             return
-        self.over = reason
         log.error("the life of this node is over: %s", reason, extra={"node": self.number, "boot": self.place.boot})
         self._end_quietly()
         self.on_life_over(reason)
@@ -220,19 +217,6 @@ class ClusterNode:
                     f"the node {member.node_id} (release {member.version}) speaks version {theirs} of the protocol "
                     f"between nodes and this node (release {self._entry.version}) version {ours}: run a release of both"
                 )
-
-    def _check(self) -> None:
-        if self.over is not None:
-            raise Unavailable(f"the life of this node is over: {self.over}")
-
-    @property
-    def _is_over(self) -> bool:
-        return self.over is not None or self._stopping
-
-    @property
-    def _is_connected(self) -> bool:
-        """Whether this life may come to own anything new."""
-        return not self._is_over and self._registry.state is RegistryState.CONNECTED
 
     # The entry in the list.
 
@@ -261,7 +245,7 @@ class ClusterNode:
         self._refresh_later()
 
     def _refresh(self) -> None:
-        if self._entry != self._shown and self._is_connected:
+        if self._entry != self._shown and self._membership.connected():
             self._shown = self._entry
             self._registry.update(self._entry)
 
@@ -319,12 +303,8 @@ class ClusterNode:
         self._strays.add(client_id)
 
     async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
-        if not self._is_over:
+        if not self._membership.is_over:
             await self._channels.let_go(client_id, unused)
-
-    def _is_busy(self, client_id: str) -> bool:
-        """Whether this client cannot be let go of now."""
-        return not self._conversation.loaded or self._is_over or client_id in self._loading
 
     async def remove(self, node_id: str) -> bool:
         """Give the number of a node that will not come back to the next new one; False: none is called that. Raises
@@ -333,7 +313,7 @@ class ClusterNode:
         found = next((one for one in await known_nodes(self._grid) if one.node_id == node_id), None)
         if found is None:
             return False
-        if found.number == self.number or found.number in self._roster.members:
+        if found.number == self.number or found.number in self._membership.members:
             raise NotGone(f"{node_id} is there: drain it and stop it first")
         await remove(self._grid, found)
         log.warning("a node was removed from the cluster", extra={"node": found.number, "node_id": node_id})
@@ -346,17 +326,17 @@ class ClusterNode:
             self.end_life("the registry has lost this node: others may have taken its place")
             return
         suspended = state is RegistryState.SUSPENDED
-        if suspended != self._suspended and not self._is_over:
+        if suspended != self._suspended and not self._membership.is_over:
             self._suspended = suspended
             self.on_suspended(suspended)
         if not suspended:
             self._on_members()
 
     def _on_members(self) -> None:
-        if self._is_over or self._registry.state is not RegistryState.CONNECTED:
+        if not self._membership.connected():
             return
         members = self._registry.members.values()
-        gone = self._roster.update(members)
+        gone = self._membership.update(members)
         self._links.members(members)
         self._conversation.look()
         for life in gone:
@@ -364,8 +344,8 @@ class ClusterNode:
 
     def _departed(self, life: Life) -> None:
         """Its process has ended: what the list says of it need not wait for its session's time."""
-        member = self._roster.members.get(life.number)
-        if self._is_connected and member is not None and member.boot == life.boot:
+        member = self._membership.members.get(life.number)
+        if self._membership.connected() and member is not None and member.boot == life.boot:
             log.warning("a node has ended without a word; it is taken off the list", extra={"node": life.number})
             evicting = Deferred.fromCoroutine(self._evict(member))
             evicting.addErrback(_not_evicted)
@@ -378,9 +358,9 @@ class ClusterNode:
 
     def _bury(self, life: Life) -> None:
         """It is dead, or will be: fence it, so that its log has an end, and look after its sessions."""
-        if self._is_over or life.number in self._roster.members:
+        if self._membership.is_over or life.number in self._membership.members:
             return
-        if not self._is_connected:
+        if not self._membership.connected():
             self._clock.call_later(self.settings.fence_again, partial(self._bury, life))
             return
         fencing = Deferred.fromCoroutine(self._fences.fence(*life))
@@ -393,7 +373,7 @@ class ClusterNode:
 
     def _fenced(self, number: int, boot: int) -> None:
         """From here; whoever wanted it."""
-        if number != self.number and number not in self._roster.members and not self._is_over:
+        if number != self.number and number not in self._membership.members and not self._membership.is_over:
             self.node.node_gone(number)
 
     # What adoption needs.
@@ -401,7 +381,7 @@ class ClusterNode:
     @property
     def connected(self) -> bool:
         """See ``adoption.Adopter``, as for all of these."""
-        return self._conversation.loaded and self._is_connected
+        return self._conversation.loaded and self._membership.connected()
 
     def when_all_known(self, call: Callable[[], None]) -> None:
         self.when_known(self._conversation.ours.version, call)
@@ -419,7 +399,7 @@ class ClusterNode:
 
     def _cleaned(self, life: Life) -> None:
         self._adoption.cleaned(life)
-        if life.number != self.number and life.number not in self._roster.members:
+        if life.number != self.number and life.number not in self._membership.members:
             self.node.peer_interest(life.number, (), _nothing, full=True)
 
     # For people.
@@ -427,7 +407,7 @@ class ClusterNode:
     def status(self) -> ClusterStatus:
         """How the cluster looks from here."""
         ours = self._conversation.ours
-        members = self._roster.members
+        members = self._membership.members
         peers = tuple(
             self._conversation.peer_status(number, members.get(number)) for number in sorted(self._links.links)
         )
@@ -435,7 +415,7 @@ class ClusterNode:
             node_id=self.place.node_id,
             number=self.number,
             boot=self.place.boot,
-            over=self.over,
+            over=self._membership.over,
             registry=self._registry.state.value,
             registry_trouble=self._registry.trouble,
             copies_missing=self._grid.copies_missing,

@@ -28,7 +28,8 @@ from iot_mqtt.cluster.channels import Channels, read
 from iot_mqtt.cluster.fencing import Fences
 from iot_mqtt.cluster.links import LinkError
 from iot_mqtt.cluster.loading import Loading
-from iot_mqtt.cluster.roster import Life, Roster, Standing
+from iot_mqtt.cluster.membership import Membership
+from iot_mqtt.cluster.roster import Life, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.errors import Unavailable
@@ -75,26 +76,22 @@ class Ownership:
 
     def __init__(
         self,
+        membership: Membership,
         channels: Channels,
         loading: Loading,
         strays: Strays,
-        roster: Roster,
         fences: Fences,
         clock: Clock,
         settings: ClusterSettings,
-        own: Life,
-        connected: Callable[[], bool],
         ask: Ask,
     ) -> None:
+        self._membership = membership
         self._channels = channels
         self._loading = loading
         self._strays = strays
-        self._roster = roster
         self._fences = fences
         self._clock = clock
         self._settings = settings
-        self._own = own
-        self._connected = connected
         self._ask = ask
         self.refused: Counter[Refusal] = Counter()
         #: By where the session was: nowhere (new), here, or with another node (moved).
@@ -119,19 +116,19 @@ class Ownership:
             record = await self._settled(client_id)
             life = read(record).life if record is not None else None
             dead = False
-            if life != self._own:
+            if life != self._membership.own:
                 if not wanted():
                     return self._refuse(Refusal.UNWANTED)
-                if not self._connected():
+                if not self._membership.connected():
                     return self._refuse(Refusal.NOT_CONNECTED)
                 reason = await self._let_go(life, client_id, owner) if life is not None else None
                 if reason is Refusal.HOME_BUSY:
                     continue
                 if reason is not None:
                     return self._refuse(reason)
-                if not self._connected():
+                if not self._membership.connected():
                     return self._refuse(Refusal.NOT_CONNECTED)
-                dead = life is not None and self._roster.standing(life) is Standing.DEAD
+                dead = life is not None and self._membership.standing(life) is Standing.DEAD
             if await self._take(client_id, record):
                 return self._granted(life, dead=dead)
         return self._refuse(Refusal.HOME_BUSY)
@@ -157,17 +154,17 @@ class Ownership:
 
     async def _let_go(self, life: Life, client_id: str, owner: str | None) -> Refusal | None:
         """See that a life has nothing to do with a client any more; or why that cannot be had now."""
-        standing = self._roster.standing(life)
+        standing = self._membership.standing(life)
         if standing is Standing.ALIVE:
             answer = await self._ask(life.number, client_id, owner)
             if not isinstance(answer, LinkError):
                 return _ANSWERS.get(answer, Refusal.HOME_BUSY)
-            standing = self._roster.standing(life)
+            standing = self._membership.standing(life)
             if standing is Standing.ALIVE:
                 return Refusal.HOME_SILENT
         if standing is Standing.UNSEEN:
             return Refusal.HOME_BUSY
-        if not self._connected():
+        if not self._membership.connected():
             return Refusal.NOT_CONNECTED
         await self._fences.fence(*life)
         return None
@@ -176,7 +173,7 @@ class Ownership:
         if life is None:
             self.granted["new"] += 1
             return Claim.NEW, ""
-        here = life.number == self._own.number
+        here = life.number == self._membership.own.number
         self.granted["here" if here else "moved"] += 1
         return Claim.INHERITED if dead else Claim.TAKEN, ""
 

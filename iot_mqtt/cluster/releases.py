@@ -13,7 +13,10 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.cluster.conversation import Conversation
 from iot_mqtt.cluster.links import LinkError, Request, RequestRefused
+from iot_mqtt.cluster.loading import Loading
+from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.ownership import BUSY, FOREIGN, RELEASED
+from iot_mqtt.cluster.strays import Strays
 
 #: The request by name; the body is the client id. For what is no client, and from nodes that know of no owners.
 RELEASE: Final = "release"
@@ -26,15 +29,14 @@ class Releases:
     """Of one life of a node."""
 
     def __init__(
-        self, conversation: Conversation, timeout: float, busy: Callable[[str], bool], let_go: Callable[[str], None]
+        self, membership: Membership, conversation: Conversation, loading: Loading, strays: Strays, timeout: float
     ) -> None:
-        """``timeout``: seconds to wait for a home; ``busy``: whether a client cannot be let go of now; ``let_go``: told
-        of those that were let go of.
-        """
+        """``timeout``: seconds to wait for a home."""
+        self._membership = membership
         self._conversation = conversation
+        self._loading = loading
+        self._strays = strays
         self._timeout = timeout
-        self._busy = busy
-        self._let_go = let_go
         #: What was answered, so often.
         self.released = self.refused = 0
         conversation.requests[RELEASE] = self._take
@@ -79,6 +81,10 @@ class Releases:
         else:
             self._release(peer, request, client_id)
 
+    def _busy(self, client_id: str) -> bool:
+        """Whether this client cannot be let go of now."""
+        return not self._conversation.loaded or self._membership.is_over or client_id in self._loading
+
     def _release(self, peer: int, request: Request, client_id: str) -> None:
         if self._busy(client_id):
             self._answer(peer, request, BUSY)
@@ -87,7 +93,7 @@ class Releases:
 
     def _released(self, peer: int, request: Request, client_id: str, released: bool) -> None:
         # Also if it was not: its session may have left the memory.
-        self._let_go(client_id)
+        self._strays.add(client_id)
         self._answer(peer, request, RELEASED if released else BUSY)
 
     def _answer(self, peer: int, request: Request, answer: bytes) -> None:

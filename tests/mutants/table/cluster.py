@@ -97,7 +97,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.claimed-while-away",
         _OWNERSHIP,
-        "                if not wanted():\n                    return self._refuse(Refusal.UNWANTED)\n                if not self._connected():\n                    return self._refuse(Refusal.NOT_CONNECTED)\n",
+        "                if not wanted():\n                    return self._refuse(Refusal.UNWANTED)\n                if not self._membership.connected():\n                    return self._refuse(Refusal.NOT_CONNECTED)\n",
         "                if not wanted():\n                    return self._refuse(Refusal.UNWANTED)\n",
         _OWNING,
         "a node that does not see the others takes their clients",
@@ -105,7 +105,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.claimed-after-the-answer",
         _OWNERSHIP,
-        "                    return self._refuse(reason)\n                if not self._connected():\n                    return self._refuse(Refusal.NOT_CONNECTED)\n",
+        "                    return self._refuse(reason)\n                if not self._membership.connected():\n                    return self._refuse(Refusal.NOT_CONNECTED)\n",
         "                    return self._refuse(reason)\n",
         _OWNING,
         "a node that was cut off while it asked takes a client",
@@ -354,7 +354,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.let-go-and-forgotten",
         "iot_mqtt/cluster/releases.py",
-        "        self._let_go(client_id)\n",
+        "        self._strays.add(client_id)\n",
         "",
         (_NOBODY,),
         "a session whose next home dies before it takes it is in nobody's memory, and nothing is recorded for it",

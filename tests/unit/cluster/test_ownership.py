@@ -11,6 +11,7 @@ from iot_mqtt.cluster.channels import Channels, read
 from iot_mqtt.cluster.fencing import Fences
 from iot_mqtt.cluster.links import LinkError
 from iot_mqtt.cluster.loading import Loading, Owner
+from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.ownership import FOREIGN, RELEASED, Ownership
 from iot_mqtt.cluster.roster import Life, Roster
 from iot_mqtt.cluster.settings import ClusterSettings
@@ -18,7 +19,7 @@ from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.cluster import Claim
-from iot_mqtt.ports.registry import Member
+from iot_mqtt.ports.registry import Member, Registry, RegistryState
 from tests.unit.broker.harness import run
 
 OWN, OTHER = Life(1, 5), Life(2, 7)
@@ -58,21 +59,20 @@ class Here:
         self.asked: list[int] = []
         loading = Loading(cast(Owner, self), self.clock, settings.fence_again)
         self.ownership = Ownership(
+            Membership(OWN, cast(Registry, self), self.roster),
             self.channels,
             loading,
             Strays(self.channels, loading, self.clock, settings),
-            self.roster,
             self.fences,
             self.clock,
             settings,
-            OWN,
-            self._connected,
             self._ask,
         )
         assert run(Channels(self.grid, self.clock, OTHER, 100, 10).take("c", None))
 
-    def _connected(self) -> bool:
-        return self.connected()
+    @property
+    def state(self) -> RegistryState:
+        return RegistryState.CONNECTED if self.connected() else RegistryState.SUSPENDED
 
     def _ask(self, number: int, client_id: str, owner: str | None) -> Deferred[bytes | LinkError]:
         self.asked.append(number)
