@@ -2,7 +2,7 @@
 
 ::
 
-    it left the list ─▶ lease ─▶ fence ─▶ its channel records become ours ─▶ the broker loads them, in portions
+    it left the list ─▶ fence ─▶ lease ─▶ its channel records become ours ─▶ the broker loads them, in portions
                      ─▶ everybody knows what we want, and a while has passed ─▶ what it kept is removed ─▶ noted in META
 
 Everything is by compare-and-set, so that two who believe to have the lease, a claim, and the node's own next life may
@@ -13,52 +13,29 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from iot_mqtt.cluster.channels import Channels
+from iot_mqtt.cluster.bulk_takeover import BulkTakeover
+from iot_mqtt.cluster.conversation import Conversation
 from iot_mqtt.cluster.fencing import Fences
-from iot_mqtt.cluster.joining import known_nodes, note_cleaned
-from iot_mqtt.cluster.loading import Loading
-from iot_mqtt.cluster.roster import Life, Roster, Standing
+from iot_mqtt.cluster.known_nodes import KnownNodes
+from iot_mqtt.cluster.links import Request
+from iot_mqtt.cluster.membership import Membership
+from iot_mqtt.cluster.roster import Life, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock, Timer
-from iot_mqtt.ports.cluster import Node
-from iot_mqtt.ports.grid import CacheName, Grid
-from iot_mqtt.ports.registry import Lease, Registry
+from iot_mqtt.ports.registry import Lease
 
 log = logging.getLogger(__name__)
 
-
-class Adopter(Protocol):
-    """What adoption needs of the node that it is part of."""
-
-    @property
-    def node(self) -> Node: ...
-
-    @property
-    def connected(self) -> bool:
-        """The life is not over, the broker is loaded and the list of members is fresh."""
-        ...
-
-    def when_all_known(self, call: Callable[[], None]) -> None:
-        """``call`` when everybody acts on what this node wants now."""
-        ...
-
-    def found_dead(self, life: Life) -> None:
-        """It is in no list, and has not been for a while."""
-        ...
-
-    def tell_cleaned(self, life: Life) -> None:
-        """Everybody, this node included, is to forget what that node kept."""
-        ...
+#: A request: everybody is to forget what that node kept.
+CLEANED: Final = "cleaned"
 
 
 class Adoption:
@@ -66,30 +43,22 @@ class Adoption:
 
     def __init__(
         self,
-        adopter: Adopter,
-        grid: Grid,
-        registry: Registry,
-        channels: Channels,
-        loading: Loading,
-        strays: Strays,
+        membership: Membership,
+        conversation: Conversation,
+        known: KnownNodes,
         fences: Fences,
-        roster: Roster,
+        takeover: BulkTakeover,
         clock: Clock,
         settings: ClusterSettings,
-        own: Life,
         rng: random.Random,
     ) -> None:
-        self._adopter = adopter
-        self._grid = grid
-        self._registry = registry
-        self._channels = channels
-        self._loading = loading
-        self._strays = strays
+        self._membership = membership
+        self._conversation = conversation
+        self._known = known
         self._fences = fences
-        self._roster = roster
+        self._takeover = takeover
         self._clock = clock
         self._settings = settings
-        self._own = own
         self._rng = rng
         #: Number → the last boot, of nodes that are dead and may have left something.
         self._dead: dict[int, int] = {}
@@ -97,14 +66,15 @@ class Adoption:
         #: Nodes that are known and not there, since when.
         self._absent: dict[Life, float] = {}
         self._timer: Timer | None = None
-        self._stopped = False
-        #: Adoptions that were finished, and clients that came with them.
+        #: Adoptions that were finished, and what failed and is tried again.
         self.finished = 0
-        self.clients = 0
         self.failures = 0
+        fences.on_fenced = self._fenced
+        conversation.requests[CLEANED] = self._take_cleaned
 
     @property
     def dead(self) -> dict[int, int]:
+        """Those that somebody still has to clean up after: number → boot."""
         return self._dead
 
     def start(self) -> None:
@@ -113,24 +83,47 @@ class Adoption:
         self._look_through()
 
     def stop(self) -> None:
-        self._stopped = True
+        """The life is over."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def died(self, life: Life) -> None:
-        """It has left the list. Others that are dead are tried again, too: it may have been about them."""
+    @property
+    def _connected(self) -> bool:
+        """The life is not over, the broker is loaded and the list of members is fresh."""
+        return self._conversation.loaded and self._membership.connected()
+
+    # Fencing.
+
+    def gone(self, life: Life) -> None:
+        """It is dead, or will be: fence it, so that its log has an end, and look after its sessions."""
+        if self._membership.is_over or life.number in self._membership.members:
+            return
+        if not self._membership.connected():
+            self._clock.call_later(self._settings.fence_again, partial(self.gone, life))
+            return
+        fencing = Deferred.fromCoroutine(self._fences.fence(*life))
+        fencing.addCallbacks(lambda _: self._died(life), partial(self._not_fenced, life))
+        fencing.addErrback(_report, "a dead node cannot be looked after")
+
+    def _not_fenced(self, life: Life, failure: Failure) -> None:
+        log.warning("node %d cannot be fenced now, trying again: %s", life.number, failure.value)
+        self._clock.call_later(self._settings.fence_again, partial(self.gone, life))
+
+    def _fenced(self, number: int, boot: int) -> None:
+        """From here; whoever wanted it."""
+        membership = self._membership
+        if number != membership.own.number and number not in membership.members and not membership.is_over:
+            self._conversation.node.node_gone(number)
+
+    def _died(self, life: Life) -> None:
+        """It writes nothing more. Others that are dead are tried again, too: it may have been about them."""
         self._dead[life.number] = max(life.boot, self._dead.get(life.number, 0))
         self._all()
-
-    def cleaned(self, life: Life) -> None:
-        """Somebody has finished."""
-        if self._dead.get(life.number, -1) <= life.boot:
-            self._dead.pop(life.number, None)
 
     # Looking.
 
     def _later(self, seconds: float) -> None:
-        if not self._stopped:
+        if not self._membership.is_over:
             self._timer = self._clock.call_later(seconds, self._sweep)
 
     def _sweep(self) -> None:
@@ -139,7 +132,7 @@ class Adoption:
         self._look_through()
 
     def _look_through(self) -> None:
-        if self._adopter.connected:
+        if self._connected:
             looking = Deferred.fromCoroutine(self._look())
             looking.addErrback(self._failed, "the known nodes cannot be looked through")
 
@@ -147,28 +140,28 @@ class Adoption:
         """Dead nodes that left while nobody was there to see it."""
         now = self._clock.monotonic()
         absent: dict[Life, float] = {}
-        others = [known for known in await known_nodes(self._grid) if known.number != self._own.number]
+        others = await self._known.others()
         # One of them may have come and gone without having been in the list that was seen here.
-        self._adopter.node.follow([known.number for known in others])
+        self._conversation.node.follow([known.number for known in others])
         for known in others:
             life = Life(known.number, known.boot)
-            if known.number in self._roster.members:
+            if known.number in self._membership.members:
                 continue
             if known.cleaned >= known.boot:
-                self.cleaned(life)
+                self._cleaned(life)
             elif known.number not in self._dead:
                 # It may be starting: not everything that is on the way is in the list yet.
                 since = absent[life] = self._absent.get(life, now)
-                if self._roster.standing(life) is Standing.DEAD and now - since >= self._settings.absent_grace:
-                    self._adopter.found_dead(life)
+                if self._membership.standing(life) is Standing.DEAD and now - since >= self._settings.absent_grace:
+                    self.gone(life)
         self._absent = absent
         self._all()
 
     def _all(self) -> None:
-        if self._stopped or not self._adopter.connected:
+        if not self._connected:
             return
         for number, boot in list(self._dead.items()):
-            if number in self._roster.members:
+            if number in self._membership.members:
                 # Its next life takes what is its own.
                 del self._dead[number]
             elif number not in self._at_work:
@@ -194,12 +187,12 @@ class Adoption:
     # Doing.
 
     async def _adopt(self, life: Life) -> None:
-        lease = await self._registry.acquire(f"adopt-{life.number}")
+        lease = await self._membership.acquire(f"adopt-{life.number}")
         if lease is None:
             return
         try:
             await self._fences.fence(*life)
-            count = await self._take_over(life, lease)
+            count = await self._takeover.adopt(life, partial(self._may_go_on, lease))
             log.info("a dead node's sessions live here now", extra={"node": life.number, "sessions": count})
             if self._may_go_on(lease):
                 await self._clean(life, lease)
@@ -207,43 +200,42 @@ class Adoption:
             lease.release()
 
     def _may_go_on(self, lease: Lease) -> bool:
-        return lease.held and self._adopter.connected and not self._stopped
-
-    async def _take_over(self, life: Life, lease: Lease) -> int:
-        ours: list[str] = []
-        failed: dict[str, BaseException] = {}
-        count = 0
-        async for portion in self._channels.take_over(life, self._loading.begin):
-            self._loading.end([*portion.lost, *portion.failed])
-            failed.update(portion.failed)
-            ours += portion.taken
-            if len(ours) >= self._settings.adopt_chunk:
-                count += len(ours)
-                await self._loading.load(ours)
-                ours = []
-            if failed or not self._may_go_on(lease):
-                break
-        if ours:
-            count += len(ours)
-            await self._loading.load(ours)
-        self.clients += count
-        for client_id in failed:
-            # It may have become ours.
-            self._strays.add(client_id)
-        if failed:
-            raise next(iter(failed.values()))
-        return count
+        return lease.held and self._connected
 
     async def _clean(self, life: Life, lease: Lease) -> None:
         known: Deferred[None] = Deferred()
-        self._adopter.when_all_known(partial(known.callback, None))
+        conversation = self._conversation
+        conversation.when_known(conversation.ours.version, partial(known.callback, None))
         await known
         # Others claimed clients of it one by one, and what those want must be known everywhere as well.
         await pause(self._clock, self._settings.linger)
-        if life.number in self._roster.members or not self._may_go_on(lease):
+        if life.number in self._membership.members or not self._may_go_on(lease):
             return
-        await self._grid.remove_prefix(CacheName.ROUTES, bytes((life.number,)))
-        await note_cleaned(self._grid, *life)
+        await self._known.clean(life)
         self.finished += 1
-        self.cleaned(life)
-        self._adopter.tell_cleaned(life)
+        conversation.tell_all(CLEANED, bytes((life.number,)) + life.boot.to_bytes(8, "big"))
+        self._forget(life)
+
+    # Cleaned up after, here or elsewhere.
+
+    def _take_cleaned(self, _peer: int, request: Request) -> None:
+        self._forget(Life(request.body[0], int.from_bytes(request.body[1:9], "big")))
+
+    def _forget(self, life: Life) -> None:
+        """What it kept is wanted no more."""
+        self._cleaned(life)
+        if life.number != self._membership.own.number and life.number not in self._membership.members:
+            self._conversation.node.peer_interest(life.number, (), _nothing, full=True)
+
+    def _cleaned(self, life: Life) -> None:
+        """Somebody has finished."""
+        if self._dead.get(life.number, -1) <= life.boot:
+            self._dead.pop(life.number, None)
+
+
+def _report(failure: Failure, what: str) -> None:
+    log.error(what, exc_info=failure.value)
+
+
+def _nothing() -> None:
+    """Nobody is told."""

@@ -17,9 +17,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from iot_mqtt.cluster.fencing import SharedGrid
+from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.roster import Life
+from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.messaging import Messaging
+from iot_mqtt.ports.registry import Member, Registry
 
 log = logging.getLogger(__name__)
 
@@ -100,3 +107,35 @@ class Departures:
         heard = self._heard_at(number)
         if heard is None or heard < gone.at + ON_THE_WAY:
             self._ended(Life(number, gone.connection.boot))
+
+
+class Evictions:
+    """Takes nodes that have ended off the list of members: nobody waits for their sessions' time."""
+
+    def __init__(self, membership: Membership, grid: SharedGrid, registry: Registry) -> None:
+        self._membership = membership
+        self._grid = grid
+        self._registry = registry
+
+    def ended(self, life: Life) -> None:
+        """Its process has ended: what the list says of it need not wait for its session's time."""
+        member = self._membership.members.get(life.number)
+        if self._membership.connected() and member is not None and member.boot == life.boot:
+            log.warning("a node has ended without a word; it is taken off the list", extra={"node": life.number})
+            evicting = Deferred.fromCoroutine(self._evict(member))
+            evicting.addErrback(_not_evicted)
+            evicting.addErrback(_report)
+
+    async def _evict(self, member: Member) -> None:
+        """Fenced first: if it is alive after all, it writes nothing more, and begins a new life."""
+        await self._grid.fence(member.number, member.boot)
+        await self._registry.evict(member)
+
+
+def _not_evicted(failure: Failure) -> None:
+    failure.trap(Unavailable)
+    log.warning("a node that has ended stays on the list until its session is over: %s", failure.value)
+
+
+def _report(failure: Failure) -> None:
+    log.error("a node that has ended cannot be taken off the list", exc_info=failure.value)

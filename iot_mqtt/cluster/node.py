@@ -23,19 +23,19 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Final
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.cluster.adoption import Adoption
+from iot_mqtt.cluster.bulk_takeover import BulkTakeover
 from iot_mqtt.cluster.channels import Channels
 from iot_mqtt.cluster.conversation import Conversation
-from iot_mqtt.cluster.departures import Departures
+from iot_mqtt.cluster.departures import Departures, Evictions
 from iot_mqtt.cluster.fencing import Fences, SharedGrid
-from iot_mqtt.cluster.joining import NoNumber, Place, known_nodes, remove
-from iot_mqtt.cluster.links import Request, proto_v1
+from iot_mqtt.cluster.joining import NoNumber, Place
+from iot_mqtt.cluster.known_nodes import KnownNodes
+from iot_mqtt.cluster.links import proto_v1
 from iot_mqtt.cluster.loading import Loading
 from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.ownership import Ownership
@@ -43,19 +43,15 @@ from iot_mqtt.cluster.releases import Releases
 from iot_mqtt.cluster.roster import Life, Roster
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.strays import Strays
-from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
-from iot_mqtt.ports.cluster_status import ClusterStatus, NotGone
+from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member, Registry, RegistryState
 from iot_mqtt.values import Message
 
 log = logging.getLogger(__name__)
-
-#: A request: everybody is to forget what that node kept.
-CLEANED: Final = "cleaned"
 
 
 class ClusterNode:
@@ -92,18 +88,18 @@ class ClusterNode:
         self._shown = self._entry
         self._refreshing: Timer | None = None
         self._conversation = Conversation(place, messaging, clock, self.settings)
-        self._conversation.requests[CLEANED] = self._take_cleaned
         self._links = self._conversation.links
         #: What nodes ask each other by name, for those above.
         self.questions = self._conversation.questions
-        self._departures = Departures(
-            place.number, messaging, clock, self.settings.departed_grace, self._links.heard_at, self._departed
-        )
         own = Life(place.number, place.boot)
         roster = Roster(place.number, clock, self.settings.unseen_grace)
         self._membership = Membership(own, registry, roster)
+        ended = Evictions(self._membership, grid, registry).ended
+        self._departures = Departures(
+            place.number, messaging, clock, self.settings.departed_grace, self._links.heard_at, ended
+        )
+        self._known = KnownNodes(grid, self._membership)
         self._fences = Fences(grid)
-        self._fences.on_fenced = self._fenced
         self._channels = Channels(grid, clock, own, self.settings.scan_page, self.settings.swaps_at_once)
         self._loading = Loading(self._conversation, clock, self.settings.fence_again)
         self._strays = Strays(self._channels, self._loading, clock, self.settings)
@@ -120,18 +116,15 @@ class ClusterNode:
             self.settings,
             self._releases.ask,
         )
+        self._takeover = BulkTakeover(self._channels, self._loading, self._strays, self.settings.adopt_chunk)
         self._adoption = Adoption(
-            self,
-            grid,
-            registry,
-            self._channels,
-            self._loading,
-            self._strays,
+            self._membership,
+            self._conversation,
+            self._known,
             self._fences,
-            roster,
+            self._takeover,
             clock,
             self.settings,
-            own,
             rng or random.Random(),
         )
 
@@ -163,17 +156,11 @@ class ClusterNode:
         self._check_protocols()
         self._membership.check()
         self._on_members()
-        clients: set[str] = set()
-        earlier = Life(self.number, self.place.boot - 1)
-        async for portion in self._channels.take_over(earlier, self._loading.begin):
-            self._loading.end(portion.lost)
-            if portion.failed:
-                raise next(iter(portion.failed.values()))
-            clients.update(portion.taken)
+        clients = await self._takeover.inherit(Life(self.number, self.place.boot - 1))
         await self._conversation.until_told()
         self._membership.check()
         self._refresh_later()
-        return frozenset(clients)
+        return clients
 
     def loaded(self) -> None:
         """The broker has loaded what ``start`` returned."""
@@ -253,11 +240,7 @@ class ClusterNode:
 
     async def numbers(self) -> Mapping[int, int | None]:
         """See ``ports.cluster.Peers``, as for all of these."""
-        return {
-            known.number: known.boot if known.cleaned >= known.boot else None
-            for known in await known_nodes(self._grid)
-            if known.number != self.number
-        }
+        return await self._known.numbers()
 
     def forward(self, peer: int, item: Forwarded) -> None:
         self._conversation.forward(peer, item)
@@ -307,17 +290,8 @@ class ClusterNode:
             await self._channels.let_go(client_id, unused)
 
     async def remove(self, node_id: str) -> bool:
-        """Give the number of a node that will not come back to the next new one; False: none is called that. Raises
-        ``NotGone``.
-        """
-        found = next((one for one in await known_nodes(self._grid) if one.node_id == node_id), None)
-        if found is None:
-            return False
-        if found.number == self.number or found.number in self._membership.members:
-            raise NotGone(f"{node_id} is there: drain it and stop it first")
-        await remove(self._grid, found)
-        log.warning("a node was removed from the cluster", extra={"node": found.number, "node_id": node_id})
-        return True
+        """See ``KnownNodes``."""
+        return await self._known.remove(node_id)
 
     # What the registry tells.
 
@@ -340,67 +314,7 @@ class ClusterNode:
         self._links.members(members)
         self._conversation.look()
         for life in gone:
-            self._bury(life)
-
-    def _departed(self, life: Life) -> None:
-        """Its process has ended: what the list says of it need not wait for its session's time."""
-        member = self._membership.members.get(life.number)
-        if self._membership.connected() and member is not None and member.boot == life.boot:
-            log.warning("a node has ended without a word; it is taken off the list", extra={"node": life.number})
-            evicting = Deferred.fromCoroutine(self._evict(member))
-            evicting.addErrback(_not_evicted)
-            evicting.addErrback(_report, "a node that has ended cannot be taken off the list")
-
-    async def _evict(self, member: Member) -> None:
-        """Fenced first: if it is alive after all, it writes nothing more, and begins a new life."""
-        await self._grid.fence(member.number, member.boot)
-        await self._registry.evict(member)
-
-    def _bury(self, life: Life) -> None:
-        """It is dead, or will be: fence it, so that its log has an end, and look after its sessions."""
-        if self._membership.is_over or life.number in self._membership.members:
-            return
-        if not self._membership.connected():
-            self._clock.call_later(self.settings.fence_again, partial(self._bury, life))
-            return
-        fencing = Deferred.fromCoroutine(self._fences.fence(*life))
-        fencing.addCallbacks(lambda _: self._adoption.died(life), partial(self._not_fenced, life))
-        fencing.addErrback(_report, "a dead node cannot be looked after")
-
-    def _not_fenced(self, life: Life, failure: Failure) -> None:
-        log.warning("node %d cannot be fenced now, trying again: %s", life.number, failure.value)
-        self._clock.call_later(self.settings.fence_again, partial(self._bury, life))
-
-    def _fenced(self, number: int, boot: int) -> None:
-        """From here; whoever wanted it."""
-        if number != self.number and number not in self._membership.members and not self._membership.is_over:
-            self.node.node_gone(number)
-
-    # What adoption needs.
-
-    @property
-    def connected(self) -> bool:
-        """See ``adoption.Adopter``, as for all of these."""
-        return self._conversation.loaded and self._membership.connected()
-
-    def when_all_known(self, call: Callable[[], None]) -> None:
-        self.when_known(self._conversation.ours.version, call)
-
-    def found_dead(self, life: Life) -> None:
-        self._bury(life)
-
-    def tell_cleaned(self, life: Life) -> None:
-        body = bytes((life.number,)) + life.boot.to_bytes(8, "big")
-        self._conversation.tell_all(CLEANED, body)
-        self._cleaned(life)
-
-    def _take_cleaned(self, _peer: int, request: Request) -> None:
-        self._cleaned(Life(request.body[0], int.from_bytes(request.body[1:9], "big")))
-
-    def _cleaned(self, life: Life) -> None:
-        self._adoption.cleaned(life)
-        if life.number != self.number and life.number not in self._membership.members:
-            self.node.peer_interest(life.number, (), _nothing, full=True)
+            self._adoption.gone(life)
 
     # For people.
 
@@ -432,17 +346,12 @@ class ClusterNode:
             fences=self._fences.asked,
             dead=dict(self._adoption.dead),
             adoptions=self._adoption.finished,
-            adopted_clients=self._adoption.clients,
+            adopted_clients=self._takeover.adopted,
             adoption_failures=self._adoption.failures + self._loading.failures,
             unreadable_channels=self._channels.unreadable,
             incompatible=self._links.incompatible,
             strangers=self._links.strangers,
         )
-
-
-def _not_evicted(failure: Failure) -> None:
-    failure.trap(Unavailable)
-    log.warning("a node that has ended stays on the list until its session is over: %s", failure.value)
 
 
 def _report(failure: Failure, what: str) -> None:
@@ -451,7 +360,3 @@ def _report(failure: Failure, what: str) -> None:
 
 def _ignore(_: object) -> None:
     """Nobody wants to know."""
-
-
-def _nothing() -> None:
-    """Nobody is told."""

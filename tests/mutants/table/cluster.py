@@ -145,7 +145,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.absent-is-dead",
         _ADOPTION,
-        "if self._roster.standing(life) is Standing.DEAD and now - since >= self._settings.absent_grace:",
+        "if self._membership.standing(life) is Standing.DEAD and now - since >= self._settings.absent_grace:",
         "if now - since >= 0.0:",
         (_ADOPTING, _NODE),
         "a node that is starting is taken for dead",
@@ -393,7 +393,7 @@ CLUSTER: Final = (
     ),
     Mutation(
         "cluster.adopted-perhaps",
-        _ADOPTION,
+        "iot_mqtt/cluster/bulk_takeover.py",
         "            self._loading.end([*portion.lost, *portion.failed])\n",
         "            self._loading.end(portion.lost)\n",
         (_ADOPTING,),
