@@ -22,7 +22,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -33,17 +32,18 @@ from iot_mqtt.cluster.channels import Channels
 from iot_mqtt.cluster.conversation import Conversation
 from iot_mqtt.cluster.departures import Departures, Evictions
 from iot_mqtt.cluster.fencing import Fences, SharedGrid
-from iot_mqtt.cluster.joining import NoNumber, Place
+from iot_mqtt.cluster.joining import Place
 from iot_mqtt.cluster.known_nodes import KnownNodes
 from iot_mqtt.cluster.links import proto_v1
 from iot_mqtt.cluster.loading import Loading
 from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.ownership import Ownership
+from iot_mqtt.cluster.registration import Registration
 from iot_mqtt.cluster.releases import Releases
 from iot_mqtt.cluster.roster import Life, Roster
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.strays import Strays
-from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
 from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.log import Reference
@@ -81,12 +81,7 @@ class ClusterNode:
         self.on_suspended: Callable[[bool], None] = _ignore
         self._grid = grid
         self._registry = registry
-        self._clock = clock
         self._suspended = False
-        protocols = (proto_v1.VERSION,)
-        self._entry = Member(place.node_id, place.number, place.boot, version, protocols, addresses=addresses)
-        self._shown = self._entry
-        self._refreshing: Timer | None = None
         self._conversation = Conversation(place, messaging, clock, self.settings)
         self._links = self._conversation.links
         #: What nodes ask each other by name, for those above.
@@ -94,6 +89,11 @@ class ClusterNode:
         own = Life(place.number, place.boot)
         roster = Roster(place.number, clock, self.settings.unseen_grace)
         self._membership = Membership(own, registry, roster)
+        protocols = (proto_v1.VERSION,)
+        entry = Member(place.node_id, place.number, place.boot, version, protocols, addresses=addresses)
+        self._registration = Registration(
+            entry, self._membership, registry, self._links.condition, clock, self.settings.refresh
+        )
         ended = Evictions(self._membership, grid, registry).ended
         self._departures = Departures(
             place.number, messaging, clock, self.settings.departed_grace, self._links.heard_at, ended
@@ -152,14 +152,13 @@ class ClusterNode:
         await self._departures.open()
         self._registry.on_state = self._on_state
         self._registry.on_members = self._on_members
-        await self._registry.register(self._entry)
-        self._check_protocols()
+        await self._registration.enter()
         self._membership.check()
         self._on_members()
         clients = await self._takeover.inherit(Life(self.number, self.place.boot - 1))
         await self._conversation.until_told()
         self._membership.check()
-        self._refresh_later()
+        self._registration.start()
         return clients
 
     def loaded(self) -> None:
@@ -191,50 +190,21 @@ class ClusterNode:
         self._strays.stop()
         self._departures.close()
         self._conversation.close()
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            self._refreshing = None
-
-    def _check_protocols(self) -> None:
-        """Nodes that do not understand each other are no cluster; whoever comes later goes."""
-        for member in self._registry.members.values():
-            if not set(member.protocols) & set(self._entry.protocols):
-                theirs, ours = (", ".join(map(str, one.protocols)) for one in (member, self._entry))
-                raise NoNumber(
-                    f"the node {member.node_id} (release {member.version}) speaks version {theirs} of the protocol "
-                    f"between nodes and this node (release {self._entry.version}) version {ours}: run a release of both"
-                )
+        self._registration.stop()
 
     # The entry in the list.
 
     def show(self, *, load: float, clients: int) -> None:
         """How this node is, for the others; they see it some seconds later."""
-        # Two digits are enough, and spare an update whenever nothing much changed.
-        self._entry = replace(self._entry, load=round(load, 2), clients=clients)
-        self._links.condition.load = load
+        self._registration.show(load=load, clients=clients)
 
     def reachable_at(self, addresses: Mapping[str, str]) -> None:
         """Where clients find this node, by listener; they are let in from now on."""
-        self._entry = replace(self._entry, addresses=addresses)
-        self._refresh()
+        self._registration.reachable_at(addresses)
 
     def drain(self, draining: bool = True) -> None:
         """This node wants no new clients."""
-        self._entry = replace(self._entry, draining=draining)
-        self._links.condition.draining = draining
-        self._refresh()
-
-    def _refresh_later(self) -> None:
-        self._refreshing = self._clock.call_later(self.settings.refresh, self._refresh_regularly)
-
-    def _refresh_regularly(self) -> None:
-        self._refresh()
-        self._refresh_later()
-
-    def _refresh(self) -> None:
-        if self._entry != self._shown and self._membership.connected():
-            self._shown = self._entry
-            self._registry.update(self._entry)
+        self._registration.drain(draining)
 
     # Peers: what the broker asks.
 
@@ -336,7 +306,7 @@ class ClusterNode:
             grid_servers=self._grid.servers,
             routes=len(ours.digest),
             routes_version=ours.version,
-            draining=self._entry.draining,
+            draining=self._registration.draining,
             peers=peers,
             known_late=ours.late,
             claims_granted=dict(self._ownership.granted),
