@@ -1,5 +1,5 @@
 """One life of this node among the others, from the list of members to its end: ``ports.cluster.Peers`` for its broker.
-What it says to peers is in ``conversation``; this is what holds that, the registry, ownership and adoption together.
+What it consists of is made in ``composition``; this begins and ends that, and gives it what the registry tells.
 
 ::
 
@@ -22,33 +22,23 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from iot_mqtt.cluster.adoption import Adoption
-from iot_mqtt.cluster.bulk_takeover import BulkTakeover
-from iot_mqtt.cluster.channels import Channels
-from iot_mqtt.cluster.conversation import Conversation
-from iot_mqtt.cluster.departures import Departures, Evictions
-from iot_mqtt.cluster.fencing import Fences, SharedGrid
+from iot_mqtt.cluster.composition import compose
+from iot_mqtt.cluster.fencing import SharedGrid
 from iot_mqtt.cluster.joining import Place
-from iot_mqtt.cluster.known_nodes import KnownNodes
-from iot_mqtt.cluster.links import proto_v1
-from iot_mqtt.cluster.loading import Loading
-from iot_mqtt.cluster.membership import Membership
-from iot_mqtt.cluster.ownership import Ownership
-from iot_mqtt.cluster.registration import Registration
-from iot_mqtt.cluster.releases import Releases
-from iot_mqtt.cluster.roster import Life, Roster
+from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.strays import Strays
+from iot_mqtt.cluster.status import status_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
 from iot_mqtt.ports.cluster_status import ClusterStatus
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
-from iot_mqtt.ports.registry import Member, Registry, RegistryState
+from iot_mqtt.ports.registry import Registry, RegistryState
 from iot_mqtt.values import Message
 
 log = logging.getLogger(__name__)
@@ -71,7 +61,6 @@ class ClusterNode:
         rng: random.Random | None = None,
     ) -> None:
         """``place`` as ``joining.enter`` returned it; ``addresses``: listener name → "host:port" for clients."""
-        self.settings = settings or ClusterSettings()
         self.place = place
         self.number = place.number
         #: Told once, with the reason. Nothing that this life still wants to write will be written: the broker is to
@@ -79,54 +68,31 @@ class ClusterNode:
         self.on_life_over: Callable[[str], None] = _ignore
         #: Told True when the registry cannot be reached, False when it can again.
         self.on_suspended: Callable[[bool], None] = _ignore
-        self._grid = grid
-        self._registry = registry
         self._suspended = False
-        self._conversation = Conversation(place, messaging, clock, self.settings)
-        self._links = self._conversation.links
+        self._registry = registry
+        parts = compose(
+            place,
+            version=version,
+            grid=grid,
+            registry=registry,
+            messaging=messaging,
+            clock=clock,
+            settings=settings or ClusterSettings(),
+            addresses=addresses,
+            rng=rng or random.Random(),
+        )
+        self._membership = parts.membership
+        self._registration = parts.registration
+        self._conversation = parts.conversation
+        self._links = parts.conversation.links
         #: What nodes ask each other by name, for those above.
-        self.questions = self._conversation.questions
-        own = Life(place.number, place.boot)
-        roster = Roster(place.number, clock, self.settings.unseen_grace)
-        self._membership = Membership(own, registry, roster)
-        protocols = (proto_v1.VERSION,)
-        entry = Member(place.node_id, place.number, place.boot, version, protocols, addresses=addresses)
-        self._registration = Registration(
-            entry, self._membership, registry, self._links.condition, clock, self.settings.refresh
-        )
-        ended = Evictions(self._membership, grid, registry).ended
-        self._departures = Departures(
-            place.number, messaging, clock, self.settings.departed_grace, self._links.heard_at, ended
-        )
-        self._known = KnownNodes(grid, self._membership)
-        self._fences = Fences(grid)
-        self._channels = Channels(grid, clock, own, self.settings.scan_page, self.settings.swaps_at_once)
-        self._loading = Loading(self._conversation, clock, self.settings.fence_again)
-        self._strays = Strays(self._channels, self._loading, clock, self.settings)
-        self._releases = Releases(
-            self._membership, self._conversation, self._loading, self._strays, self.settings.release_timeout
-        )
-        self._ownership = Ownership(
-            self._membership,
-            self._channels,
-            self._loading,
-            self._strays,
-            self._fences,
-            clock,
-            self.settings,
-            self._releases.ask,
-        )
-        self._takeover = BulkTakeover(self._channels, self._loading, self._strays, self.settings.adopt_chunk)
-        self._adoption = Adoption(
-            self._membership,
-            self._conversation,
-            self._known,
-            self._fences,
-            self._takeover,
-            clock,
-            self.settings,
-            rng or random.Random(),
-        )
+        self.questions = parts.conversation.questions
+        self._known = parts.known
+        self._departures = parts.departures
+        self._adoption = parts.adoption
+        self._ownership = parts.ownership
+        self._takeover = parts.takeover
+        self._status = partial(status_of, place, parts, grid, registry)
 
     # The life.
 
@@ -134,20 +100,17 @@ class ClusterNode:
         """The broker; before ``start``."""
         self._conversation.broker = node
 
-    @property
-    def node(self) -> Node:
-        return self._conversation.node
-
     async def start(self) -> frozenset[str]:
         """Enter the list of members and take the sessions of earlier lives: the clients that are at home here.
 
         The node's log is open.
         """
-        others = list(await self.numbers())
+        broker = self._conversation.node
+        others = list(await self._known.numbers())
         for number in others:
             # What it keeps is recorded, and its log is read, whether or not it is there.
-            self.node.peer_down(number)
-        self.node.follow(others)
+            broker.peer_down(number)
+        broker.follow(others)
         await self._conversation.open()
         await self._departures.open()
         self._registry.on_state = self._on_state
@@ -165,7 +128,7 @@ class ClusterNode:
         """The broker has loaded what ``start`` returned."""
         self._membership.check()
         self._conversation.loaded = True
-        self._loading.end_all()
+        self._ownership.loaded()
         self._conversation.tell_interest()
         self._adoption.start()
 
@@ -186,8 +149,7 @@ class ClusterNode:
 
     def _end_quietly(self) -> None:
         self._adoption.stop()
-        self._loading.stop()
-        self._strays.stop()
+        self._ownership.stop()
         self._departures.close()
         self._conversation.close()
         self._registration.stop()
@@ -253,11 +215,10 @@ class ClusterNode:
         claiming.addErrback(_report, "a claim failed")
 
     def stray(self, client_id: str) -> None:
-        self._strays.add(client_id)
+        self._ownership.stray(client_id)
 
     async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
-        if not self._membership.is_over:
-            await self._channels.let_go(client_id, unused)
+        await self._ownership.let_go(client_id, unused)
 
     async def remove(self, node_id: str) -> bool:
         """See ``KnownNodes``."""
@@ -290,38 +251,7 @@ class ClusterNode:
 
     def status(self) -> ClusterStatus:
         """How the cluster looks from here."""
-        ours = self._conversation.ours
-        members = self._membership.members
-        peers = tuple(
-            self._conversation.peer_status(number, members.get(number)) for number in sorted(self._links.links)
-        )
-        return ClusterStatus(
-            node_id=self.place.node_id,
-            number=self.number,
-            boot=self.place.boot,
-            over=self._membership.over,
-            registry=self._registry.state.value,
-            registry_trouble=self._registry.trouble,
-            copies_missing=self._grid.copies_missing,
-            grid_servers=self._grid.servers,
-            routes=len(ours.digest),
-            routes_version=ours.version,
-            draining=self._registration.draining,
-            peers=peers,
-            known_late=ours.late,
-            claims_granted=dict(self._ownership.granted),
-            claims_refused={str(reason): count for reason, count in self._ownership.refused.items()},
-            released=self._releases.released,
-            releases_refused=self._releases.refused,
-            fences=self._fences.asked,
-            dead=dict(self._adoption.dead),
-            adoptions=self._adoption.finished,
-            adopted_clients=self._takeover.adopted,
-            adoption_failures=self._adoption.failures + self._loading.failures,
-            unreadable_channels=self._channels.unreadable,
-            incompatible=self._links.incompatible,
-            strangers=self._links.strangers,
-        )
+        return self._status()
 
 
 def _report(failure: Failure, what: str) -> None:

@@ -97,6 +97,24 @@ class Ownership:
         #: By where the session was: nowhere (new), here, or with another node (moved).
         self.granted: Counter[str] = Counter()
 
+    def loaded(self) -> None:
+        """The broker has all that became ours before."""
+        self._loading.end_all()
+
+    def stop(self) -> None:
+        """The life is over."""
+        self._loading.stop()
+        self._strays.stop()
+
+    def stray(self, client_id: str) -> None:
+        """See ``ports.cluster.Peers``."""
+        self._strays.add(client_id)
+
+    async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
+        """See ``ports.cluster.Peers``."""
+        if not self._membership.is_over:
+            await self._channels.let_go(client_id, unused)
+
     async def claim(
         self, client_id: str, wanted: Callable[[], bool] | None = None, owner: str | None = None
     ) -> tuple[Claim, str]:
@@ -121,7 +139,7 @@ class Ownership:
                     return self._refuse(Refusal.UNWANTED)
                 if not self._membership.connected():
                     return self._refuse(Refusal.NOT_CONNECTED)
-                reason = await self._let_go(life, client_id, owner) if life is not None else None
+                reason = await self._release_from(life, client_id, owner) if life is not None else None
                 if reason is Refusal.HOME_BUSY:
                     continue
                 if reason is not None:
@@ -152,7 +170,7 @@ class Ownership:
                 return record
             await self._loading.over(client_id)
 
-    async def _let_go(self, life: Life, client_id: str, owner: str | None) -> Refusal | None:
+    async def _release_from(self, life: Life, client_id: str, owner: str | None) -> Refusal | None:
         """See that a life has nothing to do with a client any more; or why that cannot be had now."""
         standing = self._membership.standing(life)
         if standing is Standing.ALIVE:
