@@ -225,7 +225,7 @@ def show_pauses(clients: int, rate: int, seconds: float) -> None:
 
     gc.callbacks.append(note)
     load = _load(node.port, clients, rate, seconds)
-    node.turn_until(lambda: node.service.broker.connections.clients >= clients or load.poll() is not None, 120)
+    node.turn_until(lambda: node.service.broker.clients.connections.clients >= clients or load.poll() is not None, 120)
     node.turn_until(lambda: node.service.counters.messages_received > rate or load.poll() is not None, 120)
     phase = "steady"
     node.turn_until(lambda: load.poll() is not None, seconds + 60)

@@ -105,7 +105,7 @@ class BrokerLife:
         )
         self.ledger = LossLedger(GridMarks(grid, place.number), self.counters, clock, broker.turn.reserve)
         await self.ledger.load()
-        broker.loading.when_whole(partial(store.enlist, CommitOrder.LEDGER, self.ledger))
+        broker.lifecycle.loading.when_whole(partial(store.enlist, CommitOrder.LEDGER, self.ledger))
         await log.open()
         cluster = self.cluster = ClusterNode(
             place,
@@ -123,12 +123,12 @@ class BrokerLife:
         cluster.attach(clustering.node)
         await clustering.own.load()
         clients = await cluster.start()
-        await broker.loading.load(clients.__contains__)
+        await broker.lifecycle.loading.load(clients.__contains__)
         clustering.homes.begin(clients)
         cluster.loaded()
         await self.go_beside()
         await store.settled()
-        broker.census.begin()
+        broker.readers.census.begin()
         self.layout = Layout(
             [
                 (
@@ -136,7 +136,7 @@ class BrokerLife:
                     lambda: MqttCodecStage(
                         SETTINGS.max_packet_size,
                         topic_alias_maximum=SETTINGS.topic_alias_maximum,
-                        routes=broker.routes.classes,
+                        routes=broker.routing.routes.classes,
                     ),
                 ),
                 ("broker", lambda: Connection(broker.serving())),
@@ -151,7 +151,7 @@ class BrokerLife:
         """As ``app.node.service`` does it: clients are told, all is committed, then others may have the sessions."""
         assert self.broker is not None and self.cluster is not None
         # A set of objects has an order of its own in every process.
-        for connection in sorted(self.broker.connections, key=_name_of):
+        for connection in sorted(self.broker.clients.connections, key=_name_of):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the node stops")
         self.ledger.close()
         await self.broker.store.settled()
@@ -179,7 +179,7 @@ class BrokerLife:
         """What the loss identity leaves over."""
         if self.broker is None or not self.ready:
             return 0
-        found = tally(self.broker.sessions, self.broker.groups)
+        found = tally(self.broker.sessions, self.broker.readers.groups)
         return self.counters.unconfirmed - (found.queued + found.backlog + found.inflight - found.released)
 
     def owns(self, client_id: str) -> bool:

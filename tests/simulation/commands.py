@@ -44,7 +44,7 @@ class CommandLife(BrokerLife):
         store = GridDeviceStore(self.door.grid)
         self.accompanied = make_accompanied(broker, store, DevicesSettings(), lambda *_, **__: True)
         self.accompanied.join(cluster.questions)
-        await self.accompanied.load(broker.accompany)
+        await self.accompanied.load(broker.routing.accompany)
         self._sweep()
 
     def _sweep(self) -> None:

@@ -112,7 +112,7 @@ class Clustered:
             self._beacon = Beacon(self._registry, self.grid.gateway.messages, self._clock, timeout)
             await self._beacon.start()
         clients = await node.start()
-        await broker.loading.load(clients.__contains__)
+        await broker.lifecycle.loading.load(clients.__contains__)
         clustering.homes.begin(clients)
         node.loaded()
 
@@ -134,7 +134,7 @@ class Clustered:
 
     def begin_housekeeping(self, broker: Composition, repeat: Periodic, lag: LoopLag) -> None:
         """Be seen by the other nodes, and look after those that are gone."""
-        repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.connections.clients))
+        repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.clients.connections.clients))
         repeat(CARE_SECONDS, self._care)
         assert self._place is not None
         failovers = self._failovers = make_failovers(

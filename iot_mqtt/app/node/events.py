@@ -70,10 +70,10 @@ class Sources:
 
 def sources_of(broker: Composition, view: View, devices: Accompanied, asking: Asking | None) -> Sources:
     """Of a broker with what is beside it."""
-    devices.telling.events = broker.events
-    connections = broker.connections
+    devices.telling.events = broker.monitoring.events
+    connections = broker.clients.connections
     return Sources(
-        broker.events,
+        broker.monitoring.events,
         broker.counters,
         lambda: connections.clients,
         lambda: view.alarms,

@@ -55,7 +55,8 @@ class Explanations:
 
     def of_topics(self, uplink: UplinkDesk | None) -> tuple[Resource, Resource]:
         """Who gets a topic and why, and what is published in it."""
-        clock = self._broker.clock
-        knowledge = TopicKnowledge(self._view, self._broker, uplink, self._access, clock)
-        desk = TopicDesk(lambda: self._broker, lambda: self._view.retained, clock)
+        broker = self._broker
+        recorder, steps = broker.monitoring.recorder, broker.routing.steps
+        knowledge = TopicKnowledge(self._view, recorder, steps, uplink, self._access, broker.clock)
+        desk = TopicDesk(lambda: broker, lambda: self._view.retained, broker.clock)
         return TopicWhyResources(knowledge.facts, lambda: self._access.lets), TopicResources(desk)

@@ -44,9 +44,11 @@ class NodeFigures:
         ledger = LossLedger(GridMarks(grid, number), broker.counters, broker.clock, broker.turn.reserve)
         await ledger.load()
         # A mark that says what was taken over goes with the records that say it no more, and with no batch before them.
-        broker.loading.when_whole(partial(broker.store.enlist, CommitOrder.LEDGER, ledger))
+        broker.lifecycle.loading.when_whole(partial(broker.store.enlist, CommitOrder.LEDGER, ledger))
         self._ledger, self._view, self._grid, self._number = ledger, view, grid, number
-        self._slow = SlowView(broker.sessions, broker.outflow, broker.logs, broker.clock, broker.turn.call_soon)
+        self._slow = SlowView(
+            broker.sessions, broker.readers.outflow, broker.readers.logs, broker.clock, broker.turn.call_soon
+        )
         self._history = History(self._path, broker.clock, self._facts)
 
     def _facts(self) -> Facts:

@@ -84,13 +84,13 @@ def follow(live: LiveKeys, broker: Composition, listeners: Listeners, access: Ac
 
     def changed(config: Config) -> None:
         mqtt = config.mqtt
-        renew(broker.allowance, allowance_of(mqtt))
-        broker.timeouts.seconds = mqtt.connect_timeout
+        renew(broker.clients.allowance, allowance_of(mqtt))
+        broker.clients.timeouts.seconds = mqtt.connect_timeout
         broker.sessions.queued.limit = mqtt.max_queued_bytes_in_all
-        broker.replay_turns.limit(mqtt)
-        broker.traffic.change(mqtt.traffic, port_rates(config))
+        broker.readers.replay_turns.limit(mqtt)
+        broker.clients.traffic.change(mqtt.traffic, port_rates(config))
         listeners.limit(config)
         access.limits.rewrite(rules_of(config.auth.limits, "auth.limits"))
-        broker.limiting.usual_changed()
+        broker.clients.limiting.usual_changed()
 
     live.then(changed)

@@ -85,10 +85,10 @@ def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesS
         clock=broker.clock,
         turn=broker.turn,
         commits=broker.store,
-        publishing=broker.publishing,
-        budget=broker.budget,
+        publishing=broker.publishing.path,
+        budget=broker.publishing.budget,
         sessions=broker.sessions,
-        outflow=broker.outflow,
+        outflow=broker.readers.outflow,
         max_levels=broker.settings.max_topic_levels,
         lets=lets,
     )
@@ -184,7 +184,7 @@ def make_layout(
                 settings.max_packet_size,
                 max_connect_size=settings.max_connect_size,
                 topic_alias_maximum=settings.topic_alias_maximum,
-                routes=broker.routes.classes,
+                routes=broker.routing.routes.classes,
             ),
         )
         frames = told.protocol == "frames"

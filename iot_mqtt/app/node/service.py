@@ -141,11 +141,11 @@ class Service:
         await messages.open()
         uplink = await self._attach(number)
         if self._cluster is None:
-            await self.broker.loading.load()
+            await self.broker.lifecycle.loading.load()
         else:
             await self._cluster.enter(self.broker, self.view)
             self.accompanied.join(self._cluster.questions)
-        await self.accompanied.load(self.broker.accompany)
+        await self.accompanied.load(self.broker.routing.accompany)
         self._make_letters()
         await self.gateways.start()
         self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
@@ -154,9 +154,9 @@ class Service:
         collector.begin(again=before_listening is not None)
         keep_freed()
         self._repeat(LOOK_SECONDS, collector.look)
-        self._repeat(DISK_SECONDS, make_disk_look(self._grid, self.broker.budget, self.counters, self.clock))
+        self._repeat(DISK_SECONDS, make_disk_look(self._grid, self.broker.publishing.budget, self.counters, self.clock))
         if self._cluster is not None:
-            self._cluster.fit(messages, self.broker.budget, self.broker.upkeep)
+            self._cluster.fit(messages, self.broker.publishing.budget, self.broker.readers.upkeep)
         if before_listening is not None:
             await before_listening()
         ports = self._listen()
@@ -165,12 +165,12 @@ class Service:
         self._access.begin()
         if self._access.has_files:
             self._repeat(self._config.auth.reload_seconds, self._reloads.look)
-        self.broker.census.begin()
+        self.broker.readers.census.begin()
         if uplink is not None:
             uplink.begin()
         self._repeat(SWEEP_SECONDS, self.accompanied.sweep)
         self._repeat(BANS_SECONDS, Following(self._bans.sweep).look)
-        self._repeat(UPKEEP_SECONDS, self.broker.upkeep.begin)
+        self._repeat(UPKEEP_SECONDS, self.broker.readers.upkeep.begin)
         if self._cluster is not None:
             self._cluster.listening(self._listeners.addresses)
             self._cluster.begin_housekeeping(self.broker, self._repeat, self._watching.lag)
@@ -206,7 +206,7 @@ class Service:
     def _shed_load(self) -> None:
         """Measure how late the loop is, and let nobody in while it is too late."""
         limits = self.live.made(lambda told: BusyLimits(told.doors.busy_lag, told.doors.busy_seconds))
-        shedding = Shedding(limits, self.broker.door, self.counters)
+        shedding = Shedding(limits, self.broker.clients.door, self.counters)
         self.view.further_alarms.append(lambda: shedding.alarms)
         self._watching.measure(shedding.measured)
 
@@ -269,14 +269,14 @@ class Service:
             recording=config.recorder,
             call_soon=self._reactor.call_at_turn_end,
         )
-        self._watching.record(self.broker.recorder)
+        self._watching.record(self.broker.monitoring.recorder)
         self._watching.trace(self.broker)
-        self._access.on_changed = self.broker.rights.changed
-        self._bans.on_added = self.broker.bouncer.added
+        self._access.on_changed = self.broker.lifecycle.rights.changed
+        self._bans.on_added = self.broker.clients.bouncer.added
         conduct = make_conduct(self.live, self._bans, self.clock)
-        self.broker.connections.on_closed = (*self.broker.connections.on_closed, conduct.ended)
+        self.broker.clients.connections.on_closed += (conduct.ended,)
         self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access.lets)
-        self._access.limits.on_changed = self.broker.limiting.changed
+        self._access.limits.on_changed = self.broker.clients.limiting.changed
         # Both were looked at before anything else: they are what this version writes.
         formats = {"data_format": data_format.FORMAT}
         if self._cluster is not None:
@@ -298,7 +298,7 @@ class Service:
 
     def _listen(self) -> list[str]:
         layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
-        room = self._listeners.open(layout, self.broker.half_open)
+        room = self._listeners.open(layout, self.broker.clients.half_open)
         for one in self._listeners:
             self._certificates.add(one.name, one.tls)
         ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
@@ -326,7 +326,9 @@ class Service:
             self._ended = reason
             return
         self.view.ready = False
-        self.broker.door.refusing = Refused("this node is not part of the cluster now", ReasonCode.SERVER_UNAVAILABLE)
+        self.broker.clients.door.refusing = Refused(
+            "this node is not part of the cluster now", ReasonCode.SERVER_UNAVAILABLE
+        )
         for connection in self._connections:
             connection.disconnect(ReasonCode.USE_ANOTHER_SERVER, "this node is not part of the cluster now")
         self._on_over(reason)
@@ -355,7 +357,7 @@ class Service:
     @property
     def _connections(self) -> list[Connection]:
         """None while there is no broker."""
-        return list(self.broker.connections) if hasattr(self, "broker") else []
+        return list(self.broker.clients.connections) if hasattr(self, "broker") else []
 
     async def _stop_rest(self) -> None:
         """What serves people and connections until the end."""
@@ -401,7 +403,7 @@ class Service:
             for connection in self._connections:
                 connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
             self.broker.turn.end()
-            await deadline.wait_while(lambda: self.broker.connections)
+            await deadline.wait_while(lambda: self.broker.clients.connections)
         if self._opened:
             if self._letters is not None:
                 await deadline.settle(self._letters.stop())

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from iot_mqtt.admin.topic_resources import Branch, BusyTopic, LastValue
+from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.dispatch import Handler
 from iot_mqtt.broker.kept_session import SESSIONS
-from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import PublishBatch, PublishRun, RunBatch, runs_of
 from iot_mqtt.metrics.topic_flow import Rate, TopicFlow
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.counters import Counters
-from iot_mqtt.topics import Routes
 from iot_mqtt.values import Message
 
 #: Seconds that are counted after a question.
@@ -37,18 +35,10 @@ RETAINED: Final = 5_000
 Retained = Callable[[str, bytes | None, int], list[Message]]
 
 
-class Broker(Protocol):
-    """What a node has of publishing."""
-
-    handlers: dict[type, Handler]
-    counters: Counters
-    routes: Routes[Session]
-
-
 class TopicDesk:
     """Of one node. ``broker`` and ``retained`` are there once it has started."""
 
-    def __init__(self, broker: Callable[[], Broker], retained: Callable[[], Retained], clock: Clock) -> None:
+    def __init__(self, broker: Callable[[], Composition], retained: Callable[[], Retained], clock: Clock) -> None:
         self._broker = broker
         self._retained = retained
         self._clock = clock
@@ -77,7 +67,7 @@ class TopicDesk:
         return list(map(self._busy, found[:limit]))
 
     def _busy(self, rate: Rate) -> BusyTopic:
-        match = self._broker().routes.match(rate.topic)
+        match = self._broker().routing.routes.match(rate.topic)
         receivers: list[Any] = [route.receiver for route in match.plain]
         sessions = sum(one.__class__ in SESSIONS for one in receivers)
         return BusyTopic(
@@ -153,7 +143,7 @@ class TopicDesk:
         rates = {one.topic: one for one in self._flow.rates(self._clock.monotonic())}
         for one in rates.values():
             yield one.topic, one.messages, one.bytes
-        for topic in self._broker().routes.classes:
+        for topic in self._broker().routing.routes.classes:
             if topic not in rates:
                 yield topic, 0.0, 0.0
 
@@ -183,13 +173,13 @@ class TopicDesk:
         if self._plain:
             return
         self._flow = TopicFlow(self._clock.monotonic())
-        handlers = self._broker().handlers
+        handlers = self._broker().inbound.handlers
         self._plain = {kind: handlers[kind] for kind in (PublishRun, PublishBatch, RunBatch) if kind in handlers}
         for kind, handler in self._plain.items():
             handlers[kind] = partial(self._serve, handler)
 
     def _disarm(self) -> None:
-        self._broker().handlers.update(self._plain)
+        self._broker().inbound.handlers.update(self._plain)
         self._plain = {}
         self._kept.clear()
 

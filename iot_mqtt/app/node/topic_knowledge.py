@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.near import Near, nearest
@@ -29,22 +28,15 @@ _LOOKED_THROUGH = 5_000
 _KEPT = 64
 
 
-class Broker(Protocol):
-    """What a node has of packets and of steps."""
-
-    @property
-    def recorder(self) -> Recorder: ...
-
-    @property
-    def steps(self) -> Steps: ...
-
-
 class TopicKnowledge:
     """Of one node. ``desk`` is None without an uplink."""
 
-    def __init__(self, view: View, broker: Broker, desk: UplinkDesk | None, access: Access, clock: Clock) -> None:
+    def __init__(
+        self, view: View, recorder: Recorder, steps: Steps, desk: UplinkDesk | None, access: Access, clock: Clock
+    ) -> None:
         self._view = view
-        self._broker = broker
+        self._recorder = recorder
+        self._steps = steps
         self._desk = desk
         self._access = access
         self._clock = clock
@@ -70,7 +62,7 @@ class TopicKnowledge:
             topic,
             subscribers=tuple(self._subscriber(view, one.client_id, one.subscription, topic) for one in found),
             count=sum(one.sessions for one in every),
-            publishers=tuple(_publishers(self._broker.recorder, topic)),
+            publishers=tuple(_publishers(self._recorder, topic)),
             denied=tuple(Denied(client, one) for client, one in view.counters.recent.about(_about(topic), _PUBLISHERS)),
             retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
             recorded=self._recorded(topic.encode()),
@@ -98,7 +90,7 @@ class TopicKnowledge:
         )
 
     def _recorded(self, topic: bytes) -> tuple[int, ...]:
-        steps = self._broker.steps.of(topic)
+        steps = self._steps.of(topic)
         return tuple(qos for qos in (0, 1, 2) if any(step.records(topic, qos) for step in steps))
 
     def _rules(self, topic: str) -> Iterator[RuleInfo]:

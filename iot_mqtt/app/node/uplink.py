@@ -39,7 +39,7 @@ class Uplinked(NamedTuple):
         """Find the rules of before, and the place. Before anything is published."""
         await self.book.load(rules_of(config.uplink.rules)[0], broker.log.end)
         broker.store.enlist(CommitOrder.RULES, self.book)
-        self.book.changed = broker.steps.changed
+        self.book.changed = broker.routing.steps.changed
         await self.uplink.attach()
         broker.feed(self.uplink)
         self.book.safe = lambda: self.uplink.safe_position
@@ -67,7 +67,7 @@ def make_uplink(
     ledger = Ledger(GridPlaces(grid, number), broker.log, clock, turn.reserve)
     holding = None
     if told.ack == "kafka":
-        holding = Holding(ledger, broker.budget, turn.call_soon, broker.settings.receive_maximum)
+        holding = Holding(ledger, broker.publishing.budget, turn.call_soon, broker.settings.receive_maximum)
     uplink = Uplink(book, sink, ledger, broker.log, clock, turn.call_soon, holding)
     desk = RuleDesk(book, uplink, broker.log, turn, clock, read, kind=told.kind, reserved=reserved)
     return Uplinked(uplink, book, desk)

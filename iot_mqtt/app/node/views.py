@@ -40,7 +40,7 @@ def make_view(
     broker: Composition, *, node_id: str, version: str, started_at: float, formats: Mapping[str, int] | None = None
 ) -> View:
     """The facade for the admin side; ``formats``: of what the node keeps, as ``BrokerInfo`` has them."""
-    turn, sessions, log, budget = broker.turn, broker.sessions, broker.log, broker.budget
+    turn, sessions, log, budget = broker.turn, broker.sessions, broker.log, broker.publishing.budget
 
     def uplink() -> UplinkInfo | None:
         return None if broker.uplink is None else broker.uplink.info()
@@ -48,7 +48,10 @@ def make_view(
     def alarms() -> tuple[str, ...]:
         return budget.alarms if broker.uplink is None else (*budget.alarms, *broker.uplink.alarms)
 
-    backlogs = Backlogs(broker.groups, log, turn.call_soon)
+    groups, outflow, upkeep = broker.readers.groups, broker.readers.outflow, broker.readers.upkeep
+    path, retention = broker.publishing.path, broker.publishing.retention
+    attempts, lifecycle, connections = broker.monitoring.attempts, broker.lifecycle, broker.clients.connections
+    backlogs = Backlogs(groups, log, turn.call_soon)
     levels = broker.settings.max_topic_levels
     requests = Requests(broker.settings, broker.clock, broker.counters, log)
     return View(
@@ -57,21 +60,23 @@ def make_view(
         started_at=started_at,
         formats=formats or {},
         counters=broker.counters,
-        figures=Figures(
-            broker.connections, sessions, broker.groups, broker.routes, broker.retention, budget, broker.counters
-        ),
-        clients=ClientsView(sessions, broker.attempts, budget, turn),
-        sessions=SessionsView(sessions, backlogs, broker.outflow, broker.attempts, broker.ending.end, turn),
-        messages=MessagesView(broker.publishing, broker.retention, broker.counters, turn, broker.clock, levels),
+        figures=Figures(connections, sessions, groups, broker.routing.routes, retention, budget, broker.counters),
+        clients=ClientsView(sessions, attempts, budget, turn),
+        sessions=SessionsView(sessions, backlogs, outflow, attempts, lifecycle.ending.end, turn),
+        messages=MessagesView(path, retention, broker.counters, turn, broker.clock, levels),
         subscribing=SubscriptionsView(
-            sessions, broker.subscriptions, requests, broker.retained_reading, broker.settings, broker.clock, turn
+            sessions,
+            lifecycle.subscriptions,
+            requests,
+            broker.publishing.retained_reading,
+            broker.settings,
+            broker.clock,
+            turn,
         ),
-        log=LogView(
-            log, broker.store, budget, broker.upkeep, Verification(log, broker.clock, turn.call_soon), broker.clock
-        ),
+        log=LogView(log, broker.store, budget, upkeep, Verification(log, broker.clock, turn.call_soon), broker.clock),
         cluster=make_cluster_view(broker, node_id=node_id, version=version),
-        dropped=DroppedView(broker.counters.recent, broker.attempts),
-        refuses=lambda: broker.door.refusing is not None,
+        dropped=DroppedView(broker.counters.recent, attempts),
+        refuses=lambda: broker.clients.door.refusing is not None,
         uplink=uplink,
         alarms=[alarms],
     )
@@ -80,10 +85,10 @@ def make_view(
 def make_cluster_view(broker: Composition, *, node_id: str, version: str) -> ClusterView:
     """Its part about the cluster."""
     return ClusterView(
-        broker.draining,
-        broker.connections,
+        broker.clients.draining,
+        broker.clients.connections,
         broker.store,
-        broker.budget,
+        broker.publishing.budget,
         broker.counters,
         node_id=node_id,
         version=version,
@@ -96,10 +101,11 @@ def join(broker: Composition, view: ClusterView, node_id: str, node: Neighbours,
     def members() -> list[Member]:
         return list(registry.members.values())
 
+    draining, connections = broker.clients.draining, broker.clients.connections
     references = LeastLoaded(members, node.number, broker.clock, broker.settings.server_reference)
-    broker.connections.reference = references
-    broker.draining.on_change = lambda: node.drain(broker.draining.active)
+    connections.reference = references
+    draining.on_change = lambda: node.drain(draining.active)
     rebalancing = Rebalancing(
-        broker.draining, lambda: broker.connections.clients, node_id, node.number, node.questions, members, references
+        draining, lambda: connections.clients, node_id, node.number, node.questions, members, references
     )
     view.join(node, rebalancing)

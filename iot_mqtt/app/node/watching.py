@@ -106,9 +106,9 @@ class Watching:
         """Tell what happens to whoever listens; ``links``: to gateways."""
         sources = sources_of(broker, view, devices, asking)
         self._repeat(*self._events.begin(sources))
-        self._traces.begin(broker.recorder, sources, links)
+        self._traces.begin(broker.monitoring.recorder, sources, links)
         if self._config.events.topics:
-            EventTopics(self._config.node.id, broker.publishing, broker.turn.call_soon).begin(sources.events)
+            EventTopics(self._config.node.id, broker.publishing.path, broker.turn.call_soon).begin(sources.events)
         self._webhooks.begin(sources.events)
         view.further_alarms.append(self._webhooks.alarms)
 
@@ -122,7 +122,7 @@ class Watching:
         facts, now = view.info(), self._clock.wall()
         self._load.sample(view.counters, facts, now)
         for topic, payload in sys_tree(view.counters, facts, now, self._load, view.log.info()):
-            broker.publishing.quietly(Message(topic, payload, retain=True))
+            broker.publishing.path.quietly(Message(topic, payload, retain=True))
 
     def metrics(self, view: View, listeners: Callable[[], Iterable[ListenerCounts]], *collectors: Collector) -> Metrics:
         """``collectors``: of what it does not know."""

@@ -152,7 +152,7 @@ class GroupWorld(World):
 
     def givers(self, number: int) -> int:
         """How many nodes give out what is in a node's log."""
-        return sum(life.broker is not None and life.broker.groups.has_part(number) for life in self.running)
+        return sum(life.broker is not None and life.broker.readers.groups.has_part(number) for life in self.running)
 
     def out(self) -> int:
         """Messages that are out on lease, by those who gave them out."""
@@ -160,7 +160,7 @@ class GroupWorld(World):
             sum(cursor.leased.values())
             for life in self.running
             if life.broker is not None
-            for cursor in life.broker.groups.parts()
+            for cursor in life.broker.readers.groups.parts()
         )
 
 

@@ -180,7 +180,7 @@ class Node:
                     lambda: MqttCodecStage(
                         settings.max_packet_size,
                         topic_alias_maximum=settings.topic_alias_maximum,
-                        routes=broker.routes.classes,
+                        routes=broker.routing.routes.classes,
                     ),
                 ),
                 ("broker", lambda: Connection(broker.serving(Kind(self.durable, self.patient)))),
@@ -190,8 +190,8 @@ class Node:
         for number in self.follows:
             self.follow(number)
         self._starting()
-        run(self.broker.loading.load(self.at_home))
-        self.broker.census.begin()
+        run(self.broker.lifecycle.loading.load(self.at_home))
+        self.broker.readers.census.begin()
         self.turn()
 
     def _starting(self) -> None:
@@ -205,7 +205,7 @@ class Node:
         """Read another node's log from now on."""
         reader = FollowedLog(self.grid, self.log_settings, number)
         run(reader.open())
-        self.broker.logs.add(reader)
+        self.broker.readers.logs.add(reader)
         return reader
 
     def _new_id(self) -> str:
@@ -314,7 +314,7 @@ class Node:
         for session in self.broker.sessions:
             count += len(session.queue) + len(session.outbound) - session.outbound.released
             count += self._owed(session)
-        return count + sum(self._count(cursor) for cursor in self.broker.groups)
+        return count + sum(self._count(cursor) for cursor in self.broker.readers.groups)
 
     def _owed(self, session: Session) -> int:
         return sum(self._count(cursor) for cursor in session.cursors())

@@ -63,7 +63,7 @@ def forget_old(node: Node) -> None:
     node.broker.log.due(node.clock.wall())
     node.broker.turn.plan()
     node.advance(25)
-    node.broker.upkeep.begin()
+    node.broker.readers.upkeep.begin()
     node.turn()
 
 

@@ -45,7 +45,7 @@ class Neighbour:
     @property
     def reader(self) -> Followed:
         """How the node reads its log."""
-        return self.node.broker.logs.others[self.number]
+        return self.node.broker.readers.logs.others[self.number]
 
     def record(self, *payloads: bytes, topic: str = "t", qos: int = 1) -> None:
         """Publish in one piece; it is committed, and nobody has been told."""
@@ -73,12 +73,12 @@ class Neighbour:
         for _ in range(count):
             sent = self.link.popleft()
             if not sent.whole:
-                broker.elsewhere.stream_broken(self.number)
+                broker.readers.elsewhere.stream_broken(self.number)
             self.reader.announce(sent.run.end)
             forward(self.node, sent.run)
         if not self.link:
             if not self._whole:
-                broker.elsewhere.stream_broken(self.number)
+                broker.readers.elsewhere.stream_broken(self.number)
                 self._whole = True
             self.reader.announce(self.log.committed_end)
         self.node.turn()
@@ -97,7 +97,7 @@ class Neighbour:
     def refresh(self) -> None:
         """The node looks for what nobody has announced."""
         run(self.reader.refresh())
-        self.node.broker.elsewhere.grew(self.number)
+        self.node.broker.readers.elsewhere.grew(self.number)
         self.node.turn()
 
 
@@ -106,5 +106,5 @@ def forward(node: Node, logged: LogRun) -> None:
     publication = Publication(logged.run, logged.topic, logged.publisher, logged.arrived)
     publication.remote = True
     publication.logged = logged
-    node.broker.fan_out.fan_out(publication, node.broker.routes.match(logged.topic), None)
+    node.broker.publishing.path.fan_out.fan_out(publication, node.broker.routing.routes.match(logged.topic), None)
     node.broker.turn.plan()

@@ -31,7 +31,7 @@ def test_an_application_has_more_room() -> None:
     connection.ctx.channel.outbox.add([b"x" * settings.application.outbox_high])
     assert connection.ctx.channel.writable
     node.limits = by_user()
-    node.broker.limiting.changed()
+    node.broker.clients.limiting.changed()
     node.turn()
     connection.ctx.channel.outbox.add([b"x"])
     assert not connection.ctx.channel.writable

@@ -164,13 +164,13 @@ def test_a_batch_is_what_its_messages_are(seed: int, monkeypatch: pytest.MonkeyP
 def served(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of all batches that are served from now on."""
     sizes: list[int] = []
-    serve = node.broker.handlers[PublishBatch]
+    serve = node.broker.inbound.handlers[PublishBatch]
 
     def note(connection: Connection, batch: PublishBatch) -> None:
         sizes.append(batch.count)
         serve(connection, batch)
 
-    monkeypatch.setitem(node.broker.handlers, PublishBatch, note)
+    monkeypatch.setitem(node.broker.inbound.handlers, PublishBatch, note)
     return sizes
 
 
@@ -289,7 +289,7 @@ class Looking(Step):
 def test_no_batch_has_what_must_be_looked_at(topic: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Topics of the broker's, those of a step, and what they stand between."""
     node = Node()
-    node.broker.steps.add(Looking())
+    node.broker.routing.steps.add(Looking())
     sizes = served(node, monkeypatch)
     reader, writer = node.connect("reader"), node.connect("writer")
     reader.subscribe("#", "$SYS/#")
@@ -325,9 +325,9 @@ def test_what_an_uplink_records_is_in_no_batch_as_soon_as_there_is_one() -> None
     """Topics that were found before are looked at again."""
     node = Node()
     node.connect("writer").publish("up/x", b"1")
-    assert node.broker.routes.classes[b"up/x"] is not None
-    node.broker.steps.changed()
-    assert not node.broker.routes.classes
+    assert node.broker.routing.routes.classes[b"up/x"] is not None
+    node.broker.routing.steps.changed()
+    assert not node.broker.routing.routes.classes
 
 
 @pytest.mark.parametrize("qos", [0, 1])

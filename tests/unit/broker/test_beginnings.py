@@ -100,7 +100,7 @@ def test_what_comes_while_the_grid_is_asked_was_published_before() -> None:
     plant.step(0.1)
     broker, place = plant.lives["a"].broker, plant.lives["b"].place
     assert broker is not None and place is not None
-    broker.elsewhere.read_on(place.number)
+    broker.readers.elsewhere.read_on(place.number)
     plant.wait(1.0)
     assert plant.came("s") == 5 and "t/#" not in new.subscribed
     plant.lives["a"].door.speed = Speed()
@@ -258,14 +258,14 @@ def test_what_somebody_found_of_a_log_has_not_been_offered_yet(how: str) -> None
     plant.publish("b")
     here, there = plant.lives["a"], plant.lives["b"]
     assert here.broker is not None and there.place is not None
-    looked = Deferred.fromCoroutine(here.broker.logs.reader(there.place.number))
+    looked = Deferred.fromCoroutine(here.broker.readers.logs.reader(there.place.number))
     plant.wait(0.5)
     assert looked.called and plant.came("s") == 1
     if how == "its client leaves":
         client.leave()
         plant.wait(0.5)
     elif how == "its link breaks":
-        here.broker.elsewhere.stream_broken(there.place.number)
+        here.broker.readers.elsewhere.stream_broken(there.place.number)
     plant.enter("s", "b" if how == "it moves" else "a")
     plant.network.weather.clear()
     plant.settle()

@@ -48,9 +48,9 @@ class Barred:
         self.names = Names()
         self.node = Node(authenticator=self.names, bans=self.book)
         broker = self.node.broker
-        self.book.on_added = broker.bouncer.added
+        self.book.on_added = broker.clients.bouncer.added
         conduct = Conduct(flapping, guessing, self.book, self.clock.monotonic)
-        broker.connections.on_closed = (*broker.connections.on_closed, conduct.ended)
+        broker.clients.connections.on_closed = (*broker.clients.connections.on_closed, conduct.ended)
 
     def ban(self, seconds: float | None = None, **whom: Any) -> str:
         told: dict[str, Any] = {"client": None, "user": None, "address": None} | whom

@@ -66,11 +66,11 @@ def test_counts_are_what_is_delivered_later() -> None:
     expected = scattered(node)
     before = {name: owed(node, name) for name in expected}
     assert before == expected
-    (group,) = node.broker.groups
+    (group,) = node.broker.readers.groups
     assert group.backlog == 30 + 3 + 3
     node.restart()
     assert {name: owed(node, name) for name in expected} == expected
-    (group,) = node.broker.groups
+    (group,) = node.broker.readers.groups
     assert group.backlog == 36
     for name, count in expected.items():
         under_way = len(node.session(name).outbound)
@@ -109,7 +109,7 @@ def test_counting_while_publishing_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
     under_way = len(node.session("two").outbound)
     assert under_way
     assert (owed(node, "one"), owed(node, "two")) == (13, 13 - under_way)
-    (group,) = node.broker.groups
+    (group,) = node.broker.readers.groups
     assert group.backlog == 13
     before = node.waiting
     assert durable(node, "one").drain()[:10] == numbers(0, 10)
@@ -144,9 +144,9 @@ def test_who_is_gone_when_the_count_is_over_is_not_counted(monkeypatch: pytest.M
     def leave() -> None:
         session = node.kept_session("reader")
         if how == "ends":
-            node.broker.ending.end(session, ReasonCode.SUCCESS)
+            node.broker.lifecycle.ending.end(session, ReasonCode.SUCCESS)
         else:
-            node.broker.moving.hand_over(session)
+            node.broker.lifecycle.moving.hand_over(session)
 
     turns = 0
 
@@ -188,7 +188,7 @@ def test_what_was_returned_to_a_group_is_counted_once() -> None:
     member.subscribe("$share/g/t", qos=1)
     publish(node, 0, 3)
     node.restart()
-    (group,) = node.broker.groups
+    (group,) = node.broker.readers.groups
     assert group.backlog == 3
     node.restart()
     before = node.waiting

@@ -55,7 +55,7 @@ def test_a_given_id_is_nobody_elses() -> None:
         assert client.connack is not None
         given.append(client.connack.properties.assigned_client_identifier)
     assert given == ["auto-2", "auto-3", "auto-4"]
-    assert node.broker.connections.clients == 4
+    assert node.broker.clients.connections.clients == 4
 
 
 def test_a_client_may_come_back_with_the_id_it_was_given() -> None:

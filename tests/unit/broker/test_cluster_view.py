@@ -212,7 +212,7 @@ def test_a_sole_node_has_no_others_to_remove() -> None:
 def test_the_room_of_the_grid_is_shown_and_degraded_from_the_alarm_on(used: int, level: str, degraded: str) -> None:
     """From 80 % on, before anything is refused."""
     node = Node(budget=BudgetSettings(disk_limit=100), disk=lambda: DiskUse(used, 1000))
-    node.broker.budget.measure()
+    node.broker.publishing.budget.measure()
     info = node.view.cluster.info()
     assert (info.room_used, info.room_limit, info.room_level) == (used, 100, level)
     assert [sentence.split(":")[0] for sentence in info.degraded] == ([degraded] if degraded else [])

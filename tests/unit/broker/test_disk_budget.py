@@ -51,7 +51,7 @@ def full_node(disk: Disk, **options: Any) -> Node:
 def fill(node: Node, disk: Disk, used: int = 100 * MIB) -> None:
     """The grid takes so much now, and the broker has looked."""
     disk.used = used
-    node.broker.budget.measure()
+    node.broker.publishing.budget.measure()
     node.turn()
 
 
@@ -77,8 +77,8 @@ def test_the_level_follows_the_share_of_the_limit(used: int, level: str) -> None
     disk = Disk()
     node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk)
     fill(node, disk, used * MIB)
-    assert node.broker.budget.level == level
-    assert bool(node.broker.budget.alarms) == (level != "none")
+    assert node.broker.publishing.budget.level == level
+    assert bool(node.broker.publishing.budget.alarms) == (level != "none")
 
 
 def test_a_level_is_not_left_for_a_trifle() -> None:
@@ -87,7 +87,7 @@ def test_a_level_is_not_left_for_a_trifle() -> None:
     node = Node(budget=BudgetSettings(disk_limit=100 * MIB), disk=disk)
     for used in (79, 80, 79, 77, 100, 99, 97, 100, 96, 70):
         fill(node, disk, used * MIB)
-        levels.append(node.broker.budget.level.value)
+        levels.append(node.broker.publishing.budget.level.value)
     assert levels == ["none", "alarm", "alarm", "none", "full", "full", "alarm", "full", "alarm", "none"]
 
 
@@ -107,8 +107,8 @@ def test_the_file_system_limits_as_well(limit: int, reserve: int, used: int, fre
     """What others leave of it, less the reserve; whichever is less counts."""
     disk = Disk(used * MIB, free * MIB)
     node = Node(budget=BudgetSettings(disk_limit=limit * MIB, disk_reserve=reserve * MIB), disk=disk)
-    node.broker.budget.measure()
-    assert node.broker.budget.level is level
+    node.broker.publishing.budget.measure()
+    assert node.broker.publishing.budget.level is level
 
 
 @pytest.mark.parametrize(("reserve", "limit"), [(64, 236), (0, 500)])
@@ -116,8 +116,8 @@ def test_what_merging_needs_is_kept_free_beside_the_reserve(reserve: int, limit:
     """Or a database that may not merge gives no room back; who wants no reserve has none."""
     disk = Disk(300 * MIB, 200 * MIB, passing=200 * MIB)
     node = Node(budget=BudgetSettings(disk_reserve=reserve * MIB), disk=disk)
-    node.broker.budget.measure()
-    assert node.broker.budget.disk_limit == limit * MIB
+    node.broker.publishing.budget.measure()
+    assert node.broker.publishing.budget.disk_limit == limit * MIB
 
 
 def test_a_disk_that_cannot_be_measured_changes_nothing() -> None:
@@ -126,10 +126,10 @@ def test_a_disk_that_cannot_be_measured_changes_nothing() -> None:
     node = full_node(disk)
     disk.broken = True
     fill(node, disk, 0)
-    assert node.broker.budget.full
+    assert node.broker.publishing.budget.full
     disk.broken = False
     fill(node, disk, 0)
-    assert not node.broker.budget.full
+    assert not node.broker.publishing.budget.full
 
 
 def test_the_disk_is_looked_at_early_when_much_is_written() -> None:
@@ -169,14 +169,14 @@ def test_a_3x_publisher_waits_and_loses_nothing(qos: int) -> None:
     writer = node.connect("writer", V311)
     assert writer.publish("t", b"1", b"2", qos=qos) == []
     assert not writer.wire.channel.reading
-    assert node.broker.budget.paused_count == 1
+    assert node.broker.publishing.budget.paused_count == 1
     assert node.counters.publishers_paused == {"disk_full": 1}
     fill(node, disk, 99 * MIB)
     assert not writer.wire.channel.reading
     fill(node, disk, 50 * MIB)
     assert writer.wire.channel.reading
     assert len(writer.acks(PacketType.PUBACK if qos == 1 else PacketType.PUBREC)) == 2
-    assert node.broker.budget.paused_count == 0
+    assert node.broker.publishing.budget.paused_count == 0
     assert waiting(node) == [b"1", b"2"]
     assert node.counters.packets_received["PUBLISH"] == 2
 
@@ -222,7 +222,7 @@ def test_a_publisher_that_goes_away_while_it_waits_is_forgotten() -> None:
     writer = node.connect("writer", V311)
     writer.publish("t", b"1", qos=1)
     writer.lose()
-    assert node.broker.budget.paused_count == 0
+    assert node.broker.publishing.budget.paused_count == 0
     fill(node, disk, 0)
     assert waiting(node) == []
 
@@ -260,7 +260,7 @@ def test_what_is_not_stored_goes_on(version: ProtocolVersion) -> None:
     assert len(writer.publish("u", b"1", qos=1)) == 1
     assert len(writer.publish("nobody", b"2", qos=1)) == 1
     assert live.payloads() == [b"0", b"1"]
-    assert node.broker.budget.paused_count == 0
+    assert node.broker.publishing.budget.paused_count == 0
 
 
 @pytest.mark.parametrize(
@@ -391,13 +391,13 @@ def test_publishers_wait_while_commits_do(version: ProtocolVersion, trouble: str
     getattr(node, trouble)()
     count = publish_until_paused(writer)
     assert 15 < count < 25
-    assert node.broker.budget.uncommitted < 2300
-    assert node.broker.budget.alarms
+    assert node.broker.publishing.budget.uncommitted < 2300
+    assert node.broker.publishing.budget.alarms
     assert node.counters.publishers_paused == {"uncommitted": 1}
     node.release() if trouble == "hold" else node.recover()
     assert writer.wire.channel.reading
     assert len(writer.acks(PacketType.PUBACK)) == count
-    assert node.broker.budget.alarms == ()
+    assert node.broker.publishing.budget.alarms == ()
     assert len(waiting(node)) == count
 
 
@@ -453,7 +453,7 @@ def test_a_flood_that_waits_goes_on_one_after_the_other() -> None:
             if writer.wire.channel.reading:
                 writer.publish("t", *[b"x" * 200] * 5, qos=1)
                 sent += 5
-    assert node.broker.budget.paused_count == 10
+    assert node.broker.publishing.budget.paused_count == 10
     node.release()
     assert all(writer.wire.channel.reading for writer in writers)
     assert sum(len(writer.acks(PacketType.PUBACK)) for writer in writers) == sent
@@ -473,10 +473,10 @@ def test_room_for_some_is_not_used_by_all() -> None:
     node.grid.release()
     node.grid.hold()
     node.turn()
-    assert 0 < node.broker.budget.paused_count < 10
-    assert node.broker.budget.uncommitted < 2000 + 600
+    assert 0 < node.broker.publishing.budget.paused_count < 10
+    assert node.broker.publishing.budget.uncommitted < 2000 + 600
     node.release()
-    assert node.broker.budget.paused_count == 0
+    assert node.broker.publishing.budget.paused_count == 0
 
 
 def test_a_client_that_connects_meanwhile_is_served_in_order() -> None:
@@ -492,7 +492,7 @@ def test_a_client_that_connects_meanwhile_is_served_in_order() -> None:
     node.grid._apply(batch)
     done(None)
     node.turn()
-    assert not node.broker.budget.crowded
+    assert not node.broker.publishing.budget.crowded
     assert newcomer.take_all() == []
     node.release()
     assert [packet.type for packet in newcomer.take_all()] == [PacketType.CONNACK, PacketType.PUBACK, PacketType.PUBACK]
@@ -518,12 +518,12 @@ def test_room_that_runs_out_in_the_middle_of_a_batch(
         count += 1
         if count == 4:
             disk.used = 100 * MIB
-            node.broker.budget.measure()
+            node.broker.publishing.budget.measure()
         return append(*arguments)
 
     monkeypatch.setattr(node.log, "append", fills)
     # The next look at the disk is due before the end of the batch.
-    monkeypatch.setattr(type(node.broker.budget), "takes", lambda budget, size: False)
+    monkeypatch.setattr(type(node.broker.publishing.budget), "takes", lambda budget, size: False)
     writer.send(*(Publish(b"t/%d" % n, b"%d" % n, qos, False, False, n) for n in range(1, 11)))
     taken, refused = [SUCCESS] * 4, [QUOTA] * (6 if version is V5 else 0)
     answers = writer.take(Ack)

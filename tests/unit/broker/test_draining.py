@@ -25,7 +25,7 @@ def test_clients_leave_at_the_rate_that_was_asked_for() -> None:
     """Ten a second are one every tenth of a second, those first who were here first."""
     node = Node()
     clients = crowd(node, 12)
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     assert gone(clients) == [False] * 12
     node.advance(0.1)
     assert gone(clients) == [True] + [False] * 11
@@ -34,7 +34,7 @@ def test_clients_leave_at_the_rate_that_was_asked_for() -> None:
     assert gone(clients) == [True] * 10 + [False] * 2
     for _ in range(3):
         node.advance(0.1)
-    assert node.broker.connections.clients == 0
+    assert node.broker.clients.connections.clients == 0
 
 
 @pytest.mark.parametrize(("rate", "seconds", "expected"), [(1, 3.0, 3), (3, 2.0, 6), (45, 0.2, 9), (1000, 0.1, 20)])
@@ -42,7 +42,7 @@ def test_any_rate_is_kept(rate: int, seconds: float, expected: int) -> None:
     """Those that do not fit into a step as well."""
     node = Node()
     clients = crowd(node, 20)
-    node.broker.draining.begin(rate)
+    node.broker.clients.draining.begin(rate)
     for _ in range(round(seconds * 10)):
         node.advance(0.1)
     assert sum(gone(clients)) == expected
@@ -54,11 +54,11 @@ def test_the_state_says_what_ready_means() -> None:
     assert (node.view.info().ready, node.view.info().state) == (False, "not_ready")
     node.view.ready = True
     assert (node.view.info().ready, node.view.info().state) == (True, "serving")
-    node.broker.draining.begin()
+    node.broker.clients.draining.begin()
     assert (node.view.info().ready, node.view.info().state) == (False, "drained")
-    node.broker.draining.resume()
+    node.broker.clients.draining.resume()
     assert node.view.serving
-    node.broker.door.refusing = Refused("apart", ReasonCode.SERVER_UNAVAILABLE)
+    node.broker.clients.door.refusing = Refused("apart", ReasonCode.SERVER_UNAVAILABLE)
     assert (node.view.info().ready, node.view.info().state) == (False, "apart")
 
 
@@ -66,8 +66,8 @@ def test_a_node_that_was_busy_does_not_make_up_for_it_at_once() -> None:
     """Two steps' worth and one at most: a burst of clients is what the rate is there to prevent."""
     node = Node()
     clients = crowd(node, 20)
-    node.broker.draining.begin(rate=10)
-    node.broker.draining._stepped_at = -60.0
+    node.broker.clients.draining.begin(rate=10)
+    node.broker.clients.draining._stepped_at = -60.0
     node.advance(0.1)
     assert sum(gone(clients)) == 3
 
@@ -78,10 +78,10 @@ def test_a_node_that_was_busy_does_not_make_up_for_it_at_once() -> None:
 def test_version_5_is_told_why_and_where_to_go(reason: ReasonCode) -> None:
     """[MQTT-4.13.1] 0x9C, or 0x9D if the node will not come back, and the address behind the same listener."""
     node = Node()
-    node.broker.connections.reference = lambda listener: f"other.example:1883 (as {listener})"
+    node.broker.clients.connections.reference = lambda listener: f"other.example:1883 (as {listener})"
     client = node.connect("c")
-    listener = next(iter(node.broker.connections)).ctx.channel.listener  # type: ignore[union-attr]
-    node.broker.draining.begin(rate=10, reason=reason)
+    listener = next(iter(node.broker.clients.connections)).ctx.channel.listener  # type: ignore[union-attr]
+    node.broker.clients.draining.begin(rate=10, reason=reason)
     node.advance(0.1)
     (farewell,) = client.take(Disconnect)
     assert farewell.reason is reason
@@ -95,7 +95,7 @@ def test_version_3_is_closed_without_a_word() -> None:
     """It has none for this."""
     node = Node()
     client = node.connect("c", V311)
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     node.advance(0.1)
     assert client.closed
     assert client.take_all() == []
@@ -105,8 +105,8 @@ def test_version_3_is_closed_without_a_word() -> None:
 def test_newcomers_are_refused(version: ProtocolVersion) -> None:
     """Version 5: 0x9C and where to go; version 3: server unavailable. And again for the next."""
     node = Node()
-    node.broker.connections.reference = lambda listener: "other.example:1883"
-    node.broker.draining.begin()
+    node.broker.clients.connections.reference = lambda listener: "other.example:1883"
+    node.broker.clients.draining.begin()
     for _ in range(3):
         late = node.connect("late", version)
         assert late.closed
@@ -116,14 +116,14 @@ def test_newcomers_are_refused(version: ProtocolVersion) -> None:
             assert late.connack.properties.server_reference == "other.example:1883"
         else:
             assert late.connack.reason is ReasonCode.SERVER_UNAVAILABLE
-    assert node.broker.draining.progress().refused == 3
+    assert node.broker.clients.draining.progress().refused == 3
 
 
 def test_refusing_keeps_nothing_of_those_it_refused() -> None:
     """The refusal is raised anew each time: one exception would collect the frames of all."""
     node = Node()
-    node.broker.draining.begin()
-    refusal = node.broker.door.refusing
+    node.broker.clients.draining.begin()
+    refusal = node.broker.clients.door.refusing
     assert refusal is not None
     node.connect("late")
     assert refusal.__traceback__ is None
@@ -133,14 +133,14 @@ def test_resume_lets_clients_in_and_keeps_those_who_are_here() -> None:
     """As if nothing had been."""
     node = Node()
     clients = crowd(node, 5)
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     node.advance(0.1)
     node.advance(0.1)
-    node.broker.draining.resume()
+    node.broker.clients.draining.resume()
     node.advance(10.0)
     assert gone(clients) == [True, True, False, False, False]
     assert node.connect("c0").connack is not None
-    assert node.broker.connections.clients == 4
+    assert node.broker.clients.connections.clients == 4
     clients[2].subscribe("t")
     node.connect("writer").publish("t", b"1")
     assert clients[2].payloads() == [b"1"]
@@ -150,32 +150,32 @@ def test_draining_again_changes_the_rate() -> None:
     """And does not begin from the start."""
     node = Node()
     clients = crowd(node, 15)
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     node.advance(0.1)
-    node.broker.draining.begin(rate=50)
+    node.broker.clients.draining.begin(rate=50)
     node.advance(0.1)
     assert sum(gone(clients)) == 6
-    node.broker.draining.begin()
-    assert node.broker.draining.progress().rate == 50
-    assert node.broker.draining.progress().sent_away == 6
+    node.broker.clients.draining.begin()
+    assert node.broker.clients.draining.progress().rate == 50
+    assert node.broker.clients.draining.progress().sent_away == 6
 
 
 def test_another_refusal_stays_when_draining_ends() -> None:
     """A node that is not part of its cluster lets nobody in, whatever the operator says."""
     node = Node()
-    node.broker.draining.begin()
-    better = node.broker.door.refusing = Refused("not part of the cluster", ReasonCode.SERVER_UNAVAILABLE)
-    node.broker.draining.begin(rate=5)
-    assert node.broker.door.refusing is better
-    node.broker.draining.resume()
-    assert node.broker.door.refusing is better
+    node.broker.clients.draining.begin()
+    better = node.broker.clients.door.refusing = Refused("not part of the cluster", ReasonCode.SERVER_UNAVAILABLE)
+    node.broker.clients.draining.begin(rate=5)
+    assert node.broker.clients.door.refusing is better
+    node.broker.clients.draining.resume()
+    assert node.broker.clients.door.refusing is better
 
 
 def test_progress_is_told() -> None:
     """In numbers that add up, until nobody is left."""
     node = Node()
     crowd(node, 4)
-    draining = node.broker.draining
+    draining = node.broker.clients.draining
     assert (draining.progress().state, draining.progress().began_at) == ("serving", None)
     draining.begin(rate=10)
     node.advance(0.1)
@@ -195,7 +195,7 @@ def test_others_are_told_once_that_this_node_drains_and_once_that_it_does_not() 
     """The hook for the entry in the list of members."""
     node = Node()
     told: list[bool] = []
-    draining = node.broker.draining
+    draining = node.broker.clients.draining
     draining.on_change = lambda: told.append(draining.active)
     draining.begin()
     draining.begin(rate=7)
@@ -215,10 +215,10 @@ def test_what_was_received_is_acknowledged_before_the_client_goes(version: Proto
     client = node.connect("c", version, clean=False, expiry=60 if version is V5 else None)
     node.hold()
     client.publish("t", b"1", qos=qos, packet_id=1)
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     node.advance(0.1)
     assert not client.closed
-    assert node.broker.draining.progress().leaving == 1
+    assert node.broker.clients.draining.progress().leaving == 1
     client.publish("t", b"2", qos=qos, packet_id=2)
     node.release()
     assert client.closed
@@ -235,7 +235,7 @@ def test_a_client_that_is_not_read_from_does_not_fall_silent() -> None:
     client = node.connect("c", clean=False, expiry=60, keep_alive=1)
     node.hold()
     client.publish("t", b"1", qos=1, packet_id=1)
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     for _ in range(4):
         node.advance(1)
     assert not client.closed
@@ -250,11 +250,11 @@ def test_a_publisher_that_was_sent_away_sends_again_and_nothing_comes_twice() ->
     reader.subscribe("t", qos=2)
     client = node.connect("c", clean=False, expiry=60)
     client.publish("t", b"1", qos=2, packet_id=1)
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     for _ in range(3):
         node.advance(0.1)
     assert client.closed
-    node.broker.draining.resume()
+    node.broker.clients.draining.resume()
     again = node.connect("c", clean=False, expiry=60)
     again.publish("t", b"1", qos=2, packet_id=1, dup=True)
     again.ack(PacketType.PUBREL, 1)
@@ -270,14 +270,14 @@ def test_durable_sessions_stay_as_they_are(version: ProtocolVersion) -> None:
     writer = node.connect("writer")
     writer.publish("t", b"1", qos=1)
     assert client.payloads() == [b"1"]
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     node.advance(0.1)
     assert client.closed
     writer.publish("t", b"2", qos=1)
     session = node.session("c")
     assert session.durable
     assert session.inflight_count == 1
-    node.broker.draining.resume()
+    node.broker.clients.draining.resume()
     back = node.connect("c", version, clean=False, expiry=3600 if version is V5 else None)
     assert back.drain() == [b"1", b"2"]
 
@@ -288,14 +288,14 @@ def test_no_more_than_a_second_of_clients_waits_for_a_grid_that_takes_nothing() 
     clients = crowd(node, 10)
     node.hold()
     node.connect("d", expiry=60)
-    node.broker.draining.begin(rate=2)
+    node.broker.clients.draining.begin(rate=2)
     for _ in range(50):
         node.advance(0.1)
-    seen = node.broker.draining.progress()
+    seen = node.broker.clients.draining.progress()
     assert (seen.leaving, seen.remaining) == (2, 9)
     clients[0].publish("t", b"1")
     clients[9].subscribe("u")
-    node.broker.draining.resume()
+    node.broker.clients.draining.resume()
     node.release()
     clients[0].publish("u", b"2")
     assert clients[9].payloads() == [b"2"]
@@ -308,21 +308,21 @@ def test_a_client_that_was_being_let_in_leaves_as_well() -> None:
     node.hold()
     client = node.connect("c", expiry=60)
     assert client.connack is None
-    node.broker.draining.begin(rate=100)
+    node.broker.clients.draining.begin(rate=100)
     node.advance(0.1)
     node.release()
     for _ in range(3):
         node.advance(0.1)
     assert [one.reason for one in client.take(Connack)] == [ReasonCode.SUCCESS]
     assert client.farewell is ReasonCode.USE_ANOTHER_SERVER
-    assert node.broker.draining.progress().state == "drained"
+    assert node.broker.clients.draining.progress().state == "drained"
 
 
 def test_a_surplus_leaves_and_newcomers_are_welcome() -> None:
     """Rebalancing: three of five, and then it is over."""
     node = Node()
     clients = crowd(node, 5)
-    draining = node.broker.draining
+    draining = node.broker.clients.draining
     draining.shed(3, rate=10)
     assert draining.progress().state == "rebalancing"
     late = node.connect("late")
@@ -339,21 +339,21 @@ def test_a_surplus_that_is_larger_than_what_is_there_is_everybody() -> None:
     """Clients may have left by themselves meanwhile."""
     node = Node()
     clients = crowd(node, 2)
-    node.broker.draining.shed(5, rate=10)
+    node.broker.clients.draining.shed(5, rate=10)
     clients[0].lose()
     for _ in range(5):
         node.advance(0.1)
-    assert node.broker.connections.clients == 0
-    assert node.broker.draining.progress().state == "serving"
+    assert node.broker.clients.connections.clients == 0
+    assert node.broker.clients.draining.progress().state == "serving"
 
 
 def test_a_node_that_drains_sheds_no_surplus() -> None:
     """Everybody leaves anyway."""
     node = Node()
     crowd(node, 3)
-    node.broker.draining.begin(rate=10)
-    node.broker.draining.shed(1, rate=99)
-    seen = node.broker.draining.progress()
+    node.broker.clients.draining.begin(rate=10)
+    node.broker.clients.draining.shed(1, rate=99)
+    seen = node.broker.clients.draining.progress()
     assert (seen.state, seen.rate, seen.remaining) == ("draining", 10, 3)
 
 
@@ -361,8 +361,8 @@ def test_draining_goes_on_from_rebalancing() -> None:
     """What was a surplus becomes everybody."""
     node = Node()
     clients = crowd(node, 4)
-    node.broker.draining.shed(1, rate=10)
-    node.broker.draining.begin(rate=100)
+    node.broker.clients.draining.shed(1, rate=10)
+    node.broker.clients.draining.begin(rate=100)
     for _ in range(3):
         node.advance(0.1)
     assert gone(clients) == [True] * 4
@@ -371,10 +371,10 @@ def test_draining_goes_on_from_rebalancing() -> None:
 def test_a_restart_is_not_draining() -> None:
     """Nothing of it is kept."""
     node = Node()
-    node.broker.draining.begin()
+    node.broker.clients.draining.begin()
     node.restart()
     assert node.connect("c").connack is not None
-    assert not node.broker.draining.active
+    assert not node.broker.clients.draining.active
 
 
 def test_packets_in_one_piece_with_the_last_ones_are_not_half_done() -> None:
@@ -383,7 +383,7 @@ def test_packets_in_one_piece_with_the_last_ones_are_not_half_done() -> None:
     client = node.connect("c")
     packets = [Publish(b"t", b"x", 1, packet_id=number) for number in (1, 2, 3)]
     client.feed(b"".join(encode(packet, V5) for packet in packets))
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     node.advance(0.1)
     assert len(client.acks(PacketType.PUBACK)) == 3
     assert client.closed
@@ -394,17 +394,17 @@ def test_a_drained_node_looks_no_more() -> None:
     node = Node()
     early = node.open()
     node.connect("c")
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     for _ in range(3):
         node.advance(0.1)
-    assert node.broker.draining.progress().state == "drained"
-    assert node.broker.draining._timer is not None
+    assert node.broker.clients.draining.progress().state == "drained"
+    assert node.broker.clients.draining._timer is not None
     early.lose()
     node.advance(0.2)
-    assert node.broker.draining._timer is None
-    assert node.broker.draining.progress().state == "drained"
-    node.broker.draining.resume()
+    assert node.broker.clients.draining._timer is None
+    assert node.broker.clients.draining.progress().state == "drained"
+    node.broker.clients.draining.resume()
     client = node.connect("c")
-    node.broker.draining.begin(rate=10)
+    node.broker.clients.draining.begin(rate=10)
     node.advance(0.1)
     assert client.closed

@@ -427,7 +427,7 @@ def test_what_is_kept_by_value_is_waited_for() -> None:
     node.hold()
     publication = Publication(run_of(b"t", [b"1"], [1]), b"t", "writer", 0.0)
     publication.remote = True
-    outcome = node.broker.fan_out.fan_out(publication, node.broker.routes.match(b"t"), None)
+    outcome = node.broker.publishing.path.fan_out.fan_out(publication, node.broker.routing.routes.match(b"t"), None)
     assert outcome.ticket == node.store.latest > node.store.committed
     node.broker.turn.plan()
     node.release()
@@ -447,10 +447,10 @@ def test_references_are_fetched_from_the_log_they_are_in() -> None:
     (mine,) = run(node.log.read(["t"], 0, 10, 1000)).runs
     yours, theirs = other.link[0].run, third.link[0].run
     wanted = [yours.reference.part(1, 2), mine.reference, yours.reference.part(0, 1), Reference(2 << 24 | 77, 1, 1, 1)]
-    found = run(node.broker.logs.fetch(wanted))
+    found = run(node.broker.readers.logs.fetch(wanted))
     assert [one and one.run.payloads() for one in found] == [[FAR[1]], numbers(0, 2), [FAR[0]], None]
     with pytest.raises(Unavailable, match="node 3"):
-        run(node.broker.logs.fetch([mine.reference, theirs.reference]))
+        run(node.broker.readers.logs.fetch([mine.reference, theirs.reference]))
 
 
 class Memory:

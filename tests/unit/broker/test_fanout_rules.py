@@ -134,11 +134,11 @@ def test_a_wildcard_in_front_does_not_match_dollar_topics(filter: str, comes: bo
     node = Node()
     reader, message = node.connect("reader"), Message(b"$data/x", b"1", retain=kept)
     if kept:
-        node.broker.publishing.send(message)
+        node.broker.publishing.path.send(message)
         reader.subscribe(filter)
     else:
         reader.subscribe(filter)
-        node.broker.publishing.send(message)
+        node.broker.publishing.path.send(message)
         node.turn()
     assert reader.payloads() == ([b"1"] if comes else [])
 
@@ -148,8 +148,8 @@ def test_what_the_node_says_itself_comes_to_its_readers_and_counts_for_nobody() 
     node = Node()
     reader = node.connect("reader")
     reader.subscribe("$SYS/#")
-    node.broker.publishing.quietly(Message(b"$SYS/x", b"1", retain=True))
-    node.broker.publishing.quietly(Message(b"$SYS/y", b"2", retain=True))
+    node.broker.publishing.path.quietly(Message(b"$SYS/x", b"1", retain=True))
+    node.broker.publishing.path.quietly(Message(b"$SYS/y", b"2", retain=True))
     node.turn()
     assert reader.payloads() == [b"1", b"2"]
     assert node.counters.messages_received == 0
@@ -180,7 +180,7 @@ def test_the_same_filter_again_replaces_its_options_without_a_gap() -> None:
     node.connect("writer").publish("a", b"x", qos=2)
     (message,) = reader.messages()
     assert (message.qos, message.properties.subscription_identifiers) == (0, (2,))
-    assert node.broker.routes.subscription_count == 1
+    assert node.broker.routing.routes.subscription_count == 1
 
 
 def test_nothing_comes_after_unsubscribing_but_what_was_under_way() -> None:

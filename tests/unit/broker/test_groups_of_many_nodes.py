@@ -207,11 +207,11 @@ def test_an_answer_counts_for_what_was_out_when_its_question_was_asked(release: 
     world.publish("a", 1, 2)
     leader, there = world.lives["a"].broker, world.lives["b"].place
     assert leader is not None and there is not None
-    (lease,) = [one for cursor in leader.groups.parts() for one in cursor.leases["m1"]]
+    (lease,) = [one for cursor in leader.readers.groups.parts() for one in cursor.leases["m1"]]
     word = there.number, "returned", lease.origin.name, "m1", lease.left
-    leader.groups.told(*word, lease.after)
+    leader.readers.groups.told(*word, lease.after)
     assert lease.left
-    leader.groups.told(*word, lease.after + 1 if release == "this" else 0)
+    leader.readers.groups.told(*word, lease.after + 1 if release == "this" else 0)
     assert not lease.left
 
 
@@ -223,7 +223,7 @@ def test_an_answer_names_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
     world.publish("a", 1, 2)
     leader, there = world.lives["a"], world.lives["b"]
     assert leader.broker is not None and leader.place is not None and there.broker is not None
-    (lease,) = [one for cursor in leader.broker.groups.parts() for one in cursor.leases["m1"]]
+    (lease,) = [one for cursor in leader.broker.readers.groups.parts() for one in cursor.leases["m1"]]
     said: list[tuple[str, str, int]] = []
 
     def tell_group(peer: int, kind: str, name: str, client_id: str, references: object, question: int) -> None:
@@ -232,8 +232,8 @@ def test_an_answer_names_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(there.cluster, "tell_group", tell_group)
     (known,) = lease.left
     unknown = known._replace(position=known.position + 1)
-    there.broker.groups.told(leader.place.number, "ask", lease.origin.name, "m1", [known, unknown], 7)
-    there.broker.groups.told(leader.place.number, "ask", lease.origin.name, "m9", [known], 8)
+    there.broker.readers.groups.told(leader.place.number, "ask", lease.origin.name, "m1", [known, unknown], 7)
+    there.broker.readers.groups.told(leader.place.number, "ask", lease.origin.name, "m9", [known], 8)
     world.wait(0.5)
     assert said == [("held", "m1", 7), ("returned", "m1", 7), ("unknown", "m9", 8)]
     has.confirm()
@@ -259,12 +259,12 @@ def test_words_of_an_adopter_may_be_late() -> None:
     said: list[tuple[int, str]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lives[2].cluster, "tell_group", lambda peer, kind, *_: said.append((peer, kind)))
-        broker.groups.told(adopter, "gives", f"\0{chr(writer)}", "", [], 0)
-        broker.groups.told(adopter, "ask", part, "m1", [reference], 7)
+        broker.readers.groups.told(adopter, "gives", f"\0{chr(writer)}", "", [], 0)
+        broker.readers.groups.told(adopter, "ask", part, "m1", [reference], 7)
         world.wait(0.2)
         assert said == []
-        broker.groups.node_gone(writer)
-        broker.groups.told(adopter, "ask", part, "m1", [reference], 8)
+        broker.readers.groups.node_gone(writer)
+        broker.readers.groups.told(adopter, "ask", part, "m1", [reference], 8)
         world.wait(0.2)
         assert said == [(adopter, "returned")]
 
@@ -403,9 +403,9 @@ def test_a_group_whose_last_session_ends_is_no_more() -> None:
     assert broker is not None
     session = broker.sessions.get("m1")
     assert session is not None
-    broker.ending.end(session, ReasonCode.SUCCESS)
+    broker.lifecycle.ending.end(session, ReasonCode.SUCCESS)
     world.wait(1.0)
-    assert not broker.groups.parts()
+    assert not broker.readers.groups.parts()
     assert not world.records(CacheName.GROUPS, *SHARES)
 
 

@@ -80,7 +80,7 @@ def alone(number: int = 1) -> tuple[Node, Neighbour]:
 
 def move(session: KeptSession, node: Node) -> None:
     """Its node lets go of it."""
-    node.broker.moving.hand_over(session)
+    node.broker.lifecycle.moving.hand_over(session)
     node.turn()
     assert node.store.latest == node.store.committed
 
@@ -100,12 +100,12 @@ def test_one_session_comes_back_as_all_do_at_a_start() -> None:
     assert {one.writer for one in said.counted or ()} == {1, 2}
     assert moved == kept
     assert node.broker.sessions.get("reader") is None
-    assert not node.broker.routes.match(b"t").plain
-    restored = run(node.broker.loading.load_session("reader"))
+    assert not node.broker.routing.routes.match(b"t").plain
+    restored = run(node.broker.lifecycle.loading.load_session("reader"))
     assert isinstance(restored, KeptSession)
     assert restored is node.session("reader")
     assert state(restored) == before
-    assert run(node.broker.loading.load_session("reader")) is restored
+    assert run(node.broker.lifecycle.loading.load_session("reader")) is restored
     node.restart()
     assert state(node.kept_session("reader")) == before
     reader = durable(node, window=4)
@@ -134,10 +134,10 @@ def test_what_was_staged_in_the_same_turn_is_kept() -> None:
     session = node.kept_session("reader")
     assert session.connection is not None
     session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER)
-    node.broker.moving.hand_over(session)
+    node.broker.lifecycle.moving.hand_over(session)
     node.release()
     other.publish(FAR[0])
-    restored = run(node.broker.loading.load_session("reader"))
+    restored = run(node.broker.lifecycle.loading.load_session("reader"))
     assert isinstance(restored, KeptSession)
     assert restored is not None
     assert len(restored.outbound) == 3
@@ -166,7 +166,7 @@ def test_it_goes_on_at_another_node_and_comes_back() -> None:
         move(here.kept_session("reader"), here)
         here, there = there, here
         _announce(here, there)
-        assert run(here.broker.loading.load_session("reader")) is not None
+        assert run(here.broker.lifecycle.loading.load_session("reader")) is not None
         reader = durable(here, window=3)
         got += _take(reader, 6)
     got += _take(reader, 1000)
@@ -176,16 +176,16 @@ def test_it_goes_on_at_another_node_and_comes_back() -> None:
 
 def _announce(here: Node, there: Node) -> None:
     """How far the other node is; the link has brought nothing of it."""
-    here.broker.elsewhere.stream_broken(there.number)
-    here.broker.logs.others[there.number].announce(there.log.committed_end)
+    here.broker.readers.elsewhere.stream_broken(there.number)
+    here.broker.readers.logs.others[there.number].announce(there.log.committed_end)
     here.turn()
 
 
 def _record(node: Node, payload: bytes) -> None:
     """Publish at a node; it is recorded because somebody durable wants it, there or elsewhere."""
     publication = publication_of(Message(b"t", payload, 2), node.clock.wall())
-    node.broker.fan_out.fan_out(publication, node.broker.routes.match(b"t"), None)
-    node.broker.recording.record(publication)
+    node.broker.publishing.path.fan_out.fan_out(publication, node.broker.routing.routes.match(b"t"), None)
+    node.broker.publishing.recording.record(publication)
     node.broker.turn.plan()
     node.turn()
 
@@ -237,7 +237,7 @@ def run_turns(node: Node, wanted: Any) -> None:
     def failed(error: BaseException) -> None:
         raise error
 
-    drive(node.broker.loading.load(wanted), done.append, failed)
+    drive(node.broker.lifecycle.loading.load(wanted), done.append, failed)
     node.turn()
     assert done
 
@@ -249,11 +249,11 @@ def test_a_client_without_a_session_leaves_a_will_perhaps() -> None:
     watcher.subscribe("gone", qos=1)
     node.connect("c", will=ConnectWill(b"gone", b"will", 1, False, Properties()))
     del node.broker.sessions._by_id["c"]
-    assert run(node.broker.loading.load_session("c")) is None
+    assert run(node.broker.lifecycle.loading.load_session("c")) is None
     node.turn()
     assert watcher.drain() == [b"will"]
     assert node.records(CacheName.WILLS) == 0
-    assert run(node.broker.loading.load_session("nobody")) is None
+    assert run(node.broker.lifecycle.loading.load_session("nobody")) is None
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -268,11 +268,11 @@ def test_a_group_stays_when_a_member_moves_away(last: bool) -> None:
     member.lose()
     move(node.kept_session("reader"), node)
     assert node.records(CacheName.GROUPS) == 1
-    assert len(list(node.broker.groups)) == (0 if last else 1)
-    restored = run(node.broker.loading.load_session("reader"))
+    assert len(list(node.broker.readers.groups)) == (0 if last else 1)
+    restored = run(node.broker.lifecycle.loading.load_session("reader"))
     assert isinstance(restored, KeptSession)
     assert restored is not None
-    (group,) = node.broker.groups
+    (group,) = node.broker.readers.groups
     assert restored in group.group.members
     publish(node, 2, 4)
     assert set(durable(node).drain()) <= set(numbers(0, 4))

@@ -60,7 +60,7 @@ class Town:
     def __init__(self) -> None:
         self.peers = Peers()
         node, peers = Node(), cast(Any, self.peers)
-        sessions, owners = node.broker.sessions, node.broker.owners
+        sessions, owners = node.broker.sessions, node.broker.lifecycle.owners
         departed = Departed(peers, sessions, node.store, node.broker.turn, node.clock)
         self.claims = Claims(peers, sessions, owners, departed, cast(Any, None))
 

@@ -202,7 +202,7 @@ class Unsure(Unlinked):
 def test_what_a_link_brings_to_a_reader_that_rests_is_waited_for() -> None:
     """It had all there was of that log, and cannot rely on being offered the rest: now it knows of more."""
     node, second, third, _ = trio()
-    node.broker.reading.links = links = Unsure(2)
+    node.broker.readers.reading.links = links = Unsure(2)
     reader = durable(node)
     node.advance(1)
     answer = hold(second)

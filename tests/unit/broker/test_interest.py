@@ -77,9 +77,9 @@ class Member(Node):
 
     def _starting(self) -> None:
         broker, peer = self.broker, cast(Peers, Told())
-        routes = PeerRoutes(peer, broker.routes, broker.groups, self.counters, broker.turn.plan)
-        self.own = OwnInterest(peer, routes, broker.groups, self.store, broker.turn, self.clock)
-        self._forwarding = Forwarding(peer, self.own, routes, broker.groups, self.store, broker.turn)
+        routes = PeerRoutes(peer, broker.routing.routes, broker.readers.groups, self.counters, broker.turn.plan)
+        self.own = OwnInterest(peer, routes, broker.readers.groups, self.store, broker.turn, self.clock)
+        self._forwarding = Forwarding(peer, self.own, routes, broker.readers.groups, self.store, broker.turn)
         run(self.own.load())
 
     def hear(self, *interest: Interest) -> None:
@@ -98,11 +98,11 @@ def test_a_group_of_an_earlier_life_is_there_before_anything_is_loaded() -> None
     assert node.connect("writer").publish("t", b"owed", qos=1)
     node.at_home = lambda _: False
     node.restart()
-    (cursor,) = node.broker.groups
+    (cursor,) = node.broker.readers.groups
     assert cursor.owed == 1
     node.own.loaded()
     node.advance(LINGER_SECONDS + 1)
-    assert not list(node.broker.groups), "nobody has come for it"
+    assert not list(node.broker.readers.groups), "nobody has come for it"
     assert node.records(CacheName.GROUPS) == 0
 
 
@@ -120,12 +120,12 @@ def test_a_group_stays_while_a_session_that_may_be_its_member_cannot_be_read() -
     node.own.unread(some=True)
     node.own.loaded()
     node.advance(LINGER_SECONDS * 3)
-    (cursor,) = node.broker.groups
+    (cursor,) = node.broker.readers.groups
     assert cursor.owed == 1
     assert node.records(CacheName.ROUTES), "for nodes that start meanwhile, this one among them"
     node.own.unread(some=False)
     node.advance(1)
-    assert not list(node.broker.groups), "all sessions are read, and none is a member"
+    assert not list(node.broker.readers.groups), "all sessions are read, and none is a member"
     assert node.records(CacheName.GROUPS) == 0
 
 
@@ -137,10 +137,10 @@ def test_a_group_that_others_let_go_of_stays_while_a_session_cannot_be_read() ->
     node.own.unread(some=True)
     node.hear(late)
     node.hear(Interest(early.filter), Interest(late.filter))
-    assert {cursor.group.filter for cursor in node.broker.groups} == {"early", "late"}
+    assert {cursor.group.filter for cursor in node.broker.readers.groups} == {"early", "late"}
     node.own.unread(some=False)
     node.advance(1)
-    assert not list(node.broker.groups)
+    assert not list(node.broker.readers.groups)
 
 
 def test_a_group_whose_member_could_be_read_at_last_stays() -> None:
@@ -154,5 +154,5 @@ def test_a_group_whose_member_could_be_read_at_last_stays() -> None:
     node.own.unread(some=False)
     node.hear(Interest("$share/g/t"))
     node.advance(LINGER_SECONDS + 1)
-    assert len(list(node.broker.groups)) == 1
+    assert len(list(node.broker.readers.groups)) == 1
     assert node.records(CacheName.ROUTES) == 1

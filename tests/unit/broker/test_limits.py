@@ -122,7 +122,7 @@ def test_a_user_has_so_many_connections() -> None:
     node.connect("other", username="bob")
     first.lose()
     assert not node.connect("3", username="ann").closed
-    assert node.broker.connections.by_owner == {"ann": 2, "bob": 1}
+    assert node.broker.clients.connections.by_owner == {"ann": 2, "bob": 1}
 
 
 def test_a_user_has_so_many_sessions_connected_or_not() -> None:
@@ -143,7 +143,7 @@ def test_a_user_has_so_many_sessions_connected_or_not() -> None:
 
 def test_what_is_elsewhere_counts() -> None:
     node = limited(Limits(connections=3, sessions=4))
-    node.broker.limiting.elsewhere = lambda owner: (2, 2) if owner == "ann" else (0, 0)
+    node.broker.clients.limiting.elsewhere = lambda owner: (2, 2) if owner == "ann" else (0, 0)
     node.connect("1", username="ann")
     assert refusal(node.connect("2", username="ann")) is QUOTA
 
@@ -168,7 +168,7 @@ def test_what_is_said_later_holds_for_who_is_in() -> None:
     ann.subscribe("t", qos=1)
     bob = node.connect("b", username="bob")
     node.limits = by_user(ann=Limits(inflight=1, queue_messages=1, subscriptions=1, session_expiry=1))
-    node.broker.limiting.changed()
+    node.broker.clients.limiting.changed()
     node.turn()
     session = node.kept_session("a")
     assert (session.outbound.limit, session.queue.max_messages, session.inbound.maximum) == (1, 1, 1024)
@@ -177,7 +177,7 @@ def test_what_is_said_later_holds_for_who_is_in() -> None:
     assert (ann.payloads(), node.dropped()) == ([b"1"], {"queue_full": 1})
     assert ann.subscribe("u").reasons == (QUOTA,)
     node.limits = by_user()
-    node.broker.limiting.changed()
+    node.broker.clients.limiting.changed()
     node.turn()
     assert ann.payloads() == [b"2"]
     assert session.queue.max_messages == node.settings.max_queued_messages
@@ -185,7 +185,7 @@ def test_what_is_said_later_holds_for_who_is_in() -> None:
 
 
 def used(node: Node, user: str) -> tuple[int, int]:
-    return node.broker.retention.use.of(user)
+    return node.broker.publishing.retention.use.of(user)
 
 
 def retained(node: Node) -> list[bytes]:

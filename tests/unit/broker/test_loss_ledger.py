@@ -237,7 +237,9 @@ class Watched(Node):
 
     def _starting(self) -> None:
         self.seen = []
-        self.broker.loading.when_whole(lambda: self.seen.append((len(self.broker.sessions), self.store.waiting)))
+        self.broker.lifecycle.loading.when_whole(
+            lambda: self.seen.append((len(self.broker.sessions), self.store.waiting))
+        )
 
 
 def test_what_a_start_took_over_is_marked_with_the_records_that_say_it_no_more() -> None:

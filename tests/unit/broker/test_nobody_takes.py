@@ -119,4 +119,4 @@ def test_the_parts_of_groups_whose_writer_dies_before_it_takes_them() -> None:
 def gives(life: BrokerLife, writer: int) -> bool:
     """Whether a node gives what groups are owed of a log to their members."""
     assert life.broker is not None
-    return life.broker.groups.has_part(writer)
+    return life.broker.readers.groups.has_part(writer)

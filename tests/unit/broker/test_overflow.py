@@ -221,7 +221,7 @@ def test_qos_1_and_2_wait_for_a_reader_that_does_not_read(qos: int, expiry: int)
     writer = node.connect("writer")
     payloads = [b"%d" % number for number in range(6)]
     writer.publish("t", *payloads, qos=qos)
-    assert node.broker.outflow.state(node.session("reader")) == "outbox_full"
+    assert node.broker.readers.outflow.state(node.session("reader")) == "outbox_full"
     reader.wire.link.drain()
     node.turn()
     assert reader.drain() == [b"x" * 200, *payloads]

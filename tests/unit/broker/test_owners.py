@@ -161,7 +161,7 @@ def test_nobody_ends_the_session_of_a_gateway_that_is_connected(thief_is_gateway
     gateway = enter(node, "alice", "line-1")
     node.patient = thief_is_gateway
     assert verdict(enter(node, "bob", "line-1")) is ReasonCode.NOT_AUTHORIZED
-    assert not node.broker.owners.yields("line-1", "bob")
+    assert not node.broker.lifecycle.owners.yields("line-1", "bob")
     assert not gateway.closed
     node.patient = False
     client = enter(node, "alice", "press-1")

@@ -108,14 +108,14 @@ def test_what_is_in_the_log_waits_and_is_not_overtaken() -> None:
 def wanted_by(node: Node, number: int) -> PeerRoutes:
     """The routes of a node that hears of others; node ``number`` is up."""
     broker, line = node.broker, Line()
-    routes = PeerRoutes(line, broker.routes, broker.groups, node.counters, lambda: None)  # type: ignore[arg-type]
+    routes = PeerRoutes(line, broker.routing.routes, broker.readers.groups, node.counters, lambda: None)  # type: ignore[arg-type]
     routes.peer(number).up = True
     return routes
 
 
 def receivers(node: Node, topic: bytes) -> list[str]:
     """Who gets a message, by what stands in the routes."""
-    return sorted(route.receiver.client_id.strip("\0") for route in node.broker.routes.match(topic).plain)
+    return sorted(route.receiver.client_id.strip("\0") for route in node.broker.routing.routes.match(topic).plain)
 
 
 def test_what_a_node_that_is_down_keeps_is_wanted_all_the_same() -> None:

@@ -45,7 +45,7 @@ def test_who_sends_more_is_not_read_for_a_while(topic: bytes) -> None:
     ann.feed(packets(25, topic=topic) + encode(Pingreq(), V5))
     assert len(reader.payloads()) == 5
     assert not ann.wire.channel.reading
-    assert node.broker.budget.paused(node.session("a").connection) is Pause.RATE  # type: ignore[arg-type]
+    assert node.broker.publishing.budget.paused(node.session("a").connection) is Pause.RATE  # type: ignore[arg-type]
     node.advance(1)
     assert len(reader.payloads()) == 10
     assert not ann.take_all()
@@ -88,7 +88,7 @@ def test_who_is_to_be_closed_for_it_is_told_why() -> None:
         assert ann.farewell is (ReasonCode.MESSAGE_RATE_TOO_HIGH if version is V5 else None)
         assert len(reader.payloads()) == 10
     assert node.counters.errors == {"MESSAGE_RATE_TOO_HIGH": 2}
-    assert not node.broker.budget.paused_count
+    assert not node.broker.publishing.budget.paused_count
 
 
 def test_coming_again_brings_no_new_burst() -> None:
@@ -98,10 +98,10 @@ def test_coming_again_brings_no_new_burst() -> None:
         ann.feed(packets(10))
         ann.lose()
     assert len(reader.payloads()) == 5
-    assert len(node.broker.traffic.gates) == 1
+    assert len(node.broker.clients.traffic.gates) == 1
     node.advance(20)
     node.connect("b", username="ann").lose()
-    assert not node.broker.traffic.gates
+    assert not node.broker.clients.traffic.gates
 
 
 def test_what_comes_with_connect_is_counted_too() -> None:
@@ -119,7 +119,7 @@ def test_a_rate_that_is_said_later_holds_at_once_and_ends_at_once() -> None:
 
     def say(limits: Callable[[Principal], Limits | None]) -> None:
         node.limits = limits
-        node.broker.limiting.changed()
+        node.broker.clients.limiting.changed()
         node.turn()
 
     say(by_user(ann=Limits(message_rate=1, message_burst=2)))
@@ -128,7 +128,7 @@ def test_a_rate_that_is_said_later_holds_at_once_and_ends_at_once() -> None:
     say(by_user())
     assert len(reader.payloads()) == 8
     assert node.session("a").connection.flow is None  # type: ignore[union-attr]
-    assert ann.wire.channel.reading and not node.broker.budget.paused_count
+    assert ann.wire.channel.reading and not node.broker.publishing.budget.paused_count
 
 
 def test_what_has_to_wait_for_something_else_is_counted_once() -> None:
@@ -138,7 +138,7 @@ def test_what_has_to_wait_for_something_else_is_counted_once() -> None:
     ann = node.connect("a", username="ann")
     node.hold()
     ann.feed(packets(1, topic=b"kept", qos=1) + packets(7))
-    assert node.broker.budget.paused(node.session("a").connection) is Pause.UNCOMMITTED  # type: ignore[arg-type]
+    assert node.broker.publishing.budget.paused(node.session("a").connection) is Pause.UNCOMMITTED  # type: ignore[arg-type]
     node.release()
     assert len(ann.acks(PacketType.PUBACK)) == 1
     ann.feed(packets(4))
@@ -220,4 +220,4 @@ def test_who_has_no_rate_has_no_flow() -> None:
     node, _ = node_of(Limits(connections=5))
     node.connect("a", username="ann")
     node.connect("b", username="bob")
-    assert all(connection.flow is None for connection in node.broker.connections)
+    assert all(connection.flow is None for connection in node.broker.clients.connections)

@@ -75,10 +75,12 @@ class Two:
         self.parts = []
         for number, node, line in zip((1, 2), self.nodes, self.lines, strict=True):
             references = LeastLoaded(lambda: self.members, number, node.clock)
-            node.broker.connections.reference = references
-            clients = partial(getattr, node.broker.connections, "clients")
+            node.broker.clients.connections.reference = references
+            clients = partial(getattr, node.broker.clients.connections, "clients")
             self.parts.append(
-                Rebalancing(node.broker.draining, clients, f"n{number}", number, line, lambda: self.members, references)
+                Rebalancing(
+                    node.broker.clients.draining, clients, f"n{number}", number, line, lambda: self.members, references
+                )
             )
         self.lines[1].others[1] = self.lines[0]
         self.lines[0].others[2] = self.lines[1]
@@ -99,7 +101,7 @@ def test_whichever_node_is_asked_the_one_with_too_many_sends_them_away(asked: in
     two = Two()
     assert two.rebalance(asked)[0] == ShareInfo(1, "n1", 4, 2, 2, None)
     two.pass_time(1.0)
-    assert two.nodes[0].broker.connections.clients == 2
+    assert two.nodes[0].broker.clients.connections.clients == 2
     assert [client.closed for client in two.clients] == [True, True, False, False]
 
 
@@ -108,7 +110,7 @@ def test_a_dry_run_changes_nothing() -> None:
     two = Two()
     assert [(share.number, share.surplus) for share in two.rebalance(dry_run=True)] == [(1, 2), (2, 0)]
     two.pass_time(1.0)
-    assert two.nodes[0].broker.connections.clients == 4
+    assert two.nodes[0].broker.clients.connections.clients == 4
 
 
 def test_clients_on_their_way_are_not_sent_for_twice() -> None:
@@ -119,13 +121,13 @@ def test_clients_on_their_way_are_not_sent_for_twice() -> None:
     two.pass_time(1.0)
     assert two.rebalance()[0].surplus == 0
     two.pass_time(1.0)
-    assert two.nodes[0].broker.connections.clients == 2
+    assert two.nodes[0].broker.clients.connections.clients == 2
 
 
 def test_a_node_that_is_drained_takes_no_part() -> None:
     """And says so."""
     two = Two()
-    two.nodes[0].broker.draining.begin(rate=1)
+    two.nodes[0].broker.clients.draining.begin(rate=1)
     (share, _) = two.rebalance()
     assert (share.surplus, share.note) == (0, "it is being drained")
 
@@ -159,4 +161,4 @@ def test_an_order_that_makes_no_sense_is_not_followed(order: bytes) -> None:
     with pytest.raises((ValueError, KeyError)):
         two.lines[0].answers[REBALANCE](order)
     two.pass_time(1.0)
-    assert two.nodes[0].broker.connections.clients == 4
+    assert two.nodes[0].broker.clients.connections.clients == 4

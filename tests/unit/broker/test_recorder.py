@@ -11,7 +11,7 @@ from tests.unit.broker.harness import Node
 
 def packets(node: Node, client_id: str) -> list[PacketInfo]:
     """Of all connections of a client."""
-    return [one for recording in node.broker.recorder.of(client_id) for one in described(recording.image)]
+    return [one for recording in node.broker.monitoring.recorder.of(client_id) for one in described(recording.image)]
 
 
 def test_what_a_client_says_and_is_told_is_recorded() -> None:
@@ -34,7 +34,7 @@ def test_what_a_client_says_and_is_told_is_recorded() -> None:
     assert "t/# QoS 1" in heard[2][2]
     assert heard[3][:2] == ("out", "SUBACK")
     assert heard[4][:2] == ("out", "PUBLISH")
-    assert not any(b"hidden" in one.image for one in node.broker.recorder.of("writer"))
+    assert not any(b"hidden" in one.image for one in node.broker.monitoring.recorder.of("writer"))
 
 
 def test_a_batch_is_one_record() -> None:

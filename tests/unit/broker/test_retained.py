@@ -111,13 +111,13 @@ def test_an_empty_payload_removes_and_the_last_message_stays(qos: int) -> None:
     live.subscribe("t", qos=qos)
     writer.publish("t", b"1", b"2", qos=qos, retain=True)
     writer.publish("t", b"3", qos=qos)
-    assert node.broker.retention.index.count == node.records(CacheName.RETAINED) == 1
+    assert node.broker.publishing.retention.index.count == node.records(CacheName.RETAINED) == 1
     late = node.connect("late")
     late.subscribe("t", qos=qos)
     assert late.drain() == [b"2"]
     writer.publish("t", b"", qos=qos, retain=True)
     assert live.drain() == [b"1", b"2", b"3", b""]
-    assert node.broker.retention.index.count == node.records(CacheName.RETAINED) == 0
+    assert node.broker.publishing.retention.index.count == node.records(CacheName.RETAINED) == 0
     late.subscribe("t")
     assert late.payloads() == [b""]
 
@@ -155,7 +155,7 @@ def test_an_expired_one_is_not_sent_and_is_forgotten() -> None:
     reader = node.connect("reader")
     reader.subscribe("#")
     assert reader.payloads() == [b"long"]
-    assert node.broker.retention.index.count == 1
+    assert node.broker.publishing.retention.index.count == 1
     assert node.records(CacheName.RETAINED) == 1
 
 
@@ -271,7 +271,7 @@ def test_a_full_quota_delivers_and_does_not_retain(settings: MqttSettings, kept:
         assert isinstance(ack, Ack)
         assert ack.reason is ReasonCode.SUCCESS
     assert reader.payloads() == [b"x"] * 3
-    assert node.broker.retention.index.count == node.records(CacheName.RETAINED) == kept
+    assert node.broker.publishing.retention.index.count == node.records(CacheName.RETAINED) == kept
     assert node.dropped() == {"retained_quota": 1}
     writer.publish("t/1", b"y", retain=True)
     writer.publish("t/2", b"", retain=True)

@@ -41,7 +41,7 @@ def packets(client: Client, rng: Random) -> list[Packet]:
 
 def kept(node: Node) -> list[Any]:
     """What is retained, and what it adds up to."""
-    index = node.broker.retention.index
+    index = node.broker.publishing.retention.index
     return [
         [index.get(topic) for topic in TOPICS],
         (index.count, index.bytes, index.system_count, index.system_bytes),
@@ -138,7 +138,7 @@ def test_a_full_quota_is_counted_for_each(whole: list[bool]) -> None:
     writer = node.connect("writer")
     writer.send(*retained(writer, *[(b"t/%d" % number, b"x") for number in range(5)]))
     assert whole == [False]
-    assert node.broker.retention.index.count == 3
+    assert node.broker.publishing.retention.index.count == 3
     assert node.counters.dropped[Drop.RETAINED_QUOTA] == 2
 
 
@@ -155,9 +155,9 @@ def test_a_receiver_that_is_to_see_the_flag_gets_it(whole: list[bool]) -> None:
 def test_what_is_recorded_is_known_by_the_beginning_of_its_topic() -> None:
     """A step says what topics begin with that concern it; with a wildcard in front that is anything."""
     node = Node()
-    steps = node.broker.steps
+    steps, publishing = node.broker.routing.steps, node.broker.publishing
     for filter, topic, other in [("a/+/x", b"a/b/x", b"b/b/x"), ("c/#", b"c", b"d/c"), ("+/z", b"y/z", b"y/y")]:
-        step = KeptForReplays((filter,), node.broker.recording, node.broker.budget, node.counters, node.broker.turn)
+        step = KeptForReplays((filter,), publishing.recording, publishing.budget, node.counters, node.broker.turn)
         steps.add(step)
         assert step in steps.of(topic)
         assert step not in steps.of(other)

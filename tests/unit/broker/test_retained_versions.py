@@ -81,8 +81,8 @@ class Retaining:
         self.told = Told(1)
         broker, clock = self.node.broker, self.node.clock
         own = RetainedVersions(clock, self.told, self.node.store)  # type: ignore[arg-type]
-        broker.retention.share(own)
-        self.sync = RetainedSync(broker.retention, own, clock)
+        broker.publishing.retention.share(own)
+        self.sync = RetainedSync(broker.publishing.retention, own, clock)
         broker.turn.at_commit += (self.sync.committed,)
         self.writer = self.node.connect("writer")
 
@@ -100,7 +100,7 @@ class Retaining:
             self.node.store.save_retained(message, version)
         self.node.broker.turn.plan()
         self.node.turn()
-        self.node.broker.retention.heard(b"t", message, version)
+        self.node.broker.publishing.retention.heard(b"t", message, version)
         self.node.turn()
 
     def has(self) -> tuple[bytes | None, bytes | None]:
@@ -167,7 +167,7 @@ def test_a_removal_by_another_node_is_remembered_as_one() -> None:
     it.hears(b"late", version - 1)
     assert it.has() == (None, None)
     it.node.advance(CLOCKS_APART + 1)
-    run(it.node.broker.retention.catch_up())
+    run(it.node.broker.publishing.retention.catch_up())
     it.hears(b"later", version - 1)
     assert it.has() == (None, None)
 
@@ -250,7 +250,7 @@ def test_what_was_told_during_the_start_is_later_than_what_is_read_then() -> Non
     it = Retaining()
     version = it.set(b"old")
     own = RetainedVersions(it.node.clock, it.told, it.node.store)  # type: ignore[arg-type]
-    starting = Retention(it.node.settings, it.node.store, it.node.broker.budget, it.node.broker.turn)
+    starting = Retention(it.node.settings, it.node.store, it.node.broker.publishing.budget, it.node.broker.turn)
     starting.share(own)
     new = Message(b"t", b"new", 1, retain=True)
     starting.heard(b"t", new, version + 256)

@@ -82,7 +82,7 @@ class Town:
         feeder.disconnect()
 
     def change(self, *gone: str) -> None:
-        self.node.broker.rights.changed(gone)
+        self.node.broker.lifecycle.rights.changed(gone)
         self.node.turn()
 
     def filters(self, client_id: str = "c") -> list[str]:
@@ -112,7 +112,7 @@ def test_many_clients_are_asked_some_at_a_time(town: Town) -> None:
     for client in clients:
         client.subscribe("a", "b")
     town.book.deny("a")
-    town.node.broker.rights.changed(())
+    town.node.broker.lifecycle.rights.changed(())
     assert sum(len(town.filters(f"c{number}")) == 2 for number in range(len(clients))) == 5, "not all in this turn"
     town.book.deny("a", "b")
     town.change()
@@ -126,7 +126,7 @@ def test_a_change_disconnects_whoever_is_gone_and_nobody_else(town: Town) -> Non
     assert alice.farewell is ReasonCode.NOT_AUTHORIZED
     assert alice.closed
     assert not bob.closed
-    assert town.node.broker.connections.clients == 1
+    assert town.node.broker.clients.connections.clients == 1
 
 
 def test_a_name_that_is_taken_back_ends_the_connection(town: Town) -> None:

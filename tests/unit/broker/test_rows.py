@@ -168,7 +168,7 @@ def test_what_is_for_somebody_else_as_well_is_not_only_kept(kept: list[bool]) ->
     assert (there.payloads(), passing.payloads()) == ([b"1"], [b"1"])
     writer.take(Ack)
     disk.used = 100 * MIB
-    node.broker.budget.measure()
+    node.broker.publishing.budget.measure()
     send(writer, "t/1", "t/2")
     assert {one.reason for one in writer.take(Ack)} == {ReasonCode.QUOTA_EXCEEDED}
     assert durable(node, "away").payloads() == [b"0", b"1", b"0", b"1", b"0"]

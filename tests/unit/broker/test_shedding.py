@@ -21,7 +21,7 @@ class Busy:
 
     def __init__(self, limits: BusyLimits = BusyLimits(1, 5)) -> None:  # noqa: B008
         self.node = Node()
-        self.shedding = Shedding(limits, self.node.broker.door, self.node.counters)
+        self.shedding = Shedding(limits, self.node.broker.clients.door, self.node.counters)
         self.now = 1000.0
 
     def pass_time(self, seconds: float, lag: float) -> None:
@@ -32,7 +32,7 @@ class Busy:
 
     @property
     def refuses(self) -> bool:
-        return self.node.broker.door.busy is not None
+        return self.node.broker.clients.door.busy is not None
 
 
 @pytest.mark.parametrize(("version", "reason"), [(V5, ReasonCode.SERVER_BUSY), (V311, ReasonCode.SERVER_UNAVAILABLE)])
@@ -48,7 +48,7 @@ def test_newcomers_are_told_that_it_is_busy(version: ProtocolVersion, reason: Re
     there.publish("a", b"still")
     assert there.payloads() == [b"still"]
     assert busy.node.counters.connects_refused["SERVER_BUSY"] == busy.node.counters.sheddings == 1
-    assert busy.node.broker.door.refusing is None
+    assert busy.node.broker.clients.door.refusing is None
     assert "busy" in busy.shedding.alarms[0]
 
 

@@ -25,7 +25,7 @@ def test_the_old_connection_is_told_and_closed(version: ProtocolVersion) -> None
     assert not new.closed
     assert not other.closed
     assert node.counters.disconnects == {"session_taken_over": 1}
-    assert node.broker.connections.clients == 2
+    assert node.broker.clients.connections.clients == 2
 
 
 @VERSIONS
@@ -136,7 +136,7 @@ def test_a_newcomer_that_is_itself_taken_over_before_its_connack() -> None:
     assert [connack.reason for connack in last] == [ReasonCode.SUCCESS]
     refused = [connack.reason for client in clients[:2] for connack in client.take(Connack)]
     assert all(reason >= 0x80 for reason in refused)
-    assert (node.broker.connections.clients, len(node.broker.sessions)) == (1, 1)
+    assert (node.broker.clients.connections.clients, len(node.broker.sessions)) == (1, 1)
 
 
 def test_a_subscribe_under_commit_is_kept_and_answered_to_nobody() -> None:
@@ -169,7 +169,7 @@ def test_a_client_that_takes_itself_over_many_times_leaves_nothing_behind() -> N
     node = Node()
     for _ in range(20):
         node.connect("c", clean=False, expiry=60).subscribe("t", qos=1)
-    assert len(node.broker.connections) == 1
+    assert len(node.broker.clients.connections) == 1
     assert node.records(CacheName.SESSIONS, CacheName.SUBSCRIPTIONS) == 2
     node.advance(1000)
     assert node.session("c").connection is not None

@@ -107,12 +107,12 @@ def test_who_says_nothing_gives_way(said: str) -> None:
     assert first.closed is (said == "nothing")
     assert [one.closed for one in silent] == [True] * 40 + [False] * 10
     assert node.counters.errors["HALF_OPEN"] == 40 + first.closed
-    assert len(node.broker.half_open) == 10
+    assert len(node.broker.clients.half_open) == 10
     last = node.connect("last")
     assert last.connack is not None and last.connack.reason is ReasonCode.SUCCESS
     for one in silent:
         one.lose()
-    assert len(node.broker.half_open) == 0
+    assert len(node.broker.clients.half_open) == 0
 
 
 def test_there_are_no_more_subscriptions_than_there_may_be() -> None:

@@ -84,7 +84,7 @@ def test_messages_of_others_are_not_traced_and_stay_in_batches() -> None:
     other, watched = node.connect("press-2"), node.connect("press-1")
     other.publish("up/1", b"x")
     assert not taken.all
-    served = {one.session.client_id: one.serving.inbound for one in node.broker.connections if one.session}
+    served = {one.session.client_id: one.serving.inbound for one in node.broker.clients.connections if one.session}
     assert served["press-2"] is served["reader"] is node.broker.serving().inbound
     assert served["press-1"] is not served["press-2"]
     watched.publish("up/1", b"1", b"2", b"3")
@@ -245,7 +245,7 @@ class Link:
         broker = target.broker
         logs = links = cast(Any, self)
         self.arrivals = Arrivals(
-            broker.publishing, broker.sessions, broker.groups, logs, links, broker.turn, broker.clock
+            broker.publishing.path, broker.sessions, broker.readers.groups, logs, links, broker.turn, broker.clock
         )
 
     def bring(self, committed: int) -> None:

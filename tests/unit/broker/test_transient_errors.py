@@ -48,7 +48,7 @@ def test_an_error_nobody_thought_of_closes_its_connection_only(
     node = Node()
     other = node.connect("other", version)
     client = node.connect("c", version)
-    owner, name = (node.broker.routes._memo, "_find") if deep else (node.counters, "packets_received")
+    owner, name = (node.broker.routing.routes._memo, "_find") if deep else (node.counters, "packets_received")
     before = getattr(owner, name)
     monkeypatch.setattr(owner, name, (lambda _: 1 / 0) if deep else None)
     assert client.publish("a", b"x", qos=1) == []

@@ -22,7 +22,7 @@ def node() -> Node:
         now[0] += COST
         return now[0]
 
-    node.broker._inbound._shares.monotonic = monotonic
+    node.broker.inbound.dispatch._shares.monotonic = monotonic
     return node
 
 
@@ -87,9 +87,9 @@ def test_who_leaves_meanwhile_is_forgotten(node: Node) -> None:
     """What is left of its packets is not served."""
     heavy = node.connect("heavy")
     send(heavy, 100)
-    assert node.broker.budget.paused_count == 1
+    assert node.broker.publishing.budget.paused_count == 1
     heavy.lose()
-    assert node.broker.budget.paused_count == 0
+    assert node.broker.publishing.budget.paused_count == 0
     assert node.counters.packets_received["PINGREQ"] < 40
 
 

@@ -16,8 +16,8 @@ def among_others() -> tuple[Node, KeptForUnheard]:
     """A node whose sessions want nothing."""
     node = Node(number=1)
     broker = node.broker
-    step = KeptForUnheard(broker.steps, broker.recording, node.store)
-    broker.steps.add(step)
+    step = KeptForUnheard(broker.routing.steps, broker.publishing.recording, node.store)
+    broker.routing.steps.add(step)
     return node, step
 
 
@@ -78,7 +78,7 @@ def test_qos_0_is_not_recorded_and_keeps_its_fast_path() -> None:
     node.turn()
     assert recorded(node) == []
     assert reader.payloads() == [b"x"]
-    match = node.broker.routes.match(b"t")
+    match = node.broker.routing.routes.match(b"t")
     assert class_of(b"t", match) is match
     assert match.above is MIXED
 
@@ -90,4 +90,4 @@ def test_when_all_are_heard_nothing_is_recorded_that_nobody_wants() -> None:
     step.doubt(False)
     assert len(publisher.publish("t", b"x", qos=1)) == 1
     assert recorded(node) == []
-    assert node.broker.routes.match(b"t").steps == ()
+    assert node.broker.routing.routes.match(b"t").steps == ()

@@ -30,7 +30,7 @@ def publish(node: Node, *payloads: bytes, topic: str = "t") -> None:
 
 def keep_up(node: Node) -> None:
     """One round of upkeep, to its end."""
-    node.broker.upkeep.begin()
+    node.broker.readers.upkeep.begin()
     node.turn()
 
 

@@ -71,7 +71,7 @@ def test_retained_messages_are_paged_by_topic() -> None:
     node = Node()
     topics = [b"a/%02d" % number for number in range(9)] + [b"b"]
     for topic in reversed(topics):
-        node.broker.publishing.send(Message(topic, b"x", retain=True))
+        node.broker.publishing.path.send(Message(topic, b"x", retain=True))
     found: list[bytes] = []
     while page := node.view.retained("#", found[-1] if found else None, 4):
         found += [message.topic for message in page]
@@ -155,7 +155,7 @@ def test_the_state_of_a_session_says_why_it_gets_nothing() -> None:
 def test_the_node_in_one_look() -> None:
     """Sums over sessions, and bytes of connections that are gone."""
     node = crowd()
-    node.broker.publishing.send(Message(b"r", b"12345", retain=True))
+    node.broker.publishing.path.send(Message(b"r", b"12345", retain=True))
     node.connect("writer").publish("a", b"x", qos=1)
     node.connect("reader", receive_maximum=1).subscribe("x", qos=1)
     node.connect("again").publish("x", b"1", b"2", b"3", qos=1)
@@ -304,7 +304,7 @@ def test_filters_are_listed_with_how_many_have_them() -> None:
 def test_a_subscription_is_made_for_a_client() -> None:
     """Connected or not, as it would itself: with what was kept, and given up again."""
     node = Node()
-    node.broker.publishing.send(Message(b"t/1", b"kept", retain=True))
+    node.broker.publishing.path.send(Message(b"t/1", b"kept", retain=True))
     here, away = node.connect("here"), node.connect("away", clean=False, expiry=600)
     away.lose()
     subscribing = node.view.subscribing

@@ -217,7 +217,7 @@ def test_a_retained_will_is_retained(quota: int, kept: int) -> None:
     watcher = watched(node)
     node.connect("c", will=will(retain=True)).lose()
     assert watcher.drain() == [b"gone"]
-    assert node.broker.retention.index.count == node.records(CacheName.RETAINED) == kept
+    assert node.broker.publishing.retention.index.count == node.records(CacheName.RETAINED) == kept
     assert node.dropped() == ({} if kept else {"retained_quota": 1})
 
 

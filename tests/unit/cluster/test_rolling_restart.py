@@ -89,7 +89,7 @@ class Rolling:
         for _ in range(round(seconds * 10)):
             for life in self.world.running:
                 if life.cluster is not None and life.broker is not None:
-                    life.cluster.show(load=0.0, clients=life.broker.connections.clients)
+                    life.cluster.show(load=0.0, clients=life.broker.clients.connections.clients)
             for writer in self.writers:
                 writer.publish("t/1", self.world.rng.choice((1, 2)))
             for client in self.clients:

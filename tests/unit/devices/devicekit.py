@@ -26,7 +26,7 @@ class DeviceNode(Node):
         super()._begin()
         self.kept = GridDeviceStore(self.grid)
         self.accompanied = make_accompanied(self.broker, self.kept, self.devices_settings, self.lets)
-        run(self.accompanied.load(self.broker.accompany))
+        run(self.accompanied.load(self.broker.routing.accompany))
         self.turn()
 
     def lets(self, user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:

@@ -63,7 +63,7 @@ def test_what_was_taken_in_doubt_fails_when_its_target_is_nowhere() -> None:
     other = among_others(node)
     listener = node.listener()
     node.device("d8").lose()
-    node.broker.moving.hand_over(node.kept_session("d8"))
+    node.broker.lifecycle.moving.hand_over(node.kept_session("d8"))
     sender = node.connect("sender")
     other.heard = False
     order(sender, "d8", id="c1")
@@ -138,12 +138,12 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
     now = node.clock.wall()
     for name in ("d1", "d2"):
         put(node, queued(f"for-{name}", name, now, deadline=now + 5))
-    node.broker.accompaniment.by = Unaccompanied()
+    node.broker.routing.accompaniment.by = Unaccompanied()
     del node.store._participants[CommitOrder.DEVICES]
-    store = Meanwhile(node.kept, lambda: node.broker.moving.hand_over(node.kept_session("d1")))
+    store = Meanwhile(node.kept, lambda: node.broker.lifecycle.moving.hand_over(node.kept_session("d1")))
     starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings, node.lets)
     starting.join(Other())
-    run(starting.load(node.broker.accompany))
+    run(starting.load(node.broker.routing.accompany))
     node.accompanied = starting
     node.pass_time(6)
     assert (node.state("for-d1"), node.state("for-d2")) == ("queued", "expired")

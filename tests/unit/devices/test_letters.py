@@ -192,7 +192,7 @@ def test_commands_to_one_target_keep_their_order_over_a_lack_of_room() -> None:
     node = LetterNode(budget=BudgetSettings(1000, 0), disk=lambda: DiskUse(room[0], 10**9))
     device = node.device()
     room[0] = 2000
-    node.broker.budget.measure()
+    node.broker.publishing.budget.measure()
     for number in range(5):
         node.order(body=number)
     node.bring()
@@ -201,7 +201,7 @@ def test_commands_to_one_target_keep_their_order_over_a_lack_of_room() -> None:
     node.pass_time(LONGEST_PAUSE)
     assert "the disk is full" in node.letters.alarms[0]
     room[0] = 0
-    node.broker.budget.measure()
+    node.broker.publishing.budget.measure()
     node.pass_time(LONGEST_PAUSE)
     assert [message.payload for message in device.messages()] == [b"0", b"1", b"2", b"3", b"4"]
     assert (node.inbox.kept, node.inbox.buried, node.letters.alarms) == ({0: 5}, [], ())

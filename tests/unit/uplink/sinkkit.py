@@ -95,7 +95,9 @@ def make_uplink(broker: Composition, plan: Plan, sink: Sink, places: Places, *, 
     """What a node composes; ``hold``: acknowledgements wait for the sink."""
     log, clock, turn = broker.log, broker.clock, broker.turn
     ledger = Ledger(places, log, clock, turn.reserve)
-    holding = Holding(ledger, broker.budget, turn.call_soon, broker.settings.receive_maximum) if hold else None
+    holding = (
+        Holding(ledger, broker.publishing.budget, turn.call_soon, broker.settings.receive_maximum) if hold else None
+    )
     return Uplink(plan, sink, ledger, log, clock, turn.call_soon, holding)
 
 

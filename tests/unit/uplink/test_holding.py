@@ -167,7 +167,7 @@ def test_a_client_of_version_3_is_not_read_from_beyond_that(qos: int) -> None:
         settle(it)
     assert ids(writer.acks(ANSWER[qos])) == list(range(5, 11))
     assert it.sink.payloads == [b"%d" % number for number in range(10)]
-    assert it.node.broker.budget.paused_count == 0
+    assert it.node.broker.publishing.budget.paused_count == 0
 
 
 def test_nothing_is_held_for_a_connection_that_is_gone() -> None:
@@ -216,7 +216,7 @@ def test_what_retention_drops_is_never_acknowledged() -> None:
     writer.publish("up/x", b"1", qos=1)
     it.node.advance(11_000)
     other.publish("up/x", b"2", qos=1)
-    it.node.broker.upkeep.begin()
+    it.node.broker.readers.upkeep.begin()
     it.node.turn()
     assert it.uplink.info().lost == 1
     assert (writer.closed, other.closed) == (True, False)
@@ -230,7 +230,7 @@ def test_without_it_nothing_is_held() -> None:
     """``uplink.ack: spool``."""
     it = UplinkedNode()
     it.sink.at_once = False
-    assert it.node.broker.holding is None
+    assert it.uplink.holding is None
     assert ids(it.node.connect("writer").publish("up/x", b"1", qos=1)) == [1]
 
 

@@ -120,7 +120,7 @@ def test_only_is_not_for_subscribers() -> None:
     writer.publish("only/x", b"1", qos=1, retain=True)
     writer.publish("also/x", b"2", qos=1)
     assert reader.payloads() == [b"2"]
-    assert it.node.broker.retention.index.count == 0
+    assert it.node.broker.publishing.retention.index.count == 0
     assert it.sink.payloads == [b"1", b"2"]
     assert it.node.counters.messages_unmatched == 0
 
@@ -262,11 +262,11 @@ def test_retention_counts_what_the_uplink_has_not_taken() -> None:
     it.publish(*numbers(0, 3))
     it.publish(b"nothing to it", topic="other")
     it.node.advance(3600)
-    it.node.broker.upkeep.begin()
+    it.node.broker.readers.upkeep.begin()
     it.node.turn()
     it.node.advance(7200)
     it.publish(*numbers(3, 5))
-    it.node.broker.upkeep.begin()
+    it.node.broker.readers.upkeep.begin()
     it.node.turn()
     info = it.uplink.info()
     assert (info.lost, info.lag_messages) == (3, 2)
@@ -292,7 +292,7 @@ def test_stopping_keeps_the_place_of_what_got_safe() -> None:
 def test_a_full_disk_refuses_what_goes_up() -> None:
     """QoS 0 is counted, QoS 1 of version 5 is told."""
     it = UplinkedNode()
-    it.node.broker.budget.full = True
+    it.node.broker.publishing.budget.full = True
     writer = it.node.connect("writer")
     writer.publish("up/x", b"1", b"2", qos=0)
     (answer,) = writer.publish("up/x", b"3", qos=1)

@@ -38,7 +38,7 @@ class BookedNode(UplinkedNode):
         self.uplink = make_uplink(broker, self.book, self.sink, GridPlaces(self.node.grid, self.node.number))
         run(self.book.load([rule_of(entry) for entry in self.entries], broker.log.end))
         broker.store.enlist(CommitOrder.RULES, self.book)
-        self.book.changed = broker.steps.changed
+        self.book.changed = broker.routing.steps.changed
         run(self.uplink.attach())
         broker.feed(self.uplink)
         self.book.safe = lambda: self.uplink.safe_position

@@ -297,9 +297,9 @@ def test_each_key_that_may_change_is_what_it_says_in_force(running: Running) -> 
     assert len(values) > 50
     broker = service.broker
     assert broker.settings == config.mqtt
-    assert broker.allowance == allowance_of(config.mqtt)
-    assert broker.timeouts.seconds == config.mqtt.connect_timeout
+    assert broker.clients.allowance == allowance_of(config.mqtt)
+    assert broker.clients.timeouts.seconds == config.mqtt.connect_timeout
     assert broker.sessions.queued.limit == config.mqtt.max_queued_bytes_in_all
-    assert broker.traffic.for_all
+    assert broker.clients.traffic.for_all
     assert service.accompanied.settings == config.devices
     running.run(running.desk.change({"log.level": "info"}, []))

@@ -16,7 +16,7 @@ from tests.unit.broker.harness import Client, Node
 def telling_node() -> Node:
     """A node with ``events.topics``."""
     node = Node()
-    EventTopics("n1", node.broker.publishing, node.broker.turn.call_soon).begin(node.broker.events)
+    EventTopics("n1", node.broker.publishing.path, node.broker.turn.call_soon).begin(node.broker.monitoring.events)
     return node
 
 

@@ -109,7 +109,7 @@ def test_who_listens_hears_of_clients() -> None:
     """From a broker that serves them: with reasons, and without passwords."""
     node = Node()
     heard: list[tuple[str, Mapping[str, object]]] = []
-    node.broker.events.watchers = (lambda event: heard.append((event.kind, event.fields)),)
+    node.broker.monitoring.events.watchers = (lambda event: heard.append((event.kind, event.fields)),)
     client = node.connect("c")
     client.wire.feed(b"\xe0\x00")
     node.turn()

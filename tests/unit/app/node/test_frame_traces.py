@@ -23,8 +23,8 @@ class Traced:
         self.node = self.world.node
         broker = self.node.broker
         self._desk = TraceDesk("n1", self.node.clock)
-        sources = Sources(broker.events, broker.counters, int, tuple, tuple)
-        self._desk.begin(broker.recorder, sources, self.world.captures)
+        sources = Sources(broker.monitoring.events, broker.counters, int, tuple, tuple)
+        self._desk.begin(broker.monitoring.recorder, sources, self.world.captures)
 
     def trace(self, **wanted: Any) -> Wire:
         stream = Stream()

@@ -13,7 +13,7 @@ from tests.unit.broker.harness import Node
 
 def desk_of(node: Node) -> TopicDesk:
     """Over a node in this process."""
-    retained = node.broker.retention.index.page
+    retained = node.broker.publishing.retention.index.page
     return TopicDesk(lambda: node.broker, lambda: retained, node.clock)
 
 
@@ -41,17 +41,17 @@ def test_rates_are_of_two_windows_and_end() -> None:
 
 def test_nothing_is_counted_until_somebody_asks_and_a_minute_later() -> None:
     node = Node()
-    desk, plain = desk_of(node), dict(node.broker.handlers)
+    desk, plain = desk_of(node), dict(node.broker.inbound.handlers)
     writer = node.connect("writer")
     writer.publish("t", b"1")
-    assert node.broker.handlers == plain
+    assert node.broker.inbound.handlers == plain
     assert desk.busiest("messages", 10) == []
-    assert node.broker.handlers != plain
+    assert node.broker.inbound.handlers != plain
     writer.publish("t", b"1")
     assert [one.topic for one in desk.busiest("messages", 10)] == ["t"]
     node.clock.advance(ARMED + 1)
     writer.publish("t", b"1")
-    assert node.broker.handlers == plain
+    assert node.broker.inbound.handlers == plain
     assert not desk.armed
 
 

@@ -29,7 +29,10 @@ class World:
         self.node = Node()
         self.broker = self.node.broker
         self.desk = TraceDesk("n1", self.node.clock)
-        self.desk.begin(self.broker.recorder, Sources(self.broker.events, self.broker.counters, int, tuple, tuple))
+        self.desk.begin(
+            self.broker.monitoring.recorder,
+            Sources(self.broker.monitoring.events, self.broker.counters, int, tuple, tuple),
+        )
 
     def trace(self, **wanted: Any) -> Wire:
         stream = Stream()
@@ -47,7 +50,7 @@ class World:
         return self.node.open(V5).wire.channel.peer
 
     def rings(self) -> Iterator[Recorded]:
-        return self.broker.recorder.connections
+        return self.broker.monitoring.recorder.connections
 
 
 def test_a_client_is_followed_from_its_connect_on() -> None:
@@ -119,7 +122,7 @@ def test_who_is_not_let_in_is_followed_by_its_name_and_by_its_address() -> None:
     world = World()
     by_name, by_address = world.trace(client="eve"), world.trace(address=host_of(world.peer()))
     other = world.trace(client="mallory")
-    world.broker.door.refusing = Refused("not now", ReasonCode.SERVER_BUSY)
+    world.broker.clients.door.refusing = Refused("not now", ReasonCode.SERVER_BUSY)
     world.node.connect("eve", username="eve", password=b"secret-1")
     world.node.open(V5).wire.feed(b"\xff\xff\xff\xff\xff")
     world.node.turn()
@@ -142,7 +145,7 @@ def test_nothing_is_tapped_when_no_trace_runs() -> None:
     assert wire.finished
     assert all(one.tap is None for one in world.rings())
     client.publish("t", b"x")
-    assert world.broker.recorder.on_named is None
+    assert world.broker.monitoring.recorder.on_named is None
 
 
 def test_there_are_only_so_many() -> None:
@@ -160,7 +163,7 @@ def test_other_nodes_are_asked_and_forget_when_they_are_not() -> None:
     desks = {}
     for name, node in worlds.items():
         desks[name] = TraceDesk(name, cluster.clock)
-        desks[name].begin(node.broker.recorder, cluster.of[name])
+        desks[name].begin(node.broker.monitoring.recorder, cluster.of[name])
     stream = Stream()
     desks["a"].trace(Wanted(client="c"), stream)
     wire = Wire(stream)
@@ -174,7 +177,7 @@ def test_other_nodes_are_asked_and_forget_when_they_are_not() -> None:
     assert "missing" in wire.kinds
     for _ in range(5):
         cluster.clock.advance(10)
-    assert all(one.tap is None for one in worlds["b"].broker.recorder.connections)
+    assert all(one.tap is None for one in worlds["b"].broker.monitoring.recorder.connections)
     assert json.dumps(wire.events)
 
 

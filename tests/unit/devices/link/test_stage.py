@@ -241,7 +241,7 @@ def test_a_gateway_that_is_not_let_in_is_refused_in_its_own_words() -> None:
     """Whatever the broker's reason is."""
     world = World()
     gateway = world.open()
-    world.node.broker.door.refusing = Refused("not now", ReasonCode.SERVER_UNAVAILABLE)
+    world.node.broker.clients.door.refusing = Refused("not now", ReasonCode.SERVER_UNAVAILABLE)
     gateway.say("login line-1")
     assert gateway.heard() == ["refused server_unavailable"] and gateway.closed
     assert world.counters.refused == {"server_unavailable": 1}
@@ -370,7 +370,7 @@ def test_a_gateway_that_may_not_publish_is_not_told_that_its_data_is_safe() -> N
     """It is closed, and the drop is counted."""
     world = World()
     gateway = world.gateway()
-    connection = next(iter(world.node.broker.connections))
+    connection = next(iter(world.node.broker.clients.connections))
     connection.permissions = NOTHING
     gateway.say('r d {"t": 1} 1', "safe 1")
     assert gateway.heard() == ["refused not_taken"] and gateway.closed
@@ -384,7 +384,9 @@ def test_what_was_refused_is_taken_when_it_comes_again() -> None:
     reader.subscribe("up/#", qos=1)
     gateway = world.gateway()
     gateway.say('r d {"t": 1} 1')
-    connection = next(one for one in world.node.broker.connections if one.connect and one.connect.client_id == "line-1")
+    connection = next(
+        one for one in world.node.broker.clients.connections if one.connect and one.connect.client_id == "line-1"
+    )
     connection.permissions = NOTHING
     gateway.say('r d {"t": 2} 2', 'r d {"t": 3} 3')
     assert gateway.closed and world.notes.highest == {"line-1": 1}
