@@ -51,7 +51,13 @@ STEPS: dict[str, tuple[str, ...]] = {
         "broker/connections/client_writer.py:send",
         "broker/turn.py:mark_dirty",
     ),
-    "end of turn": ("pipeline/reactor.py:", "broker/turn.py:", "grid/store.py:", "broker/publishing/budget.py:"),
+    "end of turn": (
+        "pipeline/reactor.py:",
+        "broker/turn.py:",
+        "grid/store.py:",
+        "grid/committer.py:",
+        "broker/publishing/budget.py:",
+    ),
     "write": (
         "broker/connections/client_writer.py:write_out",
         "pipeline/stage.py:",

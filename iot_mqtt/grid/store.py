@@ -6,7 +6,7 @@
                                  ▲                                           │
                                  └──── the next turns gather meanwhile ──────┘
 
-A commit that fails is repeated with a growing pause until the grid takes it; what waits for it waits. A batch that
+A commit that fails is repeated until the grid takes it (see ``committer``); what waits for it waits. A batch that
 cannot even be made (no memory, a fault of ours) ends the store: who was asked for a part of it believes that it is in.
 """
 
@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.grid.records.base import Unreadable
+from iot_mqtt.grid.committer import Committer
+from iot_mqtt.grid.record_reader import RecordReader
 from iot_mqtt.grid.records.keys import (
     ROUTE,
     client_prefix,
     packet_id_of,
     packet_key,
     queue_key,
-    retained_key,
     route_key,
     route_of,
     sequence_of,
@@ -53,12 +52,13 @@ from iot_mqtt.grid.records.queue import (
     encode_pubrel,
     encode_queue,
 )
-from iot_mqtt.grid.records.retained import decode_retained, encode_retained
+from iot_mqtt.grid.records.retained import decode_retained
 from iot_mqtt.grid.records.sessions import decode_session, decode_subscription, encode_session, encode_subscription
 from iot_mqtt.grid.records.wills import decode_will, encode_will
+from iot_mqtt.grid.retained_changes import RetainedChanges
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.store import (
     CommitOrder,
@@ -74,9 +74,6 @@ from iot_mqtt.values import Message, Subscription
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
 #: Client prefixes kept ready; a bound, not a tuning knob.
 MAX_PREFIXES = 100_000
 
@@ -88,37 +85,28 @@ class GridStore:
         self, grid: Grid, clock: Clock, counters: Counters, on_broken: Callable[[BaseException], None] | None = None
     ) -> None:
         """``on_broken`` is told why a batch could not be made; without, whoever flushes is."""
-        self._grid = grid
         self._on_broken = on_broken or _raise
         self._clock = clock
-        self._counters = counters
+        self._committer = Committer(grid, clock, counters, self._committed)
+        self._reader = RecordReader(grid)
+        self._retained = RetainedChanges()
         self._gathering = WriteBatch()
-        self._under_way: WriteBatch | None = None
+        # There is something for the next batch besides what was gathered.
+        self._reserved = False
         self._submitted = 0
-        self._submitted_at = 0.0
+        self.committed = 0
         # Since when something gathers behind the batch under way, and has gathered for that one; 0: nothing does.
         self._gathers_since = self._gathered_since = 0.0
         self.waited = 0.0
-        self._pause = FIRST_PAUSE
+        #: By ``CommitOrder``.
+        self._participants: dict[CommitOrder, CommitParticipant] = {}
         self._meanwhile: list[Callable[[], None]] = []
         self._settling: list[tuple[int, Deferred[None]]] = []
+        self.on_committed: Callable[[], None] = _nothing
         self._prefixes: dict[str, bytes] = {}
         # The message encoded last: a message for a thousand sessions is encoded once.
         self._message: Message | None = None
         self._message_bytes = b""
-        self._retained_counter = 0
-        # What is new of retained messages, by topic; None: it was removed. And their versions, where there are any.
-        self._retained: dict[bytes, Message | None] = {}
-        self._versions: dict[bytes, int] = {}
-        self.committed = 0
-        self.on_committed: Callable[[], None] = _nothing
-        self.failing = False
-        self.trouble: str | None = None
-        self.unreadable = 0
-        #: By ``CommitOrder``.
-        self._participants: dict[CommitOrder, CommitParticipant] = {}
-        self._reserved = False
-        self._given_up = False
 
     # Committing.
 
@@ -126,6 +114,16 @@ class GridStore:
     def latest(self) -> int:
         """The newest batch that holds anything."""
         return self._submitted + 1 if self._gathering or self._reserved else self._submitted
+
+    @property
+    def failing(self) -> bool:
+        """See the port."""
+        return self._committer.failing
+
+    @property
+    def trouble(self) -> str | None:
+        """See the port."""
+        return self._committer.trouble
 
     def enlist(self, place: CommitOrder, participant: CommitParticipant) -> None:
         assert place not in self._participants, f"two participants as {place.name}"
@@ -143,31 +141,32 @@ class GridStore:
     @property
     def waiting(self) -> int:
         """Operations that are not committed yet."""
-        under_way = len(self._under_way) if self._under_way is not None else 0
-        return len(self._gathering) + len(self._retained) + under_way
+        batch = self._committer.batch
+        return len(self._gathering) + len(self._retained) + (len(batch) if batch is not None else 0)
 
     def flush(self) -> bool:
         """Hand over what gathered, unless a batch is under way; its end hands over the next. Whether anything waits."""
+        committer = self._committer
         # Asked in every turn, most of which have nothing: no call for an answer that an attribute has.
         if self._gathering.operations or self._reserved:
-            if self._under_way is not None or self._given_up:
+            if committer.batch is not None or committer.given_up:
                 # Of the first turn that it waits for: one look at the clock for each batch.
                 self._gathers_since = self._gathers_since or self._clock.monotonic()
                 return True
             self._submitted += 1
             try:
-                self._under_way = self._made()
+                batch = self._made()
             except Exception as error:  # noqa: BLE001 - whatever it is, what was in it must not be acknowledged
                 self.give_up()
                 self._on_broken(error)
                 return True
             self._gathering, self._reserved = WriteBatch(), False
-            self._submitted_at = self._clock.monotonic()
-            self._gathered_since, self._gathers_since = self._gathers_since or self._submitted_at, 0.0
-            self._submit()
+            now = self._clock.monotonic()
+            self._gathered_since, self._gathers_since = self._gathers_since or now, 0.0
+            committer.commit(batch, now)
             for call in self._meanwhile:
                 call()
-        return self._under_way is not None
+        return committer.batch is not None
 
     def _made(self) -> WriteBatch:
         """What participants have comes first, in their order: where a batch is not atomic, its first part may be all
@@ -176,33 +175,13 @@ class GridStore:
         batch = WriteBatch()
         for participant in self._participants.values():
             participant.contribute(batch, self._submitted)
-        self._stage_retained(batch)
+        self._retained.stage(batch)
         batch.operations += self._gathering.operations
         batch.whole = self._gathering.whole
         return batch
 
-    def _submit(self) -> None:
-        assert self._under_way is not None
-        if self._given_up:
-            return
-        self._grid.commit_soon(self._under_way, self._done)
-
-    def _done(self, error: BaseException | None) -> None:
-        assert self._under_way is not None
-        if error is not None:
-            self._repeat_later(error)
-            return
-        counters = self._counters
-        counters.commits += 1
-        counters.commit_operations += len(self._under_way)
-        now = self._clock.monotonic()
-        elapsed, self.waited = now - self._submitted_at, now - self._gathered_since
-        counters.commit_seconds += elapsed
-        counters.commit_latency.observe(elapsed)
-        if self.failing:
-            log.warning("the grid takes writes again")
-        self.failing, self.trouble, self._pause = False, None, FIRST_PAUSE
-        self._under_way = None
+    def _committed(self, now: float) -> None:
+        self.waited = now - self._gathered_since
         self.committed = self._submitted
         for participant in self._participants.values():
             try:
@@ -214,17 +193,6 @@ class GridStore:
         self._release_settled()
         self.flush()
 
-    def _repeat_later(self, error: BaseException) -> None:
-        """Not ready is not lost: the same batch again, a little later."""
-        self._counters.commit_failures += 1
-        if not self.failing:
-            log.error("the grid does not take writes; repeating: %s", error)
-        self.failing, self.trouble = True, str(error)
-        if self._given_up:
-            return
-        self._clock.call_later(self._pause, self._submit)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
-
     async def settled(self) -> None:
         """Wait for everything staged so far."""
         self.flush()
@@ -235,7 +203,7 @@ class GridStore:
 
     def give_up(self) -> None:
         """This life is over and nothing more can be written: what waits is not committed, and nobody is told so."""
-        self._given_up = True
+        self._committer.give_up()
 
     def _release_settled(self) -> None:
         due = [waiting for ticket, waiting in self._settling if ticket <= self.committed]
@@ -350,35 +318,16 @@ class GridStore:
         self._gathering.remove(CacheName.WILLS, session_key(client_id))
 
     def save_retained(self, message: Message, version: int = 0) -> None:
-        self._retained[message.topic] = message
-        self._versions[message.topic] = version
+        self._retained.save(message, version)
         self._reserved = True
 
     def save_all_retained(self, messages: Mapping[bytes, Message]) -> None:
-        self._retained.update(messages)
-        for topic in self._versions.keys() & messages.keys():
-            del self._versions[topic]
+        self._retained.save_all(messages)
         self._reserved = True
 
     def remove_retained(self, topic: bytes) -> None:
-        self._retained[topic] = None
+        self._retained.remove(topic)
         self._reserved = True
-
-    def _stage_retained(self, batch: WriteBatch) -> None:
-        """What the topics of this batch have in the end; whatever else they had meanwhile is never written."""
-        retained, versions = self._retained, self._versions
-        self._retained, self._versions = {}, {}
-        counter, cache = self._retained_counter, CacheName.RETAINED
-        version_of = versions.get
-        batch.operations += [
-            (
-                cache,
-                retained_key(topic),
-                None if message is None else encode_retained(message, 0, version_of(topic) or number),
-            )
-            for number, (topic, message) in enumerate(retained.items(), counter + 1)
-        ]
-        self._retained_counter = counter + len(retained)
 
     # Of a node in a cluster.
 
@@ -390,94 +339,61 @@ class GridStore:
 
     # Reading back.
 
-    async def _raw(self, cache: CacheName, client_id: str | None) -> AsyncIterator[tuple[bytes, bytes]]:
-        """Everybody's entries of a cache or, from the caches that have several of each, one client's."""
-        async for entry in scan(self._grid, cache, b"" if client_id is None else client_prefix(client_id)):
-            yield entry
-
-    async def _records(
-        self, cache: CacheName, decode: Callable[[bytes], T], client_id: str | None = None
-    ) -> AsyncIterator[tuple[bytes, T]]:
-        """Every readable record. One that can't be read stays where it is, is counted and told."""
-        async for key, value in self._raw(cache, client_id):
-            try:
-                yield key, decode(value)
-            except Unreadable as error:
-                self._passed_over(cache, error)
-
-    async def _single(
-        self, cache: CacheName, decode: Callable[[bytes], T], client_id: str | None
-    ) -> AsyncIterator[tuple[bytes, T]]:
-        """The same for the caches whose keys are client ids."""
-        if client_id is None:
-            async for entry in self._records(cache, decode):
-                yield entry
-            return
-        key = session_key(client_id)
-        value = await self._grid.get(cache, key)
-        if value is not None:
-            try:
-                yield key, decode(value)
-            except Unreadable as error:
-                self._passed_over(cache, error)
-
-    def _passed_over(self, cache: CacheName, error: Unreadable) -> None:
-        self.unreadable += 1
-        log.error("a record of %s can't be read: %s", cache.value, error)
-
     async def sessions(self, client_id: str | None = None) -> AsyncIterator[StoredSession]:
-        async for _, session in self._single(CacheName.SESSIONS, decode_session, client_id):
+        async for _, session in self._reader.single(CacheName.SESSIONS, decode_session, client_id):
             yield session
 
     async def subscriptions(
         self, client_id: str | None = None
     ) -> AsyncIterator[tuple[str, Subscription, Mapping[int, int]]]:
-        async for key, (subscription, since) in self._records(CacheName.SUBSCRIPTIONS, decode_subscription, client_id):
+        async for key, (subscription, since) in self._reader.records(
+            CacheName.SUBSCRIPTIONS, decode_subscription, client_id
+        ):
             yield split_prefix(key)[0], subscription, since
 
     async def progress(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredProgress]]:
-        async for key, progress in self._single(CacheName.PROGRESS, decode_progress, client_id):
+        async for key, progress in self._reader.single(CacheName.PROGRESS, decode_progress, client_id):
             yield key.decode(), progress
 
     async def segments(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, list[StoredFlight]]]:
-        async for key, flights in self._records(CacheName.SEGMENTS, decode_segment, client_id):
+        async for key, flights in self._reader.records(CacheName.SEGMENTS, decode_segment, client_id):
             yield split_prefix(key)[0], sequence_of(key), flights
 
     async def groups(self) -> AsyncIterator[tuple[str, StoredGroup]]:
-        async for key, group in self._records(CacheName.GROUPS, decode_group):
+        async for key, group in self._reader.records(CacheName.GROUPS, decode_group):
             yield key.decode(), group
 
     async def group_segments(self) -> AsyncIterator[tuple[str, int, list[Reference]]]:
-        async for key, references in self._records(CacheName.SHARES, decode_share):
+        async for key, references in self._reader.records(CacheName.SHARES, decode_share):
             yield split_prefix(key)[0], sequence_of(key), references
 
     async def deliveries(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredDelivery]]:
-        async for key, record in self._records(CacheName.QUEUE, decode_queue, client_id):
+        async for key, record in self._reader.records(CacheName.QUEUE, decode_queue, client_id):
             yield split_prefix(key)[0], StoredDelivery(sequence_of(key), *record)
 
     async def dups(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
-        async for key, sequence in self._records(CacheName.DUP, decode_dup, client_id):
+        async for key, sequence in self._reader.records(CacheName.DUP, decode_dup, client_id):
             yield split_prefix(key)[0], packet_id_of(key), sequence
 
     async def pubrels(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int, int]]:
-        async for key, order in self._records(CacheName.PUBREL, decode_pubrel, client_id):
+        async for key, order in self._reader.records(CacheName.PUBREL, decode_pubrel, client_id):
             yield split_prefix(key)[0], packet_id_of(key), order
 
     async def received(self, client_id: str | None = None) -> AsyncIterator[tuple[str, int]]:
-        async for key, _ in self._raw(CacheName.RECEIVED, client_id):
+        async for key, _ in self._reader.entries(CacheName.RECEIVED, client_id):
             yield split_prefix(key)[0], packet_id_of(key)
 
     async def wills(self, client_id: str | None = None) -> AsyncIterator[tuple[str, StoredWill]]:
-        async for key, will in self._single(CacheName.WILLS, decode_will, client_id):
+        async for key, will in self._reader.single(CacheName.WILLS, decode_will, client_id):
             yield key.decode(), will
 
     async def retained(self) -> AsyncIterator[tuple[Message, int]]:
-        async for _, (message, _, counter) in self._records(CacheName.RETAINED, decode_retained):
-            self._retained_counter = max(self._retained_counter, counter)
+        async for _, (message, _, counter) in self._reader.records(CacheName.RETAINED, decode_retained):
+            self._retained.number_after(counter)
             yield message, counter
 
     async def routes(self) -> AsyncIterator[tuple[int, str]]:
-        async for key, _ in scan(self._grid, CacheName.ROUTES):
+        async for key, _ in self._reader.entries(CacheName.ROUTES):
             yield route_of(key)
 
 

@@ -186,9 +186,14 @@ class Store(Protocol):
     waited: float
     #: Called after every commit, in the reactor's thread.
     on_committed: Callable[[], None]
-    #: True while commits fail; the reason is in ``trouble``.
-    failing: bool
-    trouble: str | None
+
+    @property
+    def failing(self) -> bool:
+        """True while commits fail; the reason is in ``trouble``."""
+        ...
+
+    @property
+    def trouble(self) -> str | None: ...
 
     @property
     def latest(self) -> int: ...
