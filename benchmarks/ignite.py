@@ -26,7 +26,7 @@ from twisted.python.failure import Failure
 
 from iot_mqtt.app.engines import Cluster, Places, Plan
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
-from iot_mqtt.grid.ignite.gateway import Endpoint
+from iot_mqtt.grid.ignite.dialer import Endpoint
 from iot_mqtt.pipeline.clock import ReactorClock
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 

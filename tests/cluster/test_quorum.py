@@ -53,7 +53,7 @@ def opened(three: Servers, pump: ReactorPump) -> Iterator[Opened]:
     def opened(used: int) -> IgniteGrid:
         order = three.ignite[used:] + three.ignite[:used]
         grid = make(pump, order, read_patience=2.0, answer_timeout=20.0)
-        grid.gateway._next = 0
+        grid.gateway._dialer._next = 0
         pump.run(grid.open())
         pump.run(grid.identify(1 + len(grids), time.time_ns()))
         grids.append(grid)

@@ -10,7 +10,7 @@ from twisted.internet.endpoints import TCP4ClientEndpoint
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
-from iot_mqtt.grid.ignite.gateway import Endpoint
+from iot_mqtt.grid.ignite.dialer import Endpoint
 from iot_mqtt.pipeline.clock import ReactorClock
 from iot_mqtt.pipeline.tls_client import ClientTls, TlsEndpoint
 from iot_mqtt.ports.grid import CacheName

@@ -120,7 +120,6 @@ class Connection(Protocol):
         self._why: str | None = None
         self.alive = False
         self.welcome: Welcome | None = None
-        self.bytes_in = self.bytes_out = 0
 
     # For the owner.
 
@@ -162,7 +161,6 @@ class Connection(Protocol):
         self.send(self._hello)
 
     def dataReceived(self, data: bytes) -> None:
-        self.bytes_in += len(data)
         try:
             frames = self._reader.feed(data)
         except BadFrame as error:
@@ -210,7 +208,6 @@ class Connection(Protocol):
             frame = self._queue.popleft()
             self._queued -= len(frame)
             self._handed += len(frame)
-            self.bytes_out += len(frame)
             self.transport.write(frame)
 
     def _incoming(self, frame: Incoming) -> None:

@@ -15,38 +15,22 @@ import logging
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.python.failure import Failure
+from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.ignite.connection import Answered, Connection, Encode, Once, Read
+from iot_mqtt.grid.ignite.connection import Answered, Connection, Encode, Read
+from iot_mqtt.grid.ignite.dialer import Dialer, Reach
 from iot_mqtt.grid.ignite.faults import Fenced
-from iot_mqtt.grid.ignite.frames import (
-    Done,
-    Refused,
-    Room,
-    Status,
-    Topology,
-    Welcome,
-    encode_hello,
-)
+from iot_mqtt.grid.ignite.frames import Done, Refused, Room, Status, Topology, Welcome, encode_hello
 from iot_mqtt.grid.ignite.messages import GatewayMessages
-from iot_mqtt.grid.ignite.settings import Address, IgniteSettings
-from iot_mqtt.ports.clock import Clock, Timer
+from iot_mqtt.grid.ignite.server_status import ServerStatus
+from iot_mqtt.grid.ignite.settings import IgniteSettings
+from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
-
-class Endpoint(Protocol):
-    """The part of ``IStreamClientEndpoint`` that is used here."""
-
-    def connect(self, factory: Any, /) -> Deferred[Any]: ...
-
-
-#: How to reach an address within so many seconds.
-Reach = Callable[[Address, float], Endpoint]
 #: A number of a node and of its life; 0, 0 is nobody.
 Identity = tuple[int, int]
 NOBODY: Final[Identity] = (0, 0)
@@ -58,19 +42,12 @@ class Gateway:
 
     def __init__(self, settings: IgniteSettings, reach: Reach, clock: Clock, rng: random.Random | None = None) -> None:
         self._settings = settings
-        self._reach = reach
         self._clock = clock
-        self._rng = rng or random.Random()
+        self._dialer = Dialer(settings, reach, clock, rng or random.Random())
         self._running = False
         self._connection: Connection | None = None
-        self._attempt: Deferred[Any] | None = None
-        self._retry: Timer | None = None
-        # Where the next attempt goes, and how many failed in a row.
-        self._next = self._rng.randrange(max(len(settings.gateways), 1))
-        self._failures = 0
         # HELLOs of this process: a later one takes the place of an earlier one.
         self._hellos = 0
-        self._welcomed_at = 0.0
         # The connection ends because this node has got another identity: nobody has lost it.
         self._renaming = False
         # This node leaves: others may fence it from now on, and what follows from that worries nobody.
@@ -78,28 +55,22 @@ class Gateway:
         self._stopped: Deferred[None] | None = None
         self.identity: Identity = NOBODY
         self.messages = GatewayMessages(self, settings.waiting_limit)
+        self.server_status = ServerStatus()
         self.on_connected: Callable[[], None] = _nothing
         self.on_fenced: Callable[[str], None] = _ignore
-        self.on_topology: Callable[[int], None] = _ignore
         #: Why there is no connection; None while there is one.
         self.trouble: str | None = None
         #: Why this gateway will not talk to us at all, for a person to put right.
         self.refusal: str | None = None
         self.fenced: str | None = None
-        self.servers = 0
-        #: Partitions that have fewer copies than they should, as the last gateway said; None: not known.
-        self.missing: int | None = None
-        #: How full the servers are, as a gateway said last.
-        self.room: Room | None = None
-        self.on_room: Callable[[], None] = _nothing
         self.connects = self.losses = 0
-        self._bytes_out = self._bytes_in = 0
 
     # The life of the connection.
 
     def start(self) -> None:
         """Begin to connect, and stay connected until ``stop``."""
-        self._running, self._failures, self.refusal = True, 0, None
+        self._running, self.refusal = True, None
+        self._dialer.begin()
         self.messages.open = True
         self.trouble = "not connected yet"
         self._connect()
@@ -108,7 +79,7 @@ class Gateway:
         """No connection any more, and no attempt at one."""
         self._running = False
         self.trouble = "the grid is not open"
-        self._forget_attempt()
+        self._dialer.stop()
         self.messages.close()
         if self._connection is not None:
             self._stopped = Deferred()
@@ -124,7 +95,7 @@ class Gateway:
             self._renaming = True
             self._connection.abort("it gets another identity")
         elif self._running:
-            self._forget_attempt()
+            self._dialer.stop()
             self._connect()
 
     def leave(self) -> None:
@@ -146,12 +117,9 @@ class Gateway:
         return min(self._settings.frame_limit, connection.welcome.longest)
 
     @property
-    def bytes_out(self) -> int:
-        return self._bytes_out + (self._connection.bytes_out if self._connection else 0)
-
-    @property
-    def bytes_in(self) -> int:
-        return self._bytes_in + (self._connection.bytes_in if self._connection else 0)
+    def servers(self) -> int:
+        """How many there are, as the last gateway said."""
+        return self.server_status.count
 
     # Requests.
 
@@ -176,7 +144,7 @@ class Gateway:
     def welcomed(self, connection: Connection, welcome: Welcome) -> None:
         del welcome
         self.connects += 1
-        self._welcomed_at = self._clock.monotonic()
+        self._dialer.welcomed()
         if self.trouble is not None and self.losses:
             log.warning("connected to the gateway %s", connection.transport.getPeer())
         self.trouble = self.refusal = None
@@ -185,18 +153,14 @@ class Gateway:
         self.messages.flow_if_listening()
 
     def lost(self, connection: Connection, why: str, refused: Refused | None) -> None:
-        self._bytes_out += connection.bytes_out
-        self._bytes_in += connection.bytes_in
         self._connection = None
-        self.missing = None
+        self.server_status.lost()
         was_there = connection.welcome is not None
         renaming, self._renaming = self._renaming, False
         if was_there and self._running and not renaming:
             self.losses += 1
             log.log(self._level(logging.WARNING), "the connection to the gateway is lost: %s", why)
-            # One that breaks as soon as it is there is no success.
-            lasted = self._clock.monotonic() - self._welcomed_at >= self._settings.ping_interval
-            self._failures = 0 if lasted else self._failures + 1
+            self._dialer.lost()
         self.messages.end()
         if self._stopped is not None:
             stopped, self._stopped = self._stopped, None
@@ -210,72 +174,42 @@ class Gateway:
         self.messages.delivered(topic, payload)
 
     def topology(self, topology: Topology) -> None:
-        self.servers, self.missing = topology.servers, topology.missing
-        self.on_topology(topology.servers)
+        self.server_status.changed(topology)
 
     def room_changed(self, room: Room) -> None:
-        self.room = room if room.offered else None
-        self.on_room()
+        self.server_status.room_changed(room)
 
     # Connecting.
 
     def _connect(self) -> None:
-        self._retry = None
         if not self._running or self.fenced is not None:
             return
         settings = self._settings
-        address = settings.gateways[self._next]
         node, boot = self.identity
         self._hellos = min(self._hellos + 1, MOST_CONNECTIONS)
         connection = Connection(encode_hello(settings.token, node, boot, self._hellos), settings, self._clock, self)
-        attempt: Deferred[Any] = self._reach(address, settings.connect_timeout).connect(Once(connection))
-        self._attempt = attempt
-        attempt.addCallbacks(partial(self._reached, connection), partial(self._unreached, address))
+        self._dialer.dial(connection, self._reached, partial(self._fail, count=True))
 
-    def _reached(self, connection: Connection, _: object) -> None:
-        self._attempt = None
+    def _reached(self, connection: Connection) -> None:
         if connection.alive:
             self._connection = connection
-
-    def _unreached(self, address: Address, failure: Failure) -> None:
-        if failure.check(CancelledError):
-            return
-        self._attempt = None
-        self._fail(f"{address}: {failure.getErrorMessage()}", count=True)
 
     def _refused(self, refused: Refused) -> None:
         if refused.status == Status.FENCED:
             self._fence(refused.reason)
             return
         if refused.status in (Status.WRONG_TOKEN, Status.UNKNOWN_VERSION, Status.BAD_REQUEST):
-            address = self._settings.gateways[self._next]
             hint = "; check grid.ignite.token" if refused.status == Status.WRONG_TOKEN else ""
-            refusal = f"the gateway {address} refuses this node: {refused.reason}{hint}"
+            refusal = f"the gateway {self._dialer.address} refuses this node: {refused.reason}{hint}"
             if self.refusal is None:
                 log.error("%s", refusal)
             self.refusal = refusal
         self._fail(refused.reason, count=True)
 
     def _fail(self, why: str, *, count: bool) -> None:
-        """Go on with the next address: at once while there is one that was not tried, then with growing pauses."""
+        """Go on with the next address; ``count``: this attempt has failed."""
         self.trouble = why
-        self._failures += count
-        self._next = (self._next + 1) % len(self._settings.gateways)
-        rounds = self._failures - len(self._settings.gateways)
-        delay = 0.0
-        if rounds >= 0:
-            longest = min(self._settings.retry_last, self._settings.retry_first * 2 ** min(rounds, 16))
-            delay = longest * self._rng.uniform(0.5, 1.0)
-        self._forget_attempt()
-        self._retry = self._clock.call_later(delay, self._connect)
-
-    def _forget_attempt(self) -> None:
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
-        if self._attempt is not None:
-            attempt, self._attempt = self._attempt, None
-            attempt.cancel()
+        self._dialer.retry(self._connect, count=count)
 
     def _fence(self, detail: str) -> None:
         if self.fenced is not None:
@@ -283,7 +217,7 @@ class Gateway:
         self.fenced = detail or "this life of the node was declared dead"
         self.trouble = self.fenced
         log.log(self._level(logging.ERROR), "this node is fenced: %s", self.fenced)
-        self._forget_attempt()
+        self._dialer.stop()
         self.on_fenced(self.fenced)
 
     def _level(self, of_news: int) -> int:

@@ -18,8 +18,9 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import frames
+from iot_mqtt.grid.ignite.dialer import Reach
 from iot_mqtt.grid.ignite.faults import Fenced, NoServer, RefusedByGateway
-from iot_mqtt.grid.ignite.gateway import Gateway, Reach
+from iot_mqtt.grid.ignite.gateway import Gateway
 from iot_mqtt.grid.ignite.paging import Pages
 from iot_mqtt.grid.ignite.reader import Reader
 from iot_mqtt.grid.ignite.settings import IgniteSettings
@@ -68,7 +69,7 @@ class IgniteGrid:
         self.on_fenced: Callable[[str], None] = _ignore
         self.gateway.on_connected = self._connected
         self.gateway.on_fenced = self._fenced
-        self.gateway.on_room = self._room_changed
+        self.gateway.server_status.on_room = self._room_changed
         #: Called when the servers have said how full they are.
         self.on_room: Callable[[], None] = _nothing
         # What was put when they did.
@@ -158,7 +159,7 @@ class IgniteGrid:
         """Partitions that have fewer copies than they should: until it is 0, no further server may be lost. None: the
         servers have just changed, or cannot be asked.
         """
-        return self.gateway.missing
+        return self.gateway.server_status.missing
 
     @property
     def servers(self) -> int | None:
@@ -167,7 +168,7 @@ class IgniteGrid:
 
     def room_use(self) -> DiskUse:
         """Bytes of the fullest server: used, what was put since it said so included, and what it has to offer yet."""
-        room = self.gateway.room
+        room = self.gateway.server_status.room
         if room is None:
             return DiskUse(0, UNKNOWN_ROOM)
         used = room.used + self.writer.kept - self._kept_before
@@ -176,7 +177,8 @@ class IgniteGrid:
     @property
     def capacity(self) -> int:
         """Bytes that all servers together offer for what is put once; 0: not known."""
-        return 0 if self.gateway.room is None else self.gateway.room.capacity
+        room = self.gateway.server_status.room
+        return 0 if room is None else room.capacity
 
     @property
     def identity(self) -> Life:

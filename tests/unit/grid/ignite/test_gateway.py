@@ -122,13 +122,13 @@ def test_attempts_become_rarer(pump: FakePump, grid: IgniteGrid) -> None:
     """While nobody answers; and never rarer than agreed."""
     pump.servers.down.update(pump.servers.gateways)
     times: list[float] = []
-    reach = grid.gateway._reach
+    reach = grid.gateway._dialer._reach
 
     def counted(address: object, timeout: float) -> object:
         times.append(pump.clock.monotonic())
         return reach(address, timeout)  # type: ignore[arg-type]
 
-    grid.gateway._reach = counted  # type: ignore[assignment]
+    grid.gateway._dialer._reach = counted  # type: ignore[assignment]
     pump.servers.cut()
     for _ in range(600):
         pump.clock.advance(0.1)
