@@ -9,7 +9,7 @@ another node leaves its filters counted here for a while.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.broker.session import Session
@@ -135,7 +135,7 @@ class OwnInterest:
         if some:
             self._guarded = {}
             self._keep(["#"])
-            self._guard([*self._routes.kept_groups()])
+            self._guard(self._routes.kept_groups())
         else:
             guarded, self._guarded = self._guarded or {}, None
             self._keep_no_more(["#", *guarded])
@@ -143,14 +143,14 @@ class OwnInterest:
     def heard(self, interest: Sequence[Interest]) -> None:
         """Before the routing table follows what a peer said: whose member moves here may let go of the group there."""
         if self._guarded is not None:
-            self._guard([one.filter for one in interest if one.kept])
+            self._guard(one.filter for one in interest if one.kept)
 
-    def _guard(self, filters: list[str]) -> None:
+    def _guard(self, filters: Iterable[str]) -> None:
         """The log that has everything is not enough for a group: its place there ends when nobody keeps it."""
         assert self._guarded is not None
-        new = [one for one in filters if one not in self._guarded and parse_shared(one) is not None]
-        self._guarded.update(dict.fromkeys(new))
-        self._keep(new)
+        new = {one: None for one in filters if one not in self._guarded and parse_shared(one) is not None}
+        self._guarded.update(new)
+        self._keep(list(new))
 
     def _linger(self, filters: list[str]) -> None:
         """Sessions with these were here; what they want is recorded for a while, here as everywhere."""

@@ -281,7 +281,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.group-of-an-earlier-life-ends",
         _INTEREST,
-        "            self._guard([*self._routes.kept_groups()])\n",
+        "            self._guard(self._routes.kept_groups())\n",
         "",
         ("tests/unit/broker/test_interest.py",),
         "the same where its node starts again",

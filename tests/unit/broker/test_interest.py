@@ -82,9 +82,9 @@ class Member(Node):
         self._forwarding = Forwarding(peer, self.own, routes, broker.readers.groups, self.store, broker.turn)
         run(self.own.load())
 
-    def hear(self, *interest: Interest) -> None:
-        """As node 2 tells it."""
-        self._forwarding.peer_interest(2, interest, lambda: None)
+    def hear(self, *interest: Interest, peer: int = 2) -> None:
+        """As another node tells it."""
+        self._forwarding.peer_interest(peer, interest, lambda: None)
 
 
 def test_a_group_of_an_earlier_life_is_there_before_anything_is_loaded() -> None:
@@ -133,10 +133,12 @@ def test_a_group_that_others_let_go_of_stays_while_a_session_cannot_be_read() ->
     """Its member moved here, where it cannot be read: the node that it left counts it for half a minute more."""
     node = Member(number=1)
     early, late = Interest("$share/g/early", kept=True), Interest("$share/g/late", kept=True)
-    node.hear(early)
+    for peer in (2, 3):
+        node.hear(early, peer=peer)
     node.own.unread(some=True)
-    node.hear(late)
-    node.hear(Interest(early.filter), Interest(late.filter))
+    node.hear(late, late)
+    for peer in (2, 3):
+        node.hear(Interest(early.filter), Interest(late.filter), peer=peer)
     assert {cursor.group.filter for cursor in node.broker.readers.groups} == {"early", "late"}
     node.own.unread(some=False)
     node.advance(1)
