@@ -128,8 +128,6 @@ class Running:
                 "TEST_PORTS_FROM": str(part.ports_from),
                 "TEST_SEED": seed,
                 "PYTHONUNBUFFERED": "1",
-                # What one process has compiled of the tests, those that it starts and the next part need not.
-                "PYTHONDONTWRITEBYTECODE": "",
                 "IOT_MQTT_NATIVE": "require",
             },
             stdin=subprocess.DEVNULL,
