@@ -1,21 +1,28 @@
 /** A filter that is part of the page's address, and asked for when nobody types any more. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { place, refine } from "../core/router";
 
 const WAIT = 250;
 
 export function Filter({ name, label }: { name: string; label: string }) {
-  const [text, setText] = useState(place.value.query[name] ?? "");
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if ((place.value.query[name] ?? "") !== text) refine({ [name]: text });
+  const asked = () => place.value.query[name] ?? "";
+  // It is typed over what the address says: when that says something else, what was typed is over.
+  const [typed, setTyped] = useState({ over: asked(), text: asked() });
+  if (typed.over !== asked()) setTyped({ over: asked(), text: asked() });
+  const timer = useRef<ReturnType<typeof setTimeout>>();
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const type = (text: string) => {
+    const over = asked();
+    clearTimeout(timer.current);
+    setTyped({ over, text });
+    timer.current = setTimeout(() => {
+      if (asked() === over && text !== over) refine({ [name]: text });
     }, WAIT);
-    return () => clearTimeout(timer);
-  }, [name, text]);
+  };
   return (
     <label>
       <span>{label}</span>
-      <input type="search" name={name} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <input type="search" name={name} value={typed.text} onInput={(event) => type(event.currentTarget.value)} />
     </label>
   );
 }

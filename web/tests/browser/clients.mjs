@@ -1,4 +1,5 @@
 // Who gets nothing, and why: found by a part of its id, looked at, sent away.
+import assert from "node:assert/strict";
 
 /** `/`, a part of an id, Enter. */
 export async function findByPart({ page, client }) {
@@ -17,4 +18,36 @@ export async function whyAndDisconnect({ page }) {
   await page.getByRole("button", { name: "Disconnect" }).click();
   await page.locator("dialog[open] button[type=submit]").click();
   await page.getByText("It is not connected.").waitFor();
+}
+
+/** A list's filter is in its address: whichever was chosen last is shown, whether it was typed or followed. */
+export async function filterFollowsTheAddress({ page, open }) {
+  await open("#/clients", "input[name=contains]");
+  const field = page.locator("input[name=contains]");
+  const filter = async (text) => {
+    // Longer than a field waits for somebody who types.
+    await page.waitForTimeout(600);
+    assert.equal(await field.inputValue(), text);
+    assert.equal(new URLSearchParams(page.url().split("?")[1]).get("contains") ?? "", text);
+  };
+  const follow = (...addresses) =>
+    page.evaluate(async (addresses) => {
+      for (const address of addresses) {
+        location.hash = address;
+        await new Promise((done) => setTimeout(done, 50));
+      }
+    }, addresses);
+  await follow("#/bans", "#/clients?contains=first", "#/clients?contains=second");
+  await filter("second");
+  await field.fill("third");
+  await filter("third");
+  await follow("#/clients?contains=fourth");
+  await filter("fourth");
+  await field.fill("never asked for");
+  await follow("#/clients?contains=fifth");
+  await filter("fifth");
+  await page.goBack();
+  await filter("fourth");
+  await field.pressSequentially(" and on", { delay: 20 });
+  await filter("fourth and on");
 }

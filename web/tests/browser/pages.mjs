@@ -4,8 +4,8 @@
 //                  "chromium": …, "shots": …}'
 //
 // A journey is a function of a module beside this one; it gets `ui` (see kit.mjs) and stands in JOURNEYS. A page stands in
-// PAGES. They wait for conditions, never for times. Ends with 1 and words where something is not as it should be.
-import { findByPart, whyAndDisconnect } from "./clients.mjs";
+// PAGES. They wait for conditions, not for times. Ends with 1 and words where something is not as it should be.
+import { filterFollowsTheAddress, findByPart, whyAndDisconnect } from "./clients.mjs";
 import { commandsEnd, gatewayAndDevice, retainedAndSubscriptions } from "./devices.mjs";
 import { logIn, overviewIsPaintedSoon } from "./login.mjs";
 import { namesAreText, searchedNameIsText } from "./names.mjs";
@@ -25,6 +25,7 @@ const JOURNEYS = [
   acknowledgedIsMeasured,
   findByPart,
   whyAndDisconnect, // after findByPart
+  filterFollowsTheAddress,
   gatewayAndDevice,
   commandsEnd,
   retainedAndSubscriptions,
