@@ -103,10 +103,11 @@ class TimingWheel:
 
     def put(self, timeout: Timeout, delay: float) -> None:
         """Have ``timeout.fire()`` called in ``delay`` seconds or up to a tick later."""
+        now = self.tick_now()
         ticks = (self.clock.monotonic() - self._start + delay) / self.seconds_per_tick
         due = ceil(ticks - ROUNDING)
-        if due <= self.tick:
-            due = self.tick + 1
+        if due <= now:
+            due = now + 1
         timeout.due, timeout.wheel = due, self
         slot = self._slots.get(due)
         if slot is None:
@@ -118,7 +119,7 @@ class TimingWheel:
 
     def tick_now(self) -> int:
         """The tick by the clock, also while nothing is scheduled."""
-        if self._timer is None:  # otherwise the ticks up to now may still have calls to make
+        if not self._count:  # otherwise the ticks up to now may still have calls to make
             self.tick = max(self.tick, self._now())
         return self.tick
 
@@ -143,7 +144,7 @@ class TimingWheel:
             self._timer = None
 
     def _wait(self) -> None:
-        next_tick = self.tick_now() + 1
+        next_tick = self.tick + 1
         elapsed = self.clock.monotonic() - self._start
         self._timer = self.clock.call_later(max(next_tick * self.seconds_per_tick - elapsed, 0.0), self._turn)
 

@@ -227,4 +227,12 @@ SESSIONS: Final = (
         ("tests/unit/broker/test_unheard_members.py",),
         "a node that stands still for long after a start has its messages given to others",
     ),
+    Mutation(
+        "sessions.ticks-left-out",
+        "iot_mqtt/pipeline/wheel.py",
+        "        if not self._count:  # otherwise",
+        "        if self._timer is None:  # otherwise",
+        ("tests/unit/pipeline/test_wheel.py",),
+        "on a busy node sessions never end, and connections that are dead are kept",
+    ),
 )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable
 
 import pytest
 
 from iot_mqtt.pipeline import ManualClock, TimingWheel
+from iot_mqtt.pipeline.wheel import Timeout
+from tests.seeds import seeds_of
 
 TICK = 0.25
 
@@ -126,6 +130,62 @@ def test_a_wheel_that_was_held_up_lets_the_reactor_read_first(clock: ManualClock
     clock.call_later(0, lambda: order.append("read"))
     clock.advance(1)
     assert order == ["read", "timeout"]
+
+
+@pytest.mark.parametrize("ticks", range(1, 8))
+@pytest.mark.parametrize("meanwhile", ["schedules", "stamps"])
+def test_a_late_wheel_leaves_no_tick_out(clock: ManualClock, ticks: int, meanwhile: str) -> None:
+    """A busy process comes some ticks late, and the first call that it makes then asks for another one."""
+    wheel, called = TimingWheel(clock, TICK), list[int]()
+
+    def first() -> None:
+        called.append(0)
+        if meanwhile == "schedules":
+            wheel.schedule(60, lambda: None)
+        else:
+            wheel.tick_now()
+
+    wheel.schedule(1, first)
+    for tick in range(1, ticks):
+        wheel.schedule(1 + tick * TICK, lambda tick=tick: called.append(tick))  # type: ignore[misc]
+    clock._set(clock.monotonic() + 1 + ticks * TICK)
+    clock.advance(1)
+    assert called == list(range(ticks))
+
+
+@pytest.mark.parametrize("seed", seeds_of("wheel", 30))
+def test_whatever_happens_each_call_comes_once_and_in_time(clock: ManualClock, seed: int) -> None:
+    """A process that stands still now and then; calls that ask for others, look at the time, and cancel others."""
+    dice, wheel = random.Random(seed), TimingWheel(clock, TICK)
+    due: dict[int, tuple[Timeout, float]] = {}
+    numbers = itertools.count()
+
+    def ask() -> None:
+        number, delay = next(numbers), dice.choice((0, 0.1, TICK, 1, 2.6, 20)) * dice.random()
+        due[number] = wheel.schedule(delay, lambda: come(number)), clock.monotonic() + delay
+
+    def come(number: int) -> None:
+        assert clock.monotonic() > due.pop(number)[1] - 1e-3
+        something()
+
+    def something() -> None:
+        for _ in range(dice.choice((0, 0, 1, 1, 2, 3)) if len(due) < 50 else 0):
+            ask()
+        if dice.random() < 0.2:
+            wheel.tick_now()
+        if due and dice.random() < 0.2:
+            due.pop(dice.choice(list(due)))[0].cancel()
+
+    for _ in range(300):
+        something()
+        if dice.random() < 0.5:
+            clock._set(clock.monotonic() + dice.choice((0.2, 0.5, 0.9, 1.5, 4)) * dice.random())
+        clock.advance(dice.random() * TICK)
+        # Held up, it lets others come first once.
+        late = clock.monotonic() - 2 * TICK
+        clock.advance(0)
+        assert all(at > late for _, at in due.values())
+        assert len(wheel) == len(due)
 
 
 def test_stop_drops_everything(clock: ManualClock) -> None:
