@@ -76,11 +76,13 @@ export function DataTable<Row>(props: Props<Row>) {
       (_, failed) => setProblem(failed),
     );
     refill.current = () => poll.hurry(more);
+    refresh.current = () => poll.refresh();
     return () => poll.stop();
   }, [key, every]);
   const refill = useRef(() => {});
+  const refresh = useRef(() => {});
   useEffect(() => {
-    if (turn > 0) refill.current();
+    if (turn > 0) refresh.current();
   }, [turn]);
 
   useEffect(() => {

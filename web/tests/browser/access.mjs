@@ -4,7 +4,7 @@
 //                   "node": …, "renewal": [[file, in place of]], "chromium": …, "shots": …}'
 import { alarmBeginsAndEnds, drainAndResume } from "./cluster.mjs";
 import { logIn } from "./login.mjs";
-import { banAndLift, limitsHold, tokenForTheApi, userRuleAndQuestion } from "./rights.mjs";
+import { banAndLift, changesAreShownAtOnce, limitsHold, tokenForTheApi, userRuleAndQuestion } from "./rights.mjs";
 import { run } from "./run.mjs";
 import { listenerOpenedAndClosed, settingInDiffAndAudit } from "./settings.mjs";
 import { namesOfRightsAreText, operatorIsOfferedHis, viewerIsOfferedNothing } from "./viewer.mjs";
@@ -15,6 +15,7 @@ const JOURNEYS = [
   userRuleAndQuestion,
   limitsHold,
   banAndLift,
+  changesAreShownAtOnce,
   tokenForTheApi,
   settingInDiffAndAudit,
   listenerOpenedAndClosed,

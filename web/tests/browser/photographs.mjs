@@ -13,9 +13,9 @@ export async function photographed(ui, pages) {
     // What lies behind a dialog is not held against axe.
     assert.equal(await ui.page.locator("dialog[open]").count(), 0, `${title}: a dialog is open`);
     assert.equal(await ui.page.locator("img").count(), 0, `${title}: a name is not text`);
-    for (const colorScheme of ["light", "dark"]) {
+    for (const [colorScheme, rules] of [["light"], ["dark", ["color-contrast"]]]) {
       await ui.page.emulateMedia({ colorScheme });
-      await ui.accessible(`${title}, ${colorScheme}`);
+      await ui.accessible(`${title}, ${colorScheme}`, rules);
       await ui.shot(`${title}-${colorScheme}`);
     }
     await ui.page.emulateMedia({ colorScheme: "light" });

@@ -113,6 +113,25 @@ export async function banAndLift({ page, open, mqtt: port }) {
   await again.client.endAsync();
 }
 
+/** A list shows what was changed on its page at once: the timers that would ask for it again do not run here. */
+export async function changesAreShownAtOnce({ page, open }) {
+  await open("#/bans", "[role=table] .body [role=row]");
+  await page.evaluate(() => {
+    const real = globalThis.setTimeout;
+    globalThis.setTimeout = (call, wait, ...rest) => (wait > 2000 ? 0 : real(call, wait, ...rest));
+  });
+  // The one that had begun.
+  await page.waitForResponse((response) => response.url().includes("/api/v1/bans?"));
+  await press(page, "Ban");
+  await dialog(page).locator("[name=client]").fill("crane-*");
+  await submit(page);
+  await row(page, "crane-*").waitFor();
+  await row(page, "crane-*").getByRole("button", { name: "Lift" }).click();
+  await submit(page);
+  await row(page, "crane-*").waitFor({ state: "detached" });
+  await page.reload();
+}
+
 /** It is shown once, opens what is in its scope and nothing else, and is worth nothing once it is taken back. */
 export async function tokenForTheApi({ page, open, base }) {
   await open("#/tokens", "h1");
