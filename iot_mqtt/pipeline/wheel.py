@@ -22,7 +22,9 @@ __all__ = ["Timeout", "TimingWheel"]
 _log = Logger()
 
 #: Ticks that the wheel may be behind before it lets the reactor read first.
-LATE = 4
+LATE = 1
+#: Times when it was behind that it remembers.
+MOST_STALLS = 256
 #: Part of a tick that is taken for floating-point noise.
 ROUNDING = 1e-6
 
@@ -77,15 +79,31 @@ class TimingWheel:
     """Schedules calls on a clock with the resolution of a tick (seconds).
 
     ``tick`` counts ticks since the wheel was made and moves while anything is scheduled: a time stamp that
-    costs an attribute access.
+    costs an attribute access. While the process is held up it stands still; what was stamped then counts as of when
+    that was noticed.
     """
 
-    __slots__ = ("clock", "seconds_per_tick", "tick", "_count", "_gave_way", "_slots", "_start", "_timer")
+    __slots__ = (
+        "clock",
+        "seconds_per_tick",
+        "tick",
+        "_count",
+        "_gave_way",
+        "_made",
+        "_slots",
+        "_stalls",
+        "_start",
+        "_timer",
+    )
 
     def __init__(self, clock: Clock, seconds_per_tick: float = 0.25) -> None:
         self.clock = clock
         self.seconds_per_tick = seconds_per_tick
         self.tick = 0
+        #: The tick up to which all calls have been made.
+        self._made = 0
+        #: Ticks that were the present for longer than they last, and what it was then.
+        self._stalls: dict[int, int] = {}
         self._start = clock.monotonic()
         self._slots: dict[int, dict[Timeout, None]] = {}
         self._count = 0
@@ -120,11 +138,12 @@ class TimingWheel:
     def tick_now(self) -> int:
         """The tick by the clock, also while nothing is scheduled."""
         if not self._count:  # otherwise the ticks up to now may still have calls to make
-            self.tick = max(self.tick, self._now())
+            self.tick = self._made = max(self.tick, self._now())
         return self.tick
 
     def seconds_since(self, tick: int) -> float:
         """At least so many seconds went by since something was stamped with this tick."""
+        tick = self._stalls.get(tick, tick)
         return self.clock.monotonic() - self._start - (tick + 1) * self.seconds_per_tick
 
     def forget(self, timeout: Timeout, due: int) -> None:
@@ -153,18 +172,23 @@ class TimingWheel:
         self._fire_due()
 
     def _fire_due(self) -> None:
-        now = self._now()
-        if now - self.tick > LATE and not self._gave_way:
-            # The process was held up. Bytes may wait in sockets that would have kept connections from being idle:
-            # let the reactor read them before anything is declared overdue.
-            self._gave_way = True
-            self._timer = self.clock.call_later(0, self._turn)
-            return
+        now, before = self._now(), self.tick
+        self.tick = max(before, now)
+        if now - before > LATE:
+            self._stalls[before] = now
+            if len(self._stalls) > MOST_STALLS:
+                del self._stalls[next(iter(self._stalls))]
+            if not self._gave_way:
+                # The process was held up. Bytes may wait in sockets that would have kept connections from being idle:
+                # let the reactor read them before anything is declared overdue.
+                self._gave_way = True
+                self._timer = self.clock.call_later(0, self._turn)
+                return
         self._gave_way = False
-        while self.tick < now and self._count:
-            self.tick += 1
-            self._fire(self._slots.pop(self.tick, None))
-        self.tick = max(self.tick, now)
+        while self._made < now and self._count:
+            self._made += 1
+            self._fire(self._slots.pop(self._made, None))
+        self._made = max(self._made, now)
         if self._count and self._timer is None:
             self._wait()
 

@@ -235,4 +235,20 @@ SESSIONS: Final = (
         ("tests/unit/pipeline/test_wheel.py",),
         "on a busy node sessions never end, and connections that are dead are kept",
     ),
+    Mutation(
+        "sessions.heard-while-stalled",
+        "iot_mqtt/pipeline/wheel.py",
+        "        tick = self._stalls.get(tick, tick)\n",
+        "",
+        ("tests/unit/pipeline/test_idle.py",),
+        "a node that stood still closes clients whose packets waited in their sockets",
+    ),
+    Mutation(
+        "sessions.overdue-before-read",
+        "iot_mqtt/pipeline/wheel.py",
+        "            if not self._gave_way:",
+        "            if self._gave_way:",
+        ("tests/unit/pipeline/test_idle.py",),
+        "the same, where the reactor comes to the clock before the sockets",
+    ),
 )

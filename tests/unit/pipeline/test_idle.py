@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from iot_mqtt.pipeline import Batch, ConnectTimeouts, Context, IdleEvent, IdleStage, Stage
 from tests.doubles.channel import EmbeddedChannel
 
@@ -36,6 +38,37 @@ def test_idle_is_never_told_early() -> None:
     embedded.advance(4.99)
     assert count(embedded) == 0
     embedded.advance(0.8)
+    assert count(embedded) == 1
+
+
+@pytest.mark.parametrize("stalls", [[0.6], [1.2], [3], [30], [4, 2, 30, 0.6, 3]])
+@pytest.mark.parametrize("first", ["timer", "bytes"])
+def test_what_came_while_the_process_stood_still_counts(stalls: list[float], first: str) -> None:
+    """Whether the reactor comes to the clock first, or to the sockets; and the silence after it is noticed in time."""
+    embedded = EmbeddedChannel([("idle", IdleStage(5))])
+    clock = embedded.clock
+    for stall in stalls:
+        embedded.advance(0.9)
+        clock._set(clock.monotonic() + stall)
+        if first == "timer":
+            # Behind the wheel's timer, which is due for long.
+            clock.call_later(0, lambda: embedded.feed(b"x"))
+        else:
+            embedded.feed(b"x")
+        embedded.advance(0)
+    assert count(embedded) == 0
+    embedded.advance(4.99)
+    assert count(embedded) == 0
+    embedded.advance(0.8)
+    assert count(embedded) == 1
+
+
+def test_who_was_silent_while_the_process_stood_still_is_idle() -> None:
+    """Nothing waited in its socket."""
+    embedded = EmbeddedChannel([("idle", IdleStage(5))])
+    embedded.advance(3)
+    embedded.clock._set(embedded.clock.monotonic() + 30)
+    embedded.advance(0.1)
     assert count(embedded) == 1
 
 
