@@ -34,11 +34,12 @@ ROUNDS, SUBSCRIBERS, RATE, SEED = size(rounds=2, subscribers=24, rate=100)
 pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600 + 90 * ROUNDS)]
 #: An odd run has its grid on disk.
 ON_DISK = SEED % 2 == 1
-#: Seconds until a site that is cut off has sent its clients away, and until all is well after the network is.
+#: Seconds until a site that is cut off has sent its clients away.
 SENT_AWAY_SECONDS = SESSION_SECONDS + 2.0 * PATIENCE
+#: Seconds until everybody is served at every node, from when the network is healed and the grid is one.
 CONVERGED_SECONDS = 15.0 * PATIENCE
-#: The same where servers of the grid have ended, and start again.
-STARTED_SECONDS = 30.0 * PATIENCE
+#: Seconds within which the grid is one again, servers started anew that had ended: what a JVM needs is the machine's.
+GRID_SECONDS = 240.0
 CUT_SECONDS = SESSION_SECONDS + 6.0
 #: Seconds until ``ctl why`` has its first line, whatever does not answer: 2 of its own look-ups, 5 of other nodes.
 ANSWER_SECONDS = 10.0 * PATIENCE
@@ -194,25 +195,21 @@ async def _run(three: Sites, dice: random.Random) -> None:
             await asyncio.sleep(2.0)
             site = dice.randrange(len(three.nodes))
             load.note(f"{trouble.__name__} {site + 1}")
-            started = sum(server.starts for server in three.ignite)
             print(f"{trouble.__name__}, site {site + 1}")
             await asyncio.to_thread(trouble, three, site)
             three.network.heal()
             load.note("heal")
             healed = time.monotonic()
-            within = STARTED_SECONDS
-            converged = await asyncio.to_thread(eventually, lambda: three.mended() and speak(three.nodes), within)
-            taken = time.monotonic() - healed
-            if sum(server.starts for server in three.ignite) == started:
-                within = CONVERGED_SECONDS
+            await asyncio.to_thread(three.whole, GRID_SECONDS)
+            whole = time.monotonic()
+            converged = await asyncio.to_thread(eventually, lambda: speak(three.nodes), CONVERGED_SECONDS)
+            taken = time.monotonic() - whole
             print(
-                f"  converged {taken:.1f} s after the heal; grid servers that run: "
-                f"{[server.running for server in three.ignite]}; stall {load.take_stall():.1f} s"
+                f"  one grid {whole - healed:.1f} s after the heal, converged {taken:.1f} s after that; "
+                f"stall {load.take_stall():.1f} s"
             )
-            assert converged, f"not converged after {taken:.1f} s"
-            assert taken <= within
+            assert converged, f"not converged {taken:.1f} s after the grid was one"
             assert all(node.process is not None and node.process.poll() is None for node in three.nodes)
-            await asyncio.to_thread(three.whole)
         figures = await load.finish(40)
         print(figures)
         load.check(figures)
